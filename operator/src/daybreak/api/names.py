@@ -1,0 +1,94 @@
+"""Names and labels of everything that Daybreak makes: names are never put together anywhere else."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+
+NAME_LABEL = "app.kubernetes.io/name"
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+COMPONENT_LABEL = "app.kubernetes.io/component"
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+PART_OF_LABEL = "app.kubernetes.io/part-of"
+MANAGED_BY = "daybreak"
+SERVICE_LABEL = "daybreak.dev/service"
+"""On every object of an LLMService, pods included: the LLMService's name."""
+MODEL_LABEL = "daybreak.dev/model"
+"""On worker pods: the worker group's name, since a model's own name may hold characters that a label cannot."""
+
+RAY_CLUSTER_LABEL = "ray.io/cluster"
+RAY_NODE_TYPE_LABEL = "ray.io/node-type"
+RAY_GROUP_LABEL = "ray.io/group"
+RAY_SERVE_LABEL = "ray.io/serve"
+RAY_ORIGIN_NAME_LABEL = "ray.io/originated-from-cr-name"
+RAY_ORIGIN_KIND_LABEL = "ray.io/originated-from-crd"
+
+FIELD_MANAGER = "daybreak-operator"
+APPLICATION = "llm"
+"""Name of the one Ray Serve application of a service."""
+GROUP_NAME_LIMIT = 40
+"""Longest worker group name: with the cluster's name it must stay readable in a pod's name."""
+
+
+def labels(service: str, component: str) -> dict[str, str]:
+    """Labels of an object of the LLMService `service`."""
+    return {
+        NAME_LABEL: "llmservice",
+        INSTANCE_LABEL: service,
+        COMPONENT_LABEL: component,
+        MANAGED_BY_LABEL: MANAGED_BY,
+        PART_OF_LABEL: MANAGED_BY,
+        SERVICE_LABEL: service,
+    }
+
+
+def ray_service(service: str) -> str:
+    """Name of the RayService: the LLMService's own."""
+    return service
+
+
+def front_service(service: str) -> str:
+    """Name of the Service that clients use: the LLMService's own."""
+    return service
+
+
+def service_account(service: str) -> str:
+    """Name of the ServiceAccount of the Ray pods."""
+    return f"{service}-ray"
+
+
+def network_policy(service: str) -> str:
+    """Name of the NetworkPolicy that closes the Ray ports."""
+    return f"{service}-ray"
+
+
+def disruption_budget(service: str) -> str:
+    """Name of the PodDisruptionBudget of the Ray pods."""
+    return f"{service}-ray"
+
+
+def serve_deployment(model: str) -> str:
+    """Name that Ray Serve LLM gives the model's deployment (it replaces `/` and `.`)."""
+    return f"LLMServer:{model.replace('/', '--').replace('.', '_')}"
+
+
+def worker_group(model: str) -> str:
+    """Name of a model's worker group: a DNS label, the model's name where it is one already.
+
+    Any other name is written in lower-case letters, digits and `-`, with a short digest of the
+    original, so that two different models never meet in one group.
+    """
+    plain = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
+    if plain == model and len(plain) <= GROUP_NAME_LIMIT:
+        return plain
+    digest = hashlib.sha256(model.encode()).hexdigest()[:6]
+    return f"{plain[: GROUP_NAME_LIMIT - 7].rstrip('-')}-{digest}"
+
+
+def worker_groups(models: Iterable[str]) -> dict[str, str]:
+    """Worker group of each model, by the model's name."""
+    return {model: worker_group(model) for model in models}
+
+
+def url(service: str, namespace: str) -> str:
+    """Base URL for an OpenAI client inside the cluster."""
+    return f"http://{front_service(service)}.{namespace}.svc/v1"

@@ -1,0 +1,319 @@
+"""What a person asks for: the spec of an LLMService.
+
+The models here are the one source of the CRD, of the JSON schema and of docs/api.md: a field's
+docstring is its description there. Units and rules stand with the field.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, WithJsonSchema
+
+from daybreak.api.kubernetes_types import (
+    ApiModel,
+    EnvVar,
+    LocalObjectReference,
+    NamedVolume,
+    SecretKeySource,
+    Toleration,
+    VolumeMount,
+)
+from daybreak.api.scalars import Duration, Quantity
+from daybreak.api.source import SOURCE_PATTERN
+
+
+def cel(*rules: tuple[str, str]) -> ConfigDict:
+    """Model settings that carry CEL rules, as (rule, message) pairs, into the CRD."""
+    validations = [{"rule": rule, "message": message} for rule, message in rules]
+    return ConfigDict(json_schema_extra={"x-kubernetes-validations": validations})
+
+
+EngineArgs = Annotated[
+    dict[str, Any],
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True},
+            "x-kubernetes-preserve-unknown-fields": None,
+            "maxProperties": 128,
+        }
+    ),
+]
+
+
+class Engine(ApiModel):
+    """The inference engine of a model."""
+
+    args: EngineArgs = Field(default_factory=dict)
+    """vLLM's engine arguments by vLLM's own names (`max_model_len`, `max_num_seqs`, …). Each is
+    checked against the list of the pinned vLLM; an unknown name is refused with the nearest one.
+    Arguments that have a field of their own here (tensor_parallel_size, revision, …) are refused."""
+
+
+class Parallelism(ApiModel):
+    """How one replica of a model is spread over accelerators: tensor × pipeline of them."""
+
+    tensor: Annotated[int, Field(ge=1, le=64)] = 1
+    """Accelerators that share each layer (vLLM's tensor_parallel_size): they belong on one node."""
+    pipeline: Annotated[int, Field(ge=1, le=64)] = 1
+    """Groups of layers (vLLM's pipeline_parallel_size): each may stand on a node of its own."""
+
+
+class AcceleratorKind(StrEnum):
+    """What a model computes on."""
+
+    GPU = "gpu"
+    CPU = "cpu"
+
+
+class Accelerator(ApiModel):
+    """What a replica computes on, and on which nodes."""
+
+    kind: AcceleratorKind = AcceleratorKind.GPU
+    """`gpu`, or `cpu` for small models and trials."""
+    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = "nvidia.com/gpu"
+    """Kubernetes' extended resource of one accelerator."""
+    type: Annotated[str, Field(max_length=63)] | None = None
+    """Ray's accelerator type, such as `H100`; unset means any."""
+    node_selector: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    """Labels that a node must have."""
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
+    """Taints that the worker pods tolerate."""
+
+
+class WorkerResources(ApiModel):
+    """Requests and limits of one worker pod, beside its accelerators."""
+
+    cpu: Quantity | None = None
+    """Cores. Unset: one for each accelerator and one for the replica's own actor; at least that much is
+    needed, since Ray books one core for each (a smaller value is refused)."""
+    memory: Quantity | None = None
+    """Memory. Unset: 8Gi and 16Gi more for each GPU; 5Gi on the CPU."""
+    shared_memory: Quantity | None = None
+    """Size of /dev/shm, which counts against memory. Unset: 2Gi for each GPU (NCCL and the object
+    store use it), 1Gi on the CPU."""
+
+
+class Replicas(ApiModel):
+    """How many replicas a model has, and what moves that number (Ray Serve's autoscaling)."""
+
+    model_config = cel(
+        ("!has(self.max) || self.max >= self.min", "replicas.max must not be below replicas.min"),
+        (
+            "!has(self.initial) || (self.initial >= self.min && (!has(self.max) || self.initial <= self.max))",
+            "replicas.initial must lie between replicas.min and replicas.max",
+        ),
+    )
+
+    min: Annotated[int, Field(ge=0, le=1000)] = 1
+    """Fewest replicas. At 0 the model gives its accelerators back when nobody asks."""
+    max: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Most replicas. Unset: the larger of `min` and 1, that is, no autoscaling above `min`."""
+    initial: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Replicas at the start. Unset: the larger of `min` and 1, so that a model proves itself once."""
+    target_ongoing_requests: Annotated[float, Field(gt=0, le=100000)] = 16
+    """Requests in progress for each replica that autoscaling aims at."""
+    upscale_delay: Duration = "10s"
+    """How long more replicas must be wanted before they are added. From 0 to 1 there is no delay."""
+    downscale_delay: Duration = "5m"
+    """How long fewer replicas must be wanted before one is removed."""
+    downscale_to_zero_delay: Duration | None = None
+    """The same for the last replica. Unset: `downscaleDelay`."""
+    upscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Scales the steps upwards; above 1 is quicker. Unset: 1."""
+    downscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
+    """Scales the steps downwards; below 1 is slower. Unset: 1."""
+    look_back_period: Duration = "30s"
+    """Over how long ongoing requests are averaged."""
+
+
+class Serve(ApiModel):
+    """Ray Serve's settings of a model's deployment."""
+
+    max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """Most requests that one replica takes at once; the engine batches them."""
+    max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
+    """Most requests that wait for a replica before Serve answers 503; -1 means no limit."""
+    health_check_period: Duration = "10s"
+    """How often Serve checks a replica."""
+    health_check_timeout: Duration = "30s"
+    """How long a check may take before it counts as failed."""
+    graceful_shutdown_wait: Duration = "2s"
+    """Pause between looks at whether a stopping replica has finished its requests."""
+    graceful_shutdown_timeout: Duration = "2m"
+    """How long a stopping replica may take to finish its requests, streams included."""
+
+
+class Placement(StrEnum):
+    """How the accelerators of one replica are placed (Ray's placement group strategies)."""
+
+    STRICT_PACK = "STRICT_PACK"
+    PACK = "PACK"
+
+
+class Model(ApiModel):
+    """One model of the service."""
+
+    model_config = cel(
+        (
+            "!has(self.token) || self.source.startsWith('hf://')",
+            "token belongs to hf:// sources; for s3:// and gs:// put credentials in runtime.env or a serviceAccountName",
+        ),
+        ("!has(self.revision) || self.source.startsWith('hf://')", "revision belongs to hf:// sources"),
+        (
+            "!self.trustRemoteCode || !self.source.startsWith('hf://') || has(self.revision)",
+            "trustRemoteCode runs code from the repository: pin it with revision",
+        ),
+        (
+            "self.accelerator.kind != 'cpu' || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
+            "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
+        ),
+    )
+
+    name: Annotated[
+        str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
+    ]
+    """What clients send as `model`."""
+    source: Annotated[str, Field(min_length=6, max_length=1024, pattern=SOURCE_PATTERN)]
+    """Where the weights are: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
+    `pvc://claim/path`, `image://registry/name:tag#path` (an image volume) or `file:///path` (in the
+    Ray image)."""
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Commit, tag or branch of an hf:// model; a commit pins it."""
+    token: SecretKeySource | None = None
+    """Hugging Face token of a gated model, from a Secret."""
+    trust_remote_code: bool = False
+    """Whether code from the model's repository may run in the pods. Needs a `revision`."""
+    engine: Engine = Field(default_factory=Engine)
+    """The engine's settings."""
+    parallelism: Parallelism = Field(default_factory=Parallelism)
+    """How one replica is spread over accelerators."""
+    placement: Placement | None = None
+    """`STRICT_PACK`: a replica's accelerators on one node. `PACK`: close, but several pods if need be.
+    Unset: STRICT_PACK when a replica has several accelerators in one pod, PACK with pipeline > 1."""
+    accelerator: Accelerator = Field(default_factory=Accelerator)
+    """What it computes on."""
+    resources: WorkerResources = Field(default_factory=WorkerResources)
+    """Cores and memory of one worker pod."""
+    replicas: Replicas = Field(default_factory=Replicas)
+    """How many replicas, and what moves that number."""
+    serve: Serve = Field(default_factory=Serve)
+    """Ray Serve's settings."""
+
+
+class SleepDepth(StrEnum):
+    """What is given back in sleep: the model's workers, or the whole Ray cluster."""
+
+    WORKERS = "Workers"
+    CLUSTER = "Cluster"
+
+
+class Sleep(ApiModel):
+    """When the service gives its accelerators back. Takes effect with the gateway."""
+
+    after_idle: Duration = "15m"
+    """How long nobody must have asked."""
+    depth: SleepDepth = SleepDepth.WORKERS
+    """What is given back."""
+
+
+class Hold(ApiModel):
+    """How requests wait while the service wakes. Takes effect with the gateway."""
+
+    max_requests: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    """Most requests held at once; one more is answered with 429."""
+    max_body_bytes: Quantity = "10Mi"
+    """Largest body of a request; a larger one is answered with 413."""
+    timeout: Literal["Auto"] | Duration = "Auto"
+    """How long a request is held before 503; `Auto`: from the service's own measured wakes."""
+
+
+class RolloutStrategy(StrEnum):
+    """How a change that needs new pods is rolled out."""
+
+    AUTO = "Auto"
+    BLUE_GREEN = "BlueGreen"
+
+
+class Rollout(ApiModel):
+    """How changes reach running pods. A change of engine arguments, replicas or Serve settings is made in
+    place; a change of images, environment, resources or volumes needs new pods."""
+
+    strategy: RolloutStrategy = RolloutStrategy.AUTO
+    """`BlueGreen`: a second cluster is started, and traffic moves when it answers; needs the accelerators
+    twice for that time. `Auto`: what suits the change; today that is in place or BlueGreen."""
+
+
+class HeadResources(ApiModel):
+    """Requests and limits of the head pod."""
+
+    cpu: Quantity = "1"
+    """Cores."""
+    memory: Quantity = "4Gi"
+    """Memory."""
+
+
+class Head(ApiModel):
+    """The Ray head pod: it schedules and routes, and runs no model."""
+
+    resources: HeadResources = Field(default_factory=HeadResources)
+    """Cores and memory."""
+    node_selector: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    """Labels that its node must have."""
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
+    """Taints that it tolerates."""
+
+
+class Runtime(ApiModel):
+    """The Ray pods of the service."""
+
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Image of the Ray pods. Unset: the operator's default for the models' accelerator kind."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls the image."""
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(default_factory=list)
+    """Secrets for pulling images."""
+    ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
+    """Version of Ray in the image. Unset: the version that the operator is built for."""
+    head: Head = Field(default_factory=Head)
+    """The head pod."""
+    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(default_factory=list)
+    """Environment of every Ray container."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(default_factory=list)
+    """More volumes for every Ray pod."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(default_factory=list)
+    """Where those volumes appear."""
+    service_account_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
+    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """PriorityClass of the pods."""
+    idle_timeout: Duration = "60s"
+    """How long a worker pod without work is kept before Ray's autoscaler removes it."""
+
+
+class LLMServiceSpec(ApiModel):
+    """Models behind one OpenAI address."""
+
+    model_config = cel(
+        (
+            "self.models.all(m, self.models.exists_one(n, n.name == m.name))",
+            "every model needs a name of its own",
+        ),
+        (
+            "self.models.all(m, m.accelerator.kind == self.models[0].accelerator.kind)",
+            "all models of a service share one image: use one accelerator kind, or two services",
+        ),
+    )
+
+    models: Annotated[list[Model], Field(min_length=1, max_length=16)]
+    """The models, each with worker pods and autoscaling of its own."""
+    replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`."""
+    sleep: Sleep | None = None
+    """When the service gives its accelerators back. Unset: never."""
+    hold: Hold | None = None
+    """How requests wait while it wakes."""
+    rollout: Rollout = Field(default_factory=Rollout)
+    """How changes reach running pods."""
+    runtime: Runtime = Field(default_factory=Runtime)
+    """The Ray pods."""

@@ -1,0 +1,128 @@
+"""What the operator says of an LLMService: conditions that follow kstatus, and the state of each model."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from daybreak.api.kubernetes_types import ApiModel
+
+
+class Phase(StrEnum):
+    """One word on the service, for people; programs read the conditions."""
+
+    ASLEEP = "Asleep"
+    WAKING = "Waking"
+    AWAKE = "Awake"
+    DRAINING = "Draining"
+    UPDATING = "Updating"
+    FAILED = "Failed"
+
+
+class ConditionType(StrEnum):
+    """The conditions, in the order in which they are written."""
+
+    READY = "Ready"
+    """True: an answer comes. The address routes and every model has answered."""
+    ACTIVE = "Active"
+    """True: accelerators are held. Outside the Ready set: a sleeping service is ready."""
+    SCHEDULABLE = "Schedulable"
+    """False: no node fits a replica; the message has the numbers and the nearest fix."""
+    RECONCILING = "Reconciling"
+    """True: on the way (kstatus: in progress)."""
+    STALLED = "Stalled"
+    """True: somebody has to act (kstatus: failed). Clears by itself when the cause is gone."""
+
+
+class Reason(StrEnum):
+    """Every reason that a condition can carry."""
+
+    ANSWERING = "Answering"
+    PROGRESSING = "Progressing"
+    UPDATING = "Updating"
+    STEADY = "Steady"
+    AWAKE = "Awake"
+    ASLEEP = "Asleep"
+    STARTING = "Starting"
+    FITS = "Fits"
+    NO_NODE_FITS = "NoNodeFits"
+    NODES_UNKNOWN = "NodesUnknown"
+    INVALID_SPEC = "InvalidSpec"
+    NAME_TAKEN = "NameTaken"
+    KUBERAY_MISSING = "KubeRayMissing"
+    REFUSED = "Refused"
+    MODEL_FAILED = "ModelFailed"
+    IMAGE_PULL_FAILED = "ImagePullFailed"
+    CONTAINER_CONFIG_FAILED = "ContainerConfigFailed"
+    CONTAINER_CRASHING = "ContainerCrashing"
+    UNSCHEDULABLE = "Unschedulable"
+    NOT_ANSWERING = "NotAnswering"
+    TERMINATING = "Terminating"
+
+
+class Condition(ApiModel):
+    """A standard Kubernetes condition."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """Type of the condition."""
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+    reason: Annotated[str, Field(max_length=1024)]
+    """Why, in one word for programs."""
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in a sentence for people, with the numbers and the nearest fix."""
+    last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When `status` last changed."""
+    observed_generation: Annotated[int, Field(ge=0)] = 0
+    """The generation that the condition speaks of."""
+
+
+class ModelState(StrEnum):
+    """One word on a model."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    READY = "Ready"
+    UPDATING = "Updating"
+    ASLEEP = "Asleep"
+    FAILED = "Failed"
+
+
+class ModelStatus(ApiModel):
+    """The state of one model."""
+
+    name: str
+    """Its name."""
+    state: ModelState
+    """One word on it."""
+    replicas: int = 0
+    """Replicas whose worker pods are ready."""
+    gpus: int = 0
+    """Accelerators that its worker pods hold, ready or not."""
+    message: Annotated[str, Field(max_length=4096)] | None = None
+    """What stands in the way, in the engine's own words where it has spoken."""
+    answered: str | None = None
+    """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+
+
+class LLMServiceStatus(ApiModel):
+    """What the operator has seen and done."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this status speaks of."""
+    phase: Phase | None = None
+    """One word on the service."""
+    url: str | None = None
+    """Where an OpenAI client inside the cluster points its base URL."""
+    replicas: int = 0
+    """Ready replicas of all models together."""
+    gpus: int = 0
+    """Accelerators held by all models together."""
+    selector: str | None = None
+    """Label selector of the worker pods, for the scale subresource."""
+    models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(default_factory=list)
+    """The state of each model, in the order of the spec."""
+    conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
+        default_factory=list, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+    )
+    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""

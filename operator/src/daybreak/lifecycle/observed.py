@@ -1,0 +1,59 @@
+"""What one reconcile has seen of a service, gathered once: the only input of every decision."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.llmservice import LLMService
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object in its JSON form."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """The parts of a node that decide whether a pod fits."""
+
+    name: str
+    labels: Mapping[str, str]
+    taints: tuple[Manifest, ...]
+    allocatable: Mapping[str, str]
+    unschedulable: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a model answered when it was asked through the service's own address."""
+
+    model: str
+    answered: bool
+    message: str = ""
+    """Why not, in one sentence; empty when it answered."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Everything seen of one LLMService at one moment."""
+
+    manifest: Manifest
+    """The LLMService itself, status included."""
+    service: LLMService | None
+    """The same, read; None when the spec cannot be read."""
+    problems: tuple[str, ...]
+    """What is wrong with the spec, each as one sentence with the field's path; empty when it can be built."""
+    kuberay_installed: bool
+    """Whether the API server serves ray.io/v1 RayServices."""
+    foreign: tuple[str, ...] = ()
+    """Objects that bear a name Daybreak needs and belong to somebody else, as `Kind/name`."""
+    ray_service: Manifest | None = None
+    ray_clusters: tuple[Manifest, ...] = ()
+    pods: tuple[Manifest, ...] = ()
+    """The Ray pods, of every RayCluster of the service."""
+    nodes: tuple[Node, ...] | None = None
+    """None: the operator may not see nodes."""
+    refusal: str = ""
+    """What the API server said when it refused the last apply of an owned object; empty when it took all."""
+    answers: tuple[Answer, ...] = ()
+    """Answers asked for in this reconcile."""
+    now: datetime = field(kw_only=True)
