@@ -1,0 +1,276 @@
+"""List the engine arguments of the installed vLLM, as the operator checks them.
+
+Run it with the Python of the Ray image (`python -m cluster.images engine-args` does so): it needs vllm and
+ray. The JSON on standard output is committed as operator/src/daybreak/api/engine_args.json:
+
+- `arguments`: every key that may stand in `engine.args`: its type as vLLM writes it (`type`), what may stand
+  in YAML (`json`), the choices where they are few and fixed (`choices`), and the default where that is plain
+  JSON (`default`).
+- `owned`: keys that vLLM has and Daybreak sets itself, with the field of LLMService to use instead.
+- `refused`: keys that vLLM has and that can do nothing or do harm below Ray Serve, with the reason.
+
+Ray Serve LLM takes the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
+FrontendArgs (its OpenAI layer, of which Ray uses the part that is not an HTTP server).
+"""
+
+import builtins
+import dataclasses
+import enum
+import importlib
+import importlib.metadata
+import json
+import re
+import sys
+import types
+import typing
+from collections.abc import Iterator
+
+# Where the value comes from instead. Paths are those of LLMService.
+OWNED = {
+    "model": "spec.models[].source",
+    "served_model_name": "spec.models[].name",
+    "revision": "spec.models[].revision",
+    "tensor_parallel_size": "spec.models[].parallelism.tensor",
+    "pipeline_parallel_size": "spec.models[].parallelism.pipeline",
+    "data_parallel_size": "spec.models[].parallelism.data",
+}
+
+_RAY_PLACES = "Ray places the processes; use spec.models[].parallelism and spec.models[].placement"
+_RAY_HTTP = "Ray Serve is the HTTP server, vLLM's own never starts"
+_NO_SECRETS = "a credential must not stand in a manifest; name a Secret instead"
+_NOT_WITH_RAY = "Ray Serve LLM never reads it"
+
+REFUSED = {
+    # AsyncEngineArgs
+    "model_weights": "vLLM sets it itself when the weights lie apart from the model's configuration",
+    "hf_token": _NO_SECRETS,
+    "distributed_executor_backend": "Ray Serve LLM sets it: ray on accelerators, mp on CPUs",
+    "data_parallel_rank": _RAY_PLACES,
+    "data_parallel_start_rank": _RAY_PLACES,
+    "data_parallel_size_local": _RAY_PLACES,
+    "data_parallel_address": _RAY_PLACES,
+    "data_parallel_rpc_port": _RAY_PLACES,
+    "data_parallel_hybrid_lb": _RAY_PLACES,
+    "data_parallel_external_lb": _RAY_PLACES,
+    "data_parallel_multi_port_external_lb": _RAY_PLACES,
+    "data_parallel_backend": _RAY_PLACES,
+    "nnodes": _RAY_PLACES,
+    "node_rank": _RAY_PLACES,
+    "master_addr": _RAY_PLACES,
+    "master_port": _RAY_PLACES,
+    "device_ids": _RAY_PLACES,
+    "tokens_only": "it turns the text endpoints off",
+    "fail_on_environ_validation": _NOT_WITH_RAY,
+    # FrontendArgs
+    "lora_modules": "adapters come from Ray Serve LLM's own LoRA settings",
+    "tool_parser_plugin": "only vLLM's own launcher loads it",
+    "log_config_file": _NOT_WITH_RAY,
+    "enable_server_load_tracking": _RAY_HTTP,
+    "sse_keep_alive_interval": _RAY_HTTP,
+    "enable_tokenizer_info_endpoint": _RAY_HTTP,
+    "log_error_stack": _RAY_HTTP,
+    "enable_offline_docs": _RAY_HTTP,
+    "host": _RAY_HTTP,
+    "port": _RAY_HTTP,
+    "uds": _RAY_HTTP,
+    "uvicorn_log_level": _RAY_HTTP,
+    "disable_uvicorn_access_log": _RAY_HTTP,
+    "disable_access_log_for_endpoints": _RAY_HTTP,
+    "allow_credentials": _RAY_HTTP,
+    "allowed_origins": _RAY_HTTP,
+    "allowed_methods": _RAY_HTTP,
+    "allowed_headers": _RAY_HTTP,
+    "api_key": _NO_SECRETS,
+    "ssl_keyfile": _RAY_HTTP,
+    "ssl_certfile": _RAY_HTTP,
+    "ssl_ca_certs": _RAY_HTTP,
+    "enable_ssl_refresh": _RAY_HTTP,
+    "ssl_cert_reqs": _RAY_HTTP,
+    "ssl_ciphers": _RAY_HTTP,
+    "root_path": _RAY_HTTP,
+    "middleware": _RAY_HTTP,
+    "enable_request_id_headers": _RAY_HTTP,
+    "disable_fastapi_docs": _RAY_HTTP,
+    "h11_max_incomplete_event_size": _RAY_HTTP,
+    "h11_max_header_count": _RAY_HTTP,
+    "data_parallel_supervisor_port": _RAY_PLACES,
+    "dp_supervisor_probe_interval_s": _RAY_PLACES,
+    "dp_supervisor_probe_timeout_s": _RAY_PLACES,
+    "dp_supervisor_probe_failure_threshold": _RAY_PLACES,
+}
+
+# The part of FrontendArgs that reaches vLLM's serving objects through init_app_state. A field that is neither
+# here nor above stops the script: somebody has to look at it first.
+FRONTEND_USED = {
+    "chat_template",
+    "chat_template_content_format",
+    "cohere_format",
+    "cohere_is_reasoning_model",
+    "default_chat_template_kwargs",
+    "enable_auto_tool_choice",
+    "enable_flash_late_interaction",
+    "enable_force_include_usage",
+    "enable_log_deltas",
+    "enable_log_outputs",
+    "enable_per_request_metrics",
+    "enable_prompt_tokens_details",
+    "exclude_tools_when_tool_choice_none",
+    "fingerprint_mode",
+    "fingerprint_value",
+    "max_log_len",
+    "response_role",
+    "return_tokens_as_token_ids",
+    "tool_call_parser",
+    "tool_server",
+    "trust_request_chat_template",
+}
+
+_SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
+
+
+class _Names(dict[str, object]):
+    """Names for resolving annotations; a class imported only for type checking stands as a kind of dict."""
+
+    def __init__(self, module: str) -> None:
+        self._scopes = (vars(sys.modules[module]), vars(builtins))
+
+    def __missing__(self, name: str) -> object:
+        for scope in self._scopes:
+            if name in scope:
+                return scope[name]
+        return type(name, (dict,), {})
+
+
+def _members(annotation: object) -> Iterator[object]:
+    """Yield the alternatives of a union, with Annotated unwrapped."""
+    origin = typing.get_origin(annotation)
+    if origin is typing.Annotated:
+        yield from _members(typing.get_args(annotation)[0])
+    elif origin in (typing.Union, types.UnionType):
+        for member in typing.get_args(annotation):
+            yield from _members(member)
+    else:
+        yield annotation
+
+
+def json_types(annotation: object) -> list[str]:
+    """Return the JSON types that a value of this annotation can be written as, sorted; empty if none can."""
+    found = set()
+    for member in _members(annotation):
+        origin = typing.get_origin(member) or member
+        if origin is typing.Literal:
+            found.update(_SCALARS[type(choice)] for choice in typing.get_args(member))
+        elif origin is typing.Any:
+            found.update(("array", "object", *_SCALARS.values()))
+        elif origin in _SCALARS:
+            found.add(_SCALARS[typing.cast(type, origin)])
+        elif isinstance(origin, type) and issubclass(origin, enum.Enum):
+            found.update(_SCALARS[type(choice.value)] for choice in origin)
+        elif isinstance(origin, type) and issubclass(origin, (list, set, tuple)):
+            found.add("array")
+        elif isinstance(origin, type) and (issubclass(origin, dict) or dataclasses.is_dataclass(origin)):
+            found.add("object")
+    return sorted(found)
+
+
+def choices(annotation: object) -> list[object]:
+    """Return the fixed choices, empty unless every non-null member of the annotation is a Literal."""
+    found: list[object] = []
+    for member in _members(annotation):
+        if typing.get_origin(member) is typing.Literal:
+            found.extend(typing.get_args(member))
+        elif member is not type(None):
+            return []
+    return sorted(found, key=lambda choice: (str(type(choice)), choice))
+
+
+def type_text(annotation: object) -> str:
+    """Write an annotation as in source, without module names."""
+    parts = []
+    for member in _members(annotation):
+        if member is type(None):
+            parts.append("None")
+        elif typing.get_origin(member) is None and isinstance(member, type):
+            parts.append(member.__name__)
+        else:
+            parts.append(re.sub(r"\b[A-Za-z_]\w*\.", "", str(member)))
+    return " | ".join(parts)
+
+
+def _default(field: "dataclasses.Field[object]") -> tuple[bool, object]:
+    """Return (True, default) where the default is plain JSON, else (False, None)."""
+    value: object = field.default
+    if field.default_factory is not dataclasses.MISSING:
+        value = field.default_factory()
+    if isinstance(value, enum.Enum):
+        value = value.value
+    try:
+        return True, json.loads(json.dumps(value))
+    except TypeError:
+        return False, None
+
+
+def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str, object]:
+    """Describe one argument."""
+    entry: dict[str, object] = {"type": type_text(annotation), "json": json_types(annotation)}
+    plain, default = _default(field)
+    if plain and default is None and "null" not in json_types(annotation):
+        # vLLM writes some as non-null and gives them None all the same.
+        entry["json"] = sorted([*json_types(annotation), "null"])
+    if fixed := choices(annotation):
+        entry["choices"] = fixed
+    if plain:
+        entry["default"] = default
+    return entry
+
+
+def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
+    """Describe the arguments of both classes that a user may set; raise SystemExit for one never looked at."""
+    arguments: dict[str, dict[str, object]] = {}
+    known = {**OWNED, **REFUSED}
+    seen = set()
+    for cls, free in ((engine, None), (frontend, FRONTEND_USED)):
+        hints = typing.get_type_hints(cls, localns=_Names(cls.__module__), include_extras=True)
+        for field in dataclasses.fields(cls):
+            seen.add(field.name)
+            if field.name.startswith("_") or field.name in known or field.name in arguments:
+                continue
+            if free is not None and field.name not in free:
+                raise SystemExit(f"{field.name} of {cls.__name__} is new: add it to FRONTEND_USED or REFUSED")
+            arguments[field.name] = describe(field, hints[field.name])
+    if gone := (set(known) | FRONTEND_USED) - seen:
+        raise SystemExit(f"vLLM no longer has {', '.join(sorted(gone))}: take them out of this script")
+    return arguments
+
+
+def render(document: dict[str, object]) -> str:
+    """Write the document with sorted keys and one line for each argument, so that diffs read well."""
+    lines = []
+    for key in sorted(document):
+        value = document[key]
+        if isinstance(value, dict):
+            body = ",\n".join(
+                f"  {json.dumps(k)}: {json.dumps(value[k], sort_keys=True)}" for k in sorted(value)
+            )
+            lines.append(f" {json.dumps(key)}: {{\n{body}\n }}")
+        else:
+            lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def main() -> None:
+    """Print the document for the vLLM and Ray of this Python."""
+    engine = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
+    frontend = importlib.import_module("vllm.entrypoints.launchers.cli_args").FrontendArgs
+    document: dict[str, object] = {
+        "vllm": sys.modules["vllm"].__version__,
+        "ray": importlib.metadata.version("ray"),
+        "arguments": collect(engine, frontend),
+        "owned": OWNED,
+        "refused": REFUSED,
+    }
+    sys.stdout.write(render(document))
+
+
+if __name__ == "__main__":
+    main()
