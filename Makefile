@@ -1,0 +1,64 @@
+# Daybreak from nothing: `make up`. Everything that is made lies in .daybreak/ and goes with `make down`.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+STATE := .daybreak
+VENV := $(STATE)/venv
+PYTHON := $(VENV)/bin/python
+# Not `export`ed wholesale: an own KUBECONFIG is meant for `up`, and tests must never meet it by accident.
+RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
+
+help: ## Say what can be made
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sample model; ends with a chat answer
+	@$(RUN) -m quickstart up
+
+down: ## Remove all of it: processes, network devices, mounts, files
+	@if [ -x $(PYTHON) ]; then $(RUN) -m quickstart down; fi
+	@rm -rf $(STATE)
+
+status: $(VENV)/.made ## What is running
+	@$(RUN) -m cluster status
+
+test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
+	@$(RUN) -m cluster build --for tests
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup tests
+
+e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
+	@$(RUN) -m cluster up
+	@$(RUN) -m cluster.images load
+	@$(PYTHON) -m pytest -x e2e/tests
+
+lint: $(VENV)/.made ## Style, types, layers and generated files
+	@$(VENV)/bin/ruff check .
+	@$(VENV)/bin/ruff format --check .
+	@$(VENV)/bin/mypy operator/src e2e tests bench scripts
+	@PYTHONPATH=operator/src $(VENV)/bin/lint-imports
+	@$(RUN) scripts/generate.py --check
+
+generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base from their sources
+	@$(RUN) scripts/generate.py
+
+bench: $(VENV)/.made ## Measure; results in bench/results/*.json
+	@$(RUN) -m bench
+
+lock: $(VENV)/.made ## Recompile every lock file from its .in file
+	@for file in requirements/bootstrap requirements/dev images/operator/requirements; do \
+	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
+	    $$file.in -o $$file.txt; done
+
+$(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
+	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "make: Python 3.11 or newer is needed as python3 (on Debian: apt-get install python3 python3-venv)"; exit 1; }
+	@echo "Python environment in $(VENV) ..."
+	@test -x $(PYTHON) || python3 -m venv $(VENV) || \
+	  { echo "make: python3 cannot make virtual environments (on Debian: apt-get install python3-venv)"; exit 1; }
+	@$(PYTHON) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@$(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: help up down status test e2e lint generate bench lock
