@@ -1,0 +1,54 @@
+"""A real OpenAI client talks to the service through `kubectl port-forward`."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from openai import OpenAI
+
+from cluster.errors import ClusterError
+from quickstart.target import Target, program
+
+
+@contextmanager
+def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
+    """Forward a free loopback port to the Service's port 80 and yield the base URL for a client.
+
+    Raises ClusterError when kubectl cannot forward.
+    """
+    process = subprocess.Popen(  # noqa: S603 - a fixed tool, arguments from this package
+        [
+            program("kubectl"),
+            "-n",
+            namespace,
+            "port-forward",
+            f"service/{service}",
+            ":80",
+            "--address=127.0.0.1",
+        ],
+        env=target.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None  # noqa: S101 - it was asked for above
+        line = process.stdout.readline()
+        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        if found is None:
+            process.terminate()
+            raise ClusterError(f"kubectl port-forward failed: {process.communicate()[1].strip()}")
+        yield f"http://127.0.0.1:{found.group(1)}/v1"
+    finally:
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def ask(base_url: str, model: str, question: str) -> str:
+    """One chat answer."""
+    client = OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120)
+    answer = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": question}], max_tokens=24
+    )
+    return answer.choices[0].message.content or ""

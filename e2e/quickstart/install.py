@@ -1,0 +1,115 @@
+"""The steps of `make up`, each safe to repeat: what is done already is not done again."""
+
+import os
+import time
+
+from cluster import paths
+from cluster.errors import ClusterError
+from quickstart import chat
+from quickstart.progress import Progress
+from quickstart.target import NAMESPACE, Target
+
+CHART = paths.REPOSITORY / "charts" / "daybreak"
+SAMPLE = paths.REPOSITORY / "manifests" / "samples" / "tiny-cpu.yaml"
+SAMPLE_NAMESPACE = "default"
+SAMPLE_NAME = "tiny"
+READY_SECONDS = 1200
+"""How long the sample may take; on two cores Ray and vLLM take three minutes."""
+QUESTION = "Good morning! What comes after night?"
+
+
+def images(target: Target, progress: Progress) -> dict[str, str]:
+    """Images of the operator and of Ray: built and loaded into the embedded cluster, else the user's own.
+
+    Raises ClusterError when a cluster of one's own is given without images that it can pull.
+    """
+    if target.embedded:
+        from cluster import images as built  # the user's own cluster needs no image builder
+
+        with progress.step("images"):
+            return built.ensure()
+    named = {"operator": os.environ.get("OPERATOR_IMAGE", ""), "ray-cpu": os.environ.get("RAY_CPU_IMAGE", "")}
+    if not all(named.values()):
+        raise ClusterError(
+            "a cluster of your own pulls images from a registry: build images/operator and images/ray-cpu, "
+            "push them, and set OPERATOR_IMAGE and RAY_CPU_IMAGE (README, 'On your own cluster')"
+        )
+    return named
+
+
+def kuberay(target: Target, progress: Progress) -> None:
+    """Make sure that KubeRay is there.
+
+    Raises ClusterError on a cluster of one's own without it: Daybreak does not install operators there.
+    """
+    if target.has_api("ray.io"):
+        progress.say("KubeRay: there")
+        return
+    if not target.embedded:
+        raise ClusterError(
+            "KubeRay is missing: helm install kuberay-operator from KubeRay's chart, then run this again"
+        )
+    raise ClusterError("KubeRay is missing from the embedded cluster: `make down`, then `make up`")
+
+
+def daybreak(target: Target, refs: dict[str, str], progress: Progress) -> None:
+    """Install or upgrade the chart and wait for the operator."""
+    repository, _, tag = refs["operator"].rpartition(":")
+    with progress.step("Daybreak (helm upgrade --install daybreak charts/daybreak)"):
+        target.helm(
+            "upgrade", "--install", "daybreak", str(CHART),
+            "--namespace", NAMESPACE, "--create-namespace",
+            "--set", f"image.repository={repository}", "--set", f"image.tag={tag}",
+            "--set", f"rayCpuImage={refs['ray-cpu']}",
+            "--wait", "--timeout", "5m",
+        )  # fmt: skip
+
+
+def sample(target: Target, progress: Progress) -> None:
+    """Apply the sample model and wait until it answers, telling what it waits for.
+
+    Raises ClusterError with the service's own words when it stalls or takes too long.
+    """
+    progress.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
+    target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
+    deadline = time.monotonic() + READY_SECONDS
+    said = ""
+    while time.monotonic() < deadline:
+        service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
+        conditions = {c["type"]: c for c in service.get("status", {}).get("conditions", [])}
+        ready = conditions.get("Ready", {})
+        current = service.get("status", {}).get("observedGeneration") == service.get("metadata", {}).get(
+            "generation"
+        )
+        line = f"sample model: Ready={ready.get('status', 'Unknown')} {ready.get('message', '')}".rstrip()
+        if line != said:
+            progress.say(line)
+            said = line
+        if ready.get("status") == "True" and current:
+            return
+        time.sleep(2)
+    raise ClusterError(
+        f"the sample model is not ready after {READY_SECONDS // 60} minutes; last seen: {said}. "
+        f"See: kubectl -n {SAMPLE_NAMESPACE} describe llm {SAMPLE_NAME}"
+    )
+
+
+def talk(target: Target, progress: Progress) -> None:
+    """Ask the sample a question and print the answer and how to go on."""
+    service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
+    model = service["spec"]["models"][0]["name"]
+    with chat.port_forward(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as base_url:
+        answer = chat.ask(base_url, model, QUESTION)
+    progress.say("the model answers (it is tiny and untrained, so expect babble):")
+    print(f"\n  you:   {QUESTION}\n  model: {answer!r}\n")
+    kubectl = ".daybreak/bin/kubectl" if target.embedded else "kubectl"
+    print(
+        f"How to go on:\n"
+        f"  export KUBECONFIG={'$PWD/.daybreak/kubeconfig' if target.embedded else target.kubeconfig}\n"
+        f"  {kubectl} get llm\n"
+        f"  {kubectl} port-forward service/{SAMPLE_NAME} 8080:80 &\n"
+        f"  curl -s http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+        f'    -d \'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}\'\n'
+        f"  make e2e     # the end-to-end tests on this cluster\n"
+        f"  make down    # remove all of it"
+    )

@@ -1,0 +1,127 @@
+"""The embedded cluster with Daybreak installed by Helm, and the tiny sample answering.
+
+Files run in their order (01, 02, …): each goes on where the one before stopped, since a model takes
+minutes to start on two cores.
+Nothing here reads the user's KUBECONFIG: only the embedded cluster is ever touched.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import yaml
+from openai import OpenAI
+
+from cluster import images, paths
+from quickstart import chat, install
+from quickstart.progress import Progress
+from quickstart.target import Target
+
+NAMESPACE = install.SAMPLE_NAMESPACE
+MINUTE = 60.0
+Seen = TypeVar("Seen")
+
+
+@dataclass(frozen=True)
+class Kubernetes:
+    """The embedded cluster, with the few verbs that the tests use."""
+
+    target: Target
+
+    def get(self, *arguments: str, namespace: str = NAMESPACE) -> dict[str, Any] | None:
+        """One object or list, or None."""
+        return self.target.get("-n", namespace, *arguments)
+
+    def names(self, *arguments: str, namespace: str = NAMESPACE) -> list[str]:
+        """Names of all objects of the kinds given, as kind/name."""
+        text = self.target.kubectl("get", "-n", namespace, *arguments, "-o", "name", "--ignore-not-found")
+        return text.split()
+
+    def apply(self, manifest: dict[str, Any]) -> None:
+        """Apply a manifest as a person does, with validation of unknown fields."""
+        text = yaml.safe_dump(manifest)
+        self.target.kubectl(
+            "apply", "-n", NAMESPACE, "--server-side", "--force-conflicts", "-f", "-", stdin=text
+        )
+
+    def patch(self, name: str, patch: dict[str, Any]) -> None:
+        """Merge-patch an LLMService."""
+        self.target.kubectl("patch", "-n", NAMESPACE, "llm", name, "--type=merge", "-p", json.dumps(patch))
+
+    def delete(self, *arguments: str) -> None:
+        """Delete and wait until it is gone."""
+        self.target.kubectl("delete", "-n", NAMESPACE, *arguments, "--ignore-not-found", "--timeout=180s")
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """A condition of an LLMService, empty when it is not there."""
+        service = self.get("llm", name) or {}
+        conditions = service.get("status", {}).get("conditions", [])
+        return next((condition for condition in conditions if condition["type"] == kind), {})
+
+    def wait_ready(self, name: str, minutes: float = 15) -> None:
+        """Wait as a person would: kubectl wait."""
+        seconds = int(minutes * MINUTE)
+        self.target.kubectl(
+            "wait", "-n", NAMESPACE, "--for=condition=Ready", f"llm/{name}", f"--timeout={seconds}s"
+        )
+
+
+def eventually(
+    look: Callable[[], Seen], good: Callable[[Seen], bool], minutes: float = 5, every: float = 1.0
+) -> Seen:
+    """Look until what is seen is good; fail with what was seen last."""
+    deadline = time.monotonic() + minutes * MINUTE
+    while True:
+        seen = look()
+        if good(seen):
+            return seen
+        if time.monotonic() > deadline:
+            pytest.fail(f"not seen within {minutes} minutes; last seen: {seen!r}")
+        time.sleep(every)
+
+
+@pytest.fixture(scope="session")
+def kubernetes() -> Kubernetes:
+    """The embedded cluster; `make e2e` has started it."""
+    if not paths.KUBECONFIG.exists():
+        pytest.fail("no embedded cluster: run `make e2e`, which starts it")
+    os.environ.pop("KUBECONFIG", None)
+    return Kubernetes(Target(paths.KUBECONFIG, embedded=True))
+
+
+@pytest.fixture(scope="session")
+def installed(kubernetes: Kubernetes) -> Kubernetes:
+    """Daybreak, installed by Helm from this checkout's chart and images."""
+    install.daybreak(kubernetes.target, images.ensure(), Progress())
+    return kubernetes
+
+
+@pytest.fixture(scope="session")
+def tiny_manifest() -> dict[str, Any]:
+    """The tiny sample as it is published."""
+    manifest: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
+    return manifest
+
+
+@pytest.fixture(scope="session")
+def tiny(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> str:
+    """The tiny sample, ready; its name."""
+    installed.apply(tiny_manifest)
+    name: str = tiny_manifest["metadata"]["name"]
+    installed.wait_ready(name)
+    return name
+
+
+@pytest.fixture
+def client(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
+    """A real OpenAI client of the tiny sample, without retries of its own."""
+    with (
+        chat.port_forward(kubernetes.target, NAMESPACE, tiny) as base_url,
+        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120) as openai,
+    ):
+        yield openai

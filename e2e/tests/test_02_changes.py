@@ -1,0 +1,84 @@
+"""Scale, change engine arguments, repair drift: what running it every day brings."""
+
+from typing import Any
+
+from e2e.tests.conftest import NAMESPACE, Kubernetes, eventually
+from openai import BadRequestError, OpenAI
+
+
+def ray_cluster(kubernetes: Kubernetes, name: str) -> str:
+    """Name of the active RayCluster: it stays the same when a change is made in place."""
+    ray_service = kubernetes.get("rayservice", name)
+    assert ray_service is not None
+    cluster: str = ray_service["status"]["activeServiceStatus"]["rayClusterName"]
+    return cluster
+
+
+def replicas(kubernetes: Kubernetes, name: str) -> int:
+    """Ready replicas, as status says."""
+    service = kubernetes.get("llm", name)
+    assert service is not None
+    ready: int = service["status"]["replicas"]
+    return ready
+
+
+def ask(client: OpenAI, model: str) -> int:
+    """Tokens of one short answer."""
+    answer = client.chat.completions.create(
+        model=model, messages=[{"role": "user", "content": "Good morning"}], max_tokens=4, temperature=0
+    )
+    assert answer.usage is not None
+    return answer.usage.completion_tokens
+
+
+def test_a_deleted_front_service_comes_back(kubernetes: Kubernetes, tiny: str) -> None:
+    before = kubernetes.get("service", tiny)
+    assert before is not None
+    kubernetes.delete("service", tiny)
+    after = eventually(lambda: kubernetes.get("service", tiny), lambda seen: seen is not None)
+    assert after is not None
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["spec"]["selector"] == before["spec"]["selector"]
+
+
+def test_kubectl_scale_up_and_down(
+    kubernetes: Kubernetes, tiny: str, client: OpenAI, tiny_manifest: dict[str, Any]
+) -> None:
+    model = tiny_manifest["spec"]["models"][0]["name"]
+    cluster = ray_cluster(kubernetes, tiny)
+    kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=2")
+    eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 2, minutes=10)
+    assert ask(client, model) > 0
+    kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=1")
+    eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 1, minutes=10)
+    assert ask(client, model) > 0
+    assert ray_cluster(kubernetes, tiny) == cluster
+
+
+def test_changed_engine_arguments_arrive_in_place(
+    kubernetes: Kubernetes, tiny: str, client: OpenAI, tiny_manifest: dict[str, Any]
+) -> None:
+    model = tiny_manifest["spec"]["models"][0]
+    cluster = ray_cluster(kubernetes, tiny)
+    changed = {**model, "engine": {"args": {**model["engine"]["args"], "max_model_len": 128}}}
+    kubernetes.patch(tiny, {"spec": {"models": [changed]}})
+    generation = (kubernetes.get("llm", tiny) or {})["metadata"]["generation"]
+    eventually(
+        lambda: (kubernetes.get("llm", tiny) or {})["status"],
+        lambda seen: (
+            seen["observedGeneration"] == generation
+            and {c["type"]: c["status"] for c in seen["conditions"]}["Ready"] == "True"
+        ),
+        minutes=10,
+    )
+    assert too_long(client, model["name"])
+    assert ray_cluster(kubernetes, tiny) == cluster
+
+
+def too_long(client: OpenAI, model: str) -> bool:
+    """Whether a prompt of some 300 tokens is refused: it is, once max_model_len is 128."""
+    try:
+        client.completions.create(model=model, prompt="morning " * 300, max_tokens=1)
+    except BadRequestError as refusal:
+        return "128" in str(refusal)
+    return False

@@ -1,0 +1,101 @@
+"""Bad inputs become a clear condition or a refusal, and the tiny sample answers throughout."""
+
+import copy
+from typing import Any
+
+import pytest
+from e2e.tests.conftest import Kubernetes, eventually
+from e2e.tests.test_02_changes import ask
+from openai import OpenAI
+
+from cluster.errors import ClusterError
+
+
+def variant(tiny_manifest: dict[str, Any], name: str) -> dict[str, Any]:
+    """The tiny sample under another name, to be spoilt."""
+    manifest = copy.deepcopy(tiny_manifest)
+    manifest["metadata"] = {"name": name}
+    return manifest
+
+
+def spoil_argument(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["models"][0]["engine"]["args"]["max_model_lenn"] = 64
+
+
+def spoil_gpus(manifest: dict[str, Any]) -> None:
+    model = manifest["spec"]["models"][0]
+    model["accelerator"] = {"kind": "gpu"}
+    model["parallelism"] = {"tensor": 8}
+    model.pop("resources", None)
+
+
+def spoil_image(manifest: dict[str, Any]) -> None:
+    manifest["spec"].setdefault("runtime", {})["image"] = "daybreak.invalid/no-such-image:1"
+
+
+def spoil_secret(manifest: dict[str, Any]) -> None:
+    manifest["spec"].setdefault("runtime", {})["env"] = [
+        {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "no-such-secret", "key": "token"}}}
+    ]
+
+
+def spoil_weights(manifest: dict[str, Any]) -> None:
+    manifest["spec"]["models"][0]["source"] = "file:///models/no-such-model"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "condition", "reason", "words"),
+    [
+        pytest.param(
+            spoil_argument, "Stalled", "InvalidSpec", ["max_model_lenn", "max_model_len"], id="argument"
+        ),
+        pytest.param(spoil_gpus, "Schedulable", "NoNodeFits", ["8 nvidia.com/gpu"], id="gpus"),
+        pytest.param(
+            spoil_image, "Stalled", "ImagePullFailed", ["daybreak.invalid/no-such-image:1"], id="image"
+        ),
+        pytest.param(spoil_secret, "Stalled", "ContainerConfigFailed", ["no-such-secret"], id="secret"),
+        pytest.param(spoil_weights, "Stalled", "ModelFailed", ["/models/no-such-model"], id="weights"),
+    ],
+)
+def test_condition_says_why(
+    kubernetes: Kubernetes,
+    client: OpenAI,
+    tiny_manifest: dict[str, Any],
+    spoil: Any,
+    condition: str,
+    reason: str,
+    words: list[str],
+) -> None:
+    manifest = variant(tiny_manifest, "spoilt")
+    spoil(manifest)
+    kubernetes.apply(manifest)
+    try:
+        seen = eventually(
+            lambda: kubernetes.condition("spoilt", condition),
+            lambda seen: seen.get("reason") == reason,
+            minutes=15,
+        )
+        for word in words:
+            assert word in seen["message"]
+        assert kubernetes.condition("spoilt", "Ready")["status"] != "True"
+        assert ask(client, tiny_manifest["spec"]["models"][0]["name"]) > 0
+    finally:
+        kubernetes.delete("llm", "spoilt")
+
+
+def test_the_api_server_refuses_what_no_operator_needs_to_see(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
+) -> None:
+    tensor = variant(tiny_manifest, "tensor-zero")
+    tensor["spec"]["models"][0]["parallelism"] = {"tensor": 0}
+    long = variant(tiny_manifest, "n" * 48)
+    twins = variant(tiny_manifest, "twins")
+    twins["spec"]["models"].append(copy.deepcopy(twins["spec"]["models"][0]))
+    scheme = variant(tiny_manifest, "scheme")
+    scheme["spec"]["models"][0]["source"] = "ftp://somewhere/model"
+    unknown = variant(tiny_manifest, "unknown")
+    unknown["spec"]["models"][0]["replica"] = 2
+    for manifest in (tensor, long, twins, scheme, unknown):
+        with pytest.raises(ClusterError):
+            kubernetes.apply(manifest)
+    assert kubernetes.names("llm") == [f"llmservice.daybreak.dev/{tiny}"]
