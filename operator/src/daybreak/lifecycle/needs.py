@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
+from daybreak.api.kubernetes_types import Toleration
 from daybreak.api.scalars import parse_quantity
-from daybreak.api.spec import AcceleratorKind, Model, Placement, Toleration
+from daybreak.api.spec import AcceleratorKind, Model, Placement
 
 CPUS_PER_BUNDLE = 1
 """Cores that Ray books for one accelerator's engine process."""
@@ -54,7 +55,7 @@ def bundle(model: Model) -> dict[str, float]:
 
 
 def pods_per_replica(model: Model) -> int:
-    """Worker pods of one replica: one, or one for each pipeline stage when they may stand on several nodes."""
+    """Worker pods of one replica: one, or one for each pipeline stage when nodes may differ."""
     return 1 if placement(model) is Placement.STRICT_PACK else model.parallelism.pipeline
 
 
@@ -74,7 +75,7 @@ def accelerators_per_replica(model: Model) -> int:
 
 
 def ray_cpus_per_pod(model: Model) -> int:
-    """Cores that Ray books in one worker pod: its bundles and the replica actor, which may stand in any pod."""
+    """Cores that Ray books in one worker pod: its bundles, and the replica actor (any pod may get it)."""
     return bundles_per_pod(model) * CPUS_PER_BUNDLE + CPUS_OF_REPLICA_ACTOR
 
 
