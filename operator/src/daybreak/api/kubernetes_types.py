@@ -16,7 +16,11 @@ class ApiModel(BaseModel):
     """Base of every type of the API: immutable, camelCase on the wire, unknown fields refused."""
 
     model_config = ConfigDict(
-        frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        use_attribute_docstrings=True,
     )
 
 

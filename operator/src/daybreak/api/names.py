@@ -13,7 +13,7 @@ MANAGED_BY = "daybreak"
 SERVICE_LABEL = "daybreak.dev/service"
 """On every object of an LLMService, pods included: the LLMService's name."""
 MODEL_LABEL = "daybreak.dev/model"
-"""On worker pods: the worker group's name, since a model's own name may hold characters that a label cannot."""
+"""On worker pods: the worker group's name; a model's own name may hold characters that a label cannot."""
 
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"

@@ -33,7 +33,9 @@ def parse_duration(text: str) -> timedelta:
     Raises ValueError when the text is empty or of another form.
     """
     if not text or not re.match(DURATION_PATTERN, text):
-        raise ValueError(f"{text!r} is not a duration: write hours, minutes and seconds, such as 90s or 1h30m")
+        raise ValueError(
+            f"{text!r} is not a duration: write hours, minutes and seconds, such as 90s or 1h30m"
+        )
     parts = re.findall(r"([0-9]+)(ms|h|m|s)", text)
     return timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
 

@@ -7,7 +7,7 @@ docstring is its description there. Units and rules stand with the field.
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, WithJsonSchema
+from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema
 
 from daybreak.api.kubernetes_types import (
     ApiModel,
@@ -24,7 +24,7 @@ from daybreak.api.source import SOURCE_PATTERN
 
 def cel(*rules: tuple[str, str]) -> ConfigDict:
     """Model settings that carry CEL rules, as (rule, message) pairs, into the CRD."""
-    validations = [{"rule": rule, "message": message} for rule, message in rules]
+    validations: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
     return ConfigDict(json_schema_extra={"x-kubernetes-validations": validations})
 
 
@@ -51,7 +51,7 @@ class Engine(ApiModel):
 
 
 class Parallelism(ApiModel):
-    """How one replica of a model is spread over accelerators: tensor × pipeline of them."""
+    """How one replica of a model is spread over accelerators: tensor x pipeline of them."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
     """Accelerators that share each layer (vLLM's tensor_parallel_size): they belong on one node."""
@@ -71,7 +71,9 @@ class Accelerator(ApiModel):
 
     kind: AcceleratorKind = AcceleratorKind.GPU
     """`gpu`, or `cpu` for small models and trials."""
-    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = "nvidia.com/gpu"
+    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = (
+        "nvidia.com/gpu"
+    )
     """Kubernetes' extended resource of one accelerator."""
     type: Annotated[str, Field(max_length=63)] | None = None
     """Ray's accelerator type, such as `H100`; unset means any."""
@@ -100,7 +102,8 @@ class Replicas(ApiModel):
     model_config = cel(
         ("!has(self.max) || self.max >= self.min", "replicas.max must not be below replicas.min"),
         (
-            "!has(self.initial) || (self.initial >= self.min && (!has(self.max) || self.initial <= self.max))",
+            "!has(self.initial) || "
+            "(self.initial >= self.min && (!has(self.max) || self.initial <= self.max))",
             "replicas.initial must lie between replicas.min and replicas.max",
         ),
     )
@@ -157,7 +160,7 @@ class Model(ApiModel):
     model_config = cel(
         (
             "!has(self.token) || self.source.startsWith('hf://')",
-            "token belongs to hf:// sources; for s3:// and gs:// put credentials in runtime.env or a serviceAccountName",
+            "token belongs to hf:// sources; for s3:// and gs:// use runtime.env or runtime.serviceAccountName",
         ),
         ("!has(self.revision) || self.source.startsWith('hf://')", "revision belongs to hf:// sources"),
         (
@@ -165,7 +168,8 @@ class Model(ApiModel):
             "trustRemoteCode runs code from the repository: pin it with revision",
         ),
         (
-            "self.accelerator.kind != 'cpu' || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
+            "self.accelerator.kind != 'cpu' || "
+            "(self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
             "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
         ),
     )
@@ -271,7 +275,9 @@ class Runtime(ApiModel):
     """Image of the Ray pods. Unset: the operator's default for the models' accelerator kind."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the kubelet pulls the image."""
-    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(default_factory=list)
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
+        default_factory=list
+    )
     """Secrets for pulling images."""
     ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
     """Version of Ray in the image. Unset: the version that the operator is built for."""

@@ -123,6 +123,7 @@ class LLMServiceStatus(ApiModel):
     models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(default_factory=list)
     """The state of each model, in the order of the spec."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
-        default_factory=list, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
     """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""
