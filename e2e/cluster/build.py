@@ -1,0 +1,237 @@
+"""Builds every program of the cluster from Go modules, each with its own go.mod and go.sum under `go/`.
+
+A binary is built again only when its module's files, the Go version or the flags changed.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import shutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import paths, pins
+from cluster.errors import ClusterError
+from cluster.fake_nodes import STAGES
+from cluster.locks import lock
+from cluster.programs import run
+from cluster.report import Report
+
+MINIMUM_GO = (1, 26)
+_VERSION = "k8s.io/component-base/version"
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One program.
+
+    Attributes:
+        name: File in `.daybreak/bin`.
+        module: Folder under `go/`.
+        package: Go package to build.
+        links: Other names of the same file.
+        variables: Go variables set at link time (`-X`), mostly the version that the program tells.
+        minutes: How long a first build takes on two cores, for the progress line.
+    """
+
+    name: str
+    module: str
+    package: str = "."
+    links: Sequence[str] = ()
+    variables: Sequence[str] = ()
+    minutes: float = 1.0
+
+
+_MAJOR, _MINOR, _ = pins.KUBERNETES.split(".")
+KUBERNETES = Binary(
+    "kubernetes",
+    "kubernetes",
+    links=("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"),
+    variables=(
+        f"{_VERSION}.gitVersion=v{pins.KUBERNETES}",
+        f"{_VERSION}.gitMajor={_MAJOR}",
+        f"{_VERSION}.gitMinor={_MINOR}",
+        f"{_VERSION}.gitTreeState=clean",
+    ),
+    minutes=8,
+)
+ETCD = Binary("etcd", "etcd", "go.etcd.io/etcd/server/v3")
+_CONTAINERD = "github.com/containerd/containerd/v2"
+CONTAINERD = tuple(
+    Binary(
+        name,
+        "containerd",
+        f"{_CONTAINERD}/cmd/{name}",
+        variables=(f"{_CONTAINERD}/version.Version={pins.CONTAINERD}",),
+        minutes=2 if name == "containerd" else 0.2,
+    )
+    for name in ("containerd", "containerd-shim-runc-v2", "ctr")
+)
+PAUSE = Binary("pause", "pause", minutes=0.1)
+COREDNS = Binary("coredns", "coredns", "github.com/coredns/coredns", minutes=3)
+KUBERAY = Binary("kuberay-operator", "kuberay", "github.com/ray-project/kuberay/ray-operator", minutes=2)
+KWOK = Binary(
+    "kwok",
+    "kwok",
+    "sigs.k8s.io/kwok/cmd/kwok",
+    variables=(f"sigs.k8s.io/kwok/pkg/consts.Version={pins.KWOK}",),
+)
+HELM = Binary(
+    "helm",
+    "helm",
+    "helm.sh/helm/v4/cmd/helm",
+    variables=(f"helm.sh/helm/v4/internal/version.version=v{pins.HELM}",),
+    minutes=4,
+)
+KUBECONFORM = Binary(
+    "kubeconform", "kubeconform", "github.com/yannh/kubeconform/cmd/kubeconform", minutes=0.5
+)
+
+SETS: dict[str, tuple[Binary, ...]] = {
+    "control-plane": (ETCD, KUBERNETES),
+    "fake-nodes": (KWOK,),
+    "tests": (ETCD, KUBERNETES, KWOK, HELM, KUBECONFORM),
+    "cluster": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM),
+    "all": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM, KUBECONFORM),
+}
+"""What is built for what."""
+
+
+def build(binaries: Iterable[Binary], report: Report) -> None:
+    """Build what is missing or out of date, and copy KubeRay's manifests and kwok's stages out of their
+    modules.
+    """
+    paths.BIN.mkdir(parents=True, exist_ok=True)
+    with lock("build"):
+        _build_all(list(binaries), report)
+
+
+def _build_all(wanted: Sequence[Binary], report: Report) -> None:
+    outdated = [(binary, key) for binary in wanted if (key := _key(binary)) != _built(binary)]
+    version = go_version() if outdated else ""
+    for binary, key in outdated:
+        with report.step(f"build {binary.name}", expect_seconds=binary.minutes * 60):
+            _build(binary)
+        _key_file(binary).parent.mkdir(exist_ok=True)
+        _key_file(binary).write_text(f"{key} {version}\n")
+    for binary in wanted:
+        for link in binary.links:
+            _link(paths.BIN / link, binary.name)
+    if KWOK in wanted:
+        _copy_stages()
+    if KUBERAY in wanted:
+        kuberay_manifests()
+
+
+def go_version() -> str:
+    """Version of the installed Go; raises when there is none or an old one."""
+    go = shutil.which("go")
+    wanted = ".".join(map(str, MINIMUM_GO))
+    if go is None:
+        raise ClusterError(f"Go is missing: install Go {wanted} or newer and put it on the PATH")
+    text = run([go, "env", "GOVERSION"]).strip()
+    found = parse_go_version(text)
+    if found < MINIMUM_GO:
+        raise ClusterError(f"Go {wanted} or newer is needed, this machine has {text or 'a broken one'}")
+    return text
+
+
+def parse_go_version(text: str) -> tuple[int, int]:
+    """Major and minor out of `go1.26.8`, `go1.26rc1` or the like; (0, 0) for anything else."""
+    found = re.match(r"go(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+def key(files: Sequence[tuple[str, bytes]], flags: Sequence[str]) -> str:
+    """A hash that changes with the module's files and the flags."""
+    digest = hashlib.sha256("\0".join([*flags, platform.machine()]).encode())
+    for name, content in sorted(files):
+        digest.update(f"\0{name}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
+
+
+def kuberay_manifests() -> Path:
+    """KubeRay's `config/` folder (CRDs and kustomize), copied out of its Go module; needs no build."""
+    target = paths.SHARE / f"kuberay-{pins.KUBERAY}"
+    if not target.exists():
+        _copy_tree(
+            _module_directory("kuberay", "github.com/ray-project/kuberay/ray-operator") / "config", target
+        )
+    return target
+
+
+def kuberay_crds() -> Path:
+    """The folder with KubeRay's CustomResourceDefinitions."""
+    return kuberay_manifests() / "crd" / "bases"
+
+
+def _key(binary: Binary) -> str:
+    folder = paths.GO_MODULES / binary.module
+    files = [
+        (file.name, file.read_bytes()) for file in folder.iterdir() if file.suffix in (".go", ".mod", ".sum")
+    ]
+    return key(files, _flags(binary))
+
+
+def _key_file(binary: Binary) -> Path:
+    return paths.BIN / ".keys" / binary.name
+
+
+def _built(binary: Binary) -> str | None:
+    """Key of the present binary, if it is complete."""
+    if not (paths.BIN / binary.name).exists() or not _key_file(binary).exists():
+        return None
+    return _key_file(binary).read_text().split()[0]
+
+
+def _flags(binary: Binary) -> list[str]:
+    variables = "".join(f" -X {variable}" for variable in binary.variables)
+    return ["-trimpath", "-buildvcs=false", f"-ldflags=-s -w{variables}"]
+
+
+def _build(binary: Binary) -> None:
+    target = paths.BIN / binary.name
+    partial = target.with_name(f".{binary.name}.partial")
+    _go(binary.module, "build", *_flags(binary), "-o", str(partial), binary.package)
+    partial.replace(target)
+
+
+def _go(module: str, *arguments: str) -> str:
+    """Run go in one of our modules. Without C: the programs then run in images that hold nothing else."""
+    environment = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
+    return run(["go", *arguments], directory=paths.GO_MODULES / module, environment=environment)
+
+
+def _module_directory(module: str, dependency: str) -> Path:
+    go_version()
+    _go(module, "mod", "download", dependency)
+    return Path(_go(module, "list", "-m", "-f", "{{.Dir}}", dependency).strip())
+
+
+def _copy_stages() -> None:
+    target = paths.SHARE / "kwok-stages.yaml"
+    marker = f"# kwok {pins.KWOK}\n"
+    if target.exists() and target.read_text().startswith(marker):
+        return
+    folder = _module_directory("kwok", "sigs.k8s.io/kwok") / "kustomize" / "stage"
+    texts = [file.read_text() for stage in STAGES for file in sorted(folder.glob(stage))]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(marker + "---\n".join(texts))
+
+
+def _copy_tree(source: Path, target: Path) -> None:
+    """Copy out of Go's module cache, whose files are read-only, and let the copy be deleted again."""
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(source, partial, copy_function=shutil.copyfile)
+    for folder in (partial, *(path for path in partial.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+    partial.rename(target)
+
+
+def _link(link: Path, target: str) -> None:
+    if not (link.is_symlink() and os.readlink(link) == target):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)

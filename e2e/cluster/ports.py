@@ -1,0 +1,68 @@
+"""Loopback ports for control planes that run side by side.
+
+A port is reserved in one file under a lock, so that two control planes which start at the same moment never
+choose the same one, and it is tried before it is given out, so that other programs' ports are left alone.
+The range is below the kernel's ephemeral ports (32768 and up), which an outgoing connection may take at any
+time.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from cluster.errors import ClusterError
+
+FIRST, LAST = 20000, 29999
+
+
+@contextlib.contextmanager
+def _registry(file: Path) -> Iterator[dict[str, str]]:
+    """The reservations, port → holder, locked while the block runs and written back after it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        handle.seek(0)
+        taken: dict[str, str] = json.loads(handle.read() or "{}")
+        yield taken
+        handle.seek(0)
+        handle.truncate()
+        json.dump(taken, handle)
+
+
+def reserve(file: Path, holder: Path, count: int) -> list[int]:
+    """`count` ports of the holder: the ones that it has, or new ones."""
+    with _registry(file) as taken:
+        mine = [int(port) for port, owner in taken.items() if owner == str(holder)]
+        for port, owner in list(taken.items()):
+            if not Path(owner).exists() and owner != str(holder):
+                del taken[port]
+        candidates = (
+            number for number in range(FIRST, LAST + 1) if str(number) not in taken and _free(number)
+        )
+        new = list(itertools.islice(candidates, max(0, count - len(mine))))
+        mine += new
+        if len(mine) < count:
+            raise ClusterError(f"no free port between {FIRST} and {LAST}: stop other control planes")
+        taken.update({str(number): str(holder) for number in new})
+        return sorted(mine)[:count]
+
+
+def release(file: Path, holder: Path) -> None:
+    """Give the holder's ports back."""
+    with _registry(file) as taken:
+        for port in [port for port, owner in taken.items() if owner == str(holder)]:
+            del taken[port]
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,158 @@
+"""Long-running processes that outlive the program: started, recorded in a file, found again and stopped.
+
+A record holds the process id together with the process's start time and the boot's id, so that a number
+which the kernel has given to somebody else is never signalled.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cluster.errors import ClusterError
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One process that this program started."""
+
+    name: str
+    pid: int
+    started: int
+    """Start time in clock ticks since boot, field 22 of /proc/<pid>/stat."""
+    boot: str
+    command: list[str]
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs (a zombie does not)."""
+        return self.boot == _BOOT_ID.read_text().strip() and _start_time(self.pid) == self.started
+
+    @property
+    def resident_bytes(self) -> int:
+        """Memory that the process holds, in bytes (VmRSS)."""
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        return 0
+
+
+def parse_stat(text: str) -> tuple[str, int]:
+    """State letter and start time in ticks out of /proc/<pid>/stat, whose second field may hold any
+    characters.
+    """
+    fields = text.rpartition(")")[2].split()
+    return fields[0], int(fields[19])
+
+
+def _start_time(pid: int) -> int | None:
+    try:
+        state, started = parse_stat(Path(f"/proc/{pid}/stat").read_text())
+    except OSError:
+        return None
+    return None if state in "ZX" else started
+
+
+class Processes:
+    """The processes of one cluster or control plane, recorded in `directory`/run, logging to
+    `directory`/logs.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._records = directory / "run"
+        self._logs = directory / "logs"
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def log(self, name: str) -> Path:
+        """File that holds what the process wrote to stdout and stderr."""
+        return self._logs / f"{name}.log"
+
+    def get(self, name: str) -> Record | None:
+        """The recorded process of that name if it runs."""
+        self._reap(name)
+        try:
+            record = Record(**json.loads((self._records / f"{name}.json").read_text()))
+        except FileNotFoundError:
+            return None
+        return record if record.alive else None
+
+    def recorded(self) -> list[str]:
+        """Names of all processes that were started and not stopped again, running or not, oldest first."""
+        files = sorted(self._records.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+        return [file.stem for file in files]
+
+    def start(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
+    ) -> Record:
+        """Start the command unless it already runs; when it runs with other arguments, start it anew."""
+        if running := self.get(name):
+            if running.command == list(command):
+                return running
+            self.stop(name)
+        self._records.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        with self.log(name).open("wb") as log:
+            child = subprocess.Popen(  # noqa: S603 -- the commands are this package's own
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "HOME": "/root", **(environment or {})},
+                start_new_session=True,
+            )
+        self._children[name] = child
+        record = Record(
+            name, child.pid, _start_time(child.pid) or 0, _BOOT_ID.read_text().strip(), list(command)
+        )
+        (self._records / f"{name}.json").write_text(json.dumps(asdict(record)))
+        return record
+
+    def check(self, name: str) -> None:
+        """Raise with the last line of its log when the process has ended."""
+        if self.get(name) is None:
+            raise ClusterError(f"{name} ended: {self.last_line(name)} (log: {self.log(name)})")
+
+    def last_line(self, name: str) -> str:
+        """The last line that the process wrote, cut to 300 characters."""
+        try:
+            lines = self.log(name).read_text(errors="replace").split("\n")
+        except FileNotFoundError:
+            return "no log"
+        return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "it wrote nothing")
+
+    def stop(self, name: str, grace: float = 10.0) -> None:
+        """End the process: SIGTERM, and SIGKILL after `grace` seconds. Its record goes, its log stays."""
+        if record := self.get(name):
+            _signal(record, signal.SIGTERM)
+            if not self._ended(name, grace):
+                _signal(record, signal.SIGKILL)
+                if not self._ended(name, 10.0):
+                    raise ClusterError(f"{name} (process {record.pid}) does not end, not even when killed")
+        (self._records / f"{name}.json").unlink(missing_ok=True)
+
+    def _ended(self, name: str, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while self.get(name) is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _reap(self, name: str) -> None:
+        child = self._children.get(name)
+        if child is not None and child.poll() is not None:
+            del self._children[name]
+
+
+def _signal(record: Record, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(record.pid, number)

@@ -1,0 +1,39 @@
+"""Progress on the terminal: one line per step, with how long it took and the time since the start."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+
+
+class Report:
+    """Prints steps as they are done; a step that takes long is announced when it starts, too."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    @contextlib.contextmanager
+    def step(self, what: str, expect_seconds: float = 0.0) -> Iterator[None]:
+        """Time a step.
+
+        Args:
+            what: What is being done, for the line.
+            expect_seconds: How long it may take; from 20 seconds on a line says so when it starts.
+        """
+        if expect_seconds >= 20:
+            self.say(f"{what} ... (the first time about {_duration(expect_seconds)})")
+        begin = time.monotonic()
+        yield
+        self.say(f"{what:<44} {time.monotonic() - begin:7.1f} s")
+
+    def say(self, text: str) -> None:
+        """One line with the time since the start."""
+        print(f"[{_clock(time.monotonic() - self._start)}] {text}", flush=True, file=sys.stdout)
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60:2d}:{int(seconds) % 60:02d}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
