@@ -1,0 +1,1 @@
+"""Measurements, each with its goals, written to bench/results/*.json."""
