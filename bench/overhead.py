@@ -1,9 +1,9 @@
 """From `kubectl apply` to the first token: Daybreak against a hand-written RayService of the same content.
 
 The hand-written one is the RayService that Daybreak makes of the tiny sample, saved to a file and applied by
-kubectl under another name, with its ServiceAccount: the same pods, the same Serve configuration, the same KubeRay.
-A client polls each from the moment of `kubectl apply` and stops its clock at the first streamed token. Runs
-alternate (Daybreak, hand, hand, Daybreak, …), so that a slow spell of the machine meets both.
+kubectl under another name, with its ServiceAccount: the same pods, Serve configuration and KubeRay. A client
+polls each from the moment of `kubectl apply` and stops its clock at the first streamed token. Runs alternate
+(Daybreak, hand, hand, Daybreak, …), so that a slow spell of the machine meets both.
 
 Needs the embedded cluster with Daybreak installed (`make up`).
 """
@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from bench import report
 from cluster import paths
 from quickstart import install
 from quickstart.progress import Progress
 from quickstart.target import Target
-
-from bench import report
 
 ROUNDS = 2
 """Rounds of four starts each; a start takes about three minutes on two cores."""
@@ -69,7 +69,7 @@ def main() -> None:
 
 
 def _hand_written(target: Target, mine: Mapping[str, Any], progress: Progress) -> list[dict[str, Any]]:
-    """The RayService that Daybreak makes of the sample, and its ServiceAccount, as a person would save them."""
+    """The RayService that Daybreak makes of the sample, and its ServiceAccount, as saved by a person."""
     with progress.step("take Daybreak's RayService as the hand-written one"):
         _apply(target, [mine])
         deadline = time.monotonic() + 60

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from e2e.tests.conftest import Kubernetes
 from openai import OpenAI
+
+from e2e.tests.conftest import Kubernetes
 
 
 def test_chat_answers(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:

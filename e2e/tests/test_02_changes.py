@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from e2e.tests.conftest import NAMESPACE, Kubernetes, eventually
 from openai import BadRequestError, OpenAI
+
+from e2e.tests.conftest import NAMESPACE, Kubernetes, eventually
 
 
 def ray_cluster(kubernetes: Kubernetes, name: str) -> str:

@@ -4,11 +4,11 @@ import copy
 from typing import Any
 
 import pytest
-from e2e.tests.conftest import Kubernetes, eventually
-from e2e.tests.test_02_changes import ask
 from openai import OpenAI
 
 from cluster.errors import ClusterError
+from e2e.tests.conftest import Kubernetes, eventually
+from e2e.tests.test_02_changes import ask
 
 
 def variant(tiny_manifest: dict[str, Any], name: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """Delete the LLMService, then Daybreak: nothing of either is left. Runs last."""
 
 from e2e.tests.conftest import Kubernetes, eventually
-
 from quickstart.target import NAMESPACE as INSTALLED
 
 KINDS = (
