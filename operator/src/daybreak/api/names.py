@@ -52,8 +52,11 @@ def front_service(service: str) -> str:
 
 
 def service_account(service: str) -> str:
-    """Name of the ServiceAccount of the Ray pods."""
-    return f"{service}-ray"
+    """Name of the ServiceAccount of the Ray pods.
+
+    At most 50 characters, for KubeRay cuts the head's ServiceAccount name down to its last 50.
+    """
+    return f"{service}-sa"
 
 
 def network_policy(service: str) -> str:
@@ -64,6 +67,17 @@ def network_policy(service: str) -> str:
 def disruption_budget(service: str) -> str:
     """Name of the PodDisruptionBudget of the Ray pods."""
     return f"{service}-ray"
+
+
+INGRESS_DEPLOYMENT = "OpenAiIngress"
+"""Name that Ray Serve LLM gives the deployment that speaks OpenAI's API."""
+HEAD_RESOURCE = "daybreak-head"
+"""Ray resource that only the head has: what asks for it runs there."""
+
+
+def model_resource(model: str) -> str:
+    """Ray resource that only the pods of this model's worker group have."""
+    return f"model-{worker_group(model)}"
 
 
 def serve_deployment(model: str) -> str:
