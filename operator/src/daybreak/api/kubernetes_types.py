@@ -1,35 +1,19 @@
 """The few Kubernetes types that a person writes inside an LLMService, by Kubernetes' own names."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
-from pydantic.alias_generators import to_camel
+from pydantic import ConfigDict, Field
 
-RawObject = Annotated[
-    dict[str, Any],
-    WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-]
-"""An object that is handed to Kubernetes as it is written."""
-
-
-class ApiModel(BaseModel):
-    """Base of every type of the API: immutable, camelCase on the wire, unknown fields refused."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        alias_generator=to_camel,
-        populate_by_name=True,
-        use_attribute_docstrings=True,
-    )
+from daybreak.api.base import ApiModel, Rule
+from daybreak.api.scalars import DNS_LABEL, ObjectName
 
 
 class KeySelector(ApiModel):
     """A key of a Secret or ConfigMap in the service's own namespace."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253)]
+    name: ObjectName
     """Name of the object."""
-    key: Annotated[str, Field(min_length=1, max_length=253)]
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
     """Key inside it."""
     optional: bool | None = None
     """Whether a missing object or key is no error."""
@@ -47,6 +31,20 @@ class FieldSelector(ApiModel):
 class EnvVarSource(ApiModel):
     """Where a variable's value comes from."""
 
+    rules = (
+        Rule(
+            "[has(self.secretKeyRef), has(self.configMapKeyRef), has(self.fieldRef)].exists_one(set, set)",
+            "valueFrom has exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+            lambda self: (
+                sum(
+                    part is not None
+                    for part in (self.secret_key_ref, self.config_map_key_ref, self.field_ref)
+                )
+                == 1
+            ),
+        ),
+    )
+
     secret_key_ref: KeySelector | None = None
     """A key of a Secret. Its value is read by the kubelet, never by Daybreak."""
     config_map_key_ref: KeySelector | None = None
@@ -58,6 +56,14 @@ class EnvVarSource(ApiModel):
 class EnvVar(ApiModel):
     """An environment variable of the Ray containers."""
 
+    rules = (
+        Rule(
+            "!(has(self.value) && has(self.valueFrom))",
+            "a variable has a value or a valueFrom, not both",
+            lambda self: self.value is None or self.value_from is None,
+        ),
+    )
+
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=253)]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=32768)] | None = None
@@ -68,6 +74,24 @@ class EnvVar(ApiModel):
 
 class Toleration(ApiModel):
     """A taint that the pods tolerate."""
+
+    rules = (
+        Rule(
+            "!has(self.value) || self.value == '' || !has(self.operator) || self.operator != 'Exists'",
+            "operator Exists takes no value: leave value out, or use operator Equal",
+            lambda self: not self.value or self.operator != "Exists",
+        ),
+        Rule(
+            "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+            "a toleration without a key tolerates everything and needs operator Exists",
+            lambda self: self.key or self.operator == "Exists",
+        ),
+        Rule(
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "tolerationSeconds belongs to effect NoExecute",
+            lambda self: self.toleration_seconds is None or self.effect == "NoExecute",
+        ),
+    )
 
     key: Annotated[str, Field(max_length=316)] | None = None
     """Key of the taint; empty means every key, with operator `Exists`."""
@@ -91,7 +115,7 @@ class SecretKeySource(ApiModel):
 class LocalObjectReference(ApiModel):
     """An object in the service's own namespace."""
 
-    name: Annotated[str, Field(min_length=1, max_length=253)]
+    name: ObjectName
     """Its name."""
 
 
@@ -100,7 +124,7 @@ class NamedVolume(ApiModel):
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, Field(pattern=rf"^{DNS_LABEL}$", max_length=63)]
     """Name of the volume."""
 
 
@@ -109,9 +133,9 @@ class VolumeMount(ApiModel):
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the volume."""
-    mount_path: Annotated[str, Field(min_length=1, max_length=4096)]
-    """Path in the container."""
-    sub_path: Annotated[str, Field(max_length=4096)] | None = None
-    """Path inside the volume."""
+    mount_path: Annotated[str, Field(min_length=2, max_length=1024, pattern=r"^/[^:]+$")]
+    """Absolute path in the container."""
+    sub_path: Annotated[str, Field(max_length=1024, pattern=r"^[^/]")] | None = None
+    """Path inside the volume, relative to its root."""
     read_only: bool | None = None
     """Whether the volume is mounted read-only."""

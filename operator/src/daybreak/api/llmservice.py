@@ -1,6 +1,7 @@
 """The LLMService kind, and how a manifest becomes one."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,9 +16,36 @@ KIND = "LLMService"
 PLURAL = "llmservices"
 SINGULAR = "llmservice"
 SHORT_NAME = "llm"
+CATEGORY = "daybreak"
 
 NAME_LIMIT = 47
 """Longest name of a RayService (KubeRay refuses a longer one), and so of an LLMService."""
+NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+"""A DNS label that begins with a letter, as the name of a Service must."""
+
+
+@dataclass(frozen=True)
+class NameRule:
+    """A rule on `metadata.name`, kept by the API server (CEL) and by the operator (Python)."""
+
+    cel: str
+    message: str
+    holds: Callable[[str], bool]
+
+
+NAME_RULES = (
+    NameRule(
+        f"self.metadata.name.size() <= {NAME_LIMIT}",
+        f"metadata.name may have at most {NAME_LIMIT} characters, KubeRay's limit for a RayService",
+        lambda name: len(name) <= NAME_LIMIT,
+    ),
+    NameRule(
+        f"self.metadata.name.matches('{NAME_PATTERN}')",
+        "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
+        "since a Service of that name is made",
+        lambda name: re.fullmatch(NAME_PATTERN, name) is not None,
+    ),
+)
 
 
 class InvalidSpec(ValueError):
@@ -42,6 +70,9 @@ class LLMService:
         `validation.problems`.
         """
         metadata = manifest["metadata"]
+        broken = [rule.message for rule in NAME_RULES if not rule.holds(metadata["name"])]
+        if broken:
+            raise InvalidSpec("; ".join(broken))
         try:
             spec = LLMServiceSpec.model_validate(manifest.get("spec") or {})
         except ValidationError as error:
@@ -55,6 +86,9 @@ class LLMService:
         )
 
 
+_MESSAGES = {"extra_forbidden": "there is no such field", "missing": "this field is needed"}
+
+
 def _readable(error: ValidationError) -> str:
     """Each wrong field with its path and what is wrong, without pydantic's own links and input dumps."""
     lines = []
@@ -62,5 +96,6 @@ def _readable(error: ValidationError) -> str:
         path = "spec"
         for step in detail["loc"]:
             path += f"[{step}]" if isinstance(step, int) else f".{step}"
-        lines.append(f"{path}: {detail['msg'].removeprefix('Value error, ')}")
+        message = _MESSAGES.get(detail["type"], detail["msg"].removeprefix("Value error, "))
+        lines.append(f"{path}: {message}")
     return "; ".join(lines)

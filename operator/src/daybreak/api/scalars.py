@@ -1,14 +1,20 @@
-"""Kubernetes' written scalars: durations (`90s`, `1h30m`) and quantities (`16Gi`, `500m`)."""
+"""Kubernetes' written scalars: names, durations (`90s`, `1h30m`) and quantities (`16Gi`, `500m`)."""
 
 import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 
-DURATION_PATTERN = r"^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+"""What Kubernetes takes as the name of most objects (at most 253 characters)."""
+DURATION_PATTERN = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
+SCALAR_LENGTH = 32
+"""Longest duration or quantity, in characters."""
+AUTO = "Auto"
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FACTORS = {
@@ -32,7 +38,7 @@ def parse_duration(text: str) -> timedelta:
 
     Raises ValueError when the text is empty or of another form.
     """
-    if not text or not re.match(DURATION_PATTERN, text):
+    if not text or len(text) > SCALAR_LENGTH or not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(
             f"{text!r} is not a duration: write hours, minutes and seconds, such as 90s or 1h30m"
         )
@@ -48,18 +54,27 @@ def seconds(duration: str) -> float:
 def parse_quantity(text: str) -> Decimal:
     """Read a Kubernetes quantity in its base unit (bytes, cores, devices).
 
-    Raises ValueError when the text is not a quantity; exponents (`1e3`) are not taken.
+    Raises ValueError when the text is not a quantity; signs and exponents (`1e3`) are not taken.
     """
-    if not re.match(QUANTITY_PATTERN, text):
+    if len(text) > SCALAR_LENGTH or not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(f"{text!r} is not a quantity: write a number with a unit, such as 500m, 4 or 16Gi")
-    number = re.match(r"[0-9.]+", text)
-    assert number is not None  # noqa: S101 - the pattern above begins with digits
-    return Decimal(number.group()) * _FACTORS[text[number.end() :]]
+    number = text.rstrip("mkMGTPi")
+    return Decimal(number) * _FACTORS[text[len(number) :]]
 
 
 def _checked_duration(text: str) -> str:
     parse_duration(text)
     return text
+
+
+def _longer_than_zero(text: str) -> str:
+    if not parse_duration(text):
+        raise ValueError(_LONGER_THAN_ZERO)
+    return text
+
+
+def _checked_duration_or_auto(text: str) -> str:
+    return text if text == AUTO else _checked_duration(text)
 
 
 def _checked_quantity(text: str) -> str:
@@ -68,23 +83,87 @@ def _checked_quantity(text: str) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """YAML reads `cpu: 4` as a number, as Kubernetes does: take it as its text."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    """YAML reads `cpu: 4` as a number, as Kubernetes does: take it as its text.
+
+    A fraction is refused, as the API server refuses it: a CRD knows `int-or-string` only.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
+    if isinstance(value, float):
+        raise ValueError(f"write {value} in quotes, or in thousandths with the unit m")
     return value
 
 
-Duration = Annotated[
-    str,
-    AfterValidator(_checked_duration),
-    Field(json_schema_extra={"pattern": DURATION_PATTERN, "minLength": 2, "maxLength": 32}),
+_LONGER_THAN_ZERO = "must be longer than 0s"
+_DURATION_SCHEMA: dict[str, JsonValue] = {
+    "pattern": DURATION_PATTERN,
+    "minLength": 2,
+    "maxLength": SCALAR_LENGTH,
+}
+
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{DNS_SUBDOMAIN}$")]
+"""Name of an object in the service's own namespace."""
+
+_LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_LABEL_VALUE = rf"^({_LABEL_NAME})?$"
+
+Labels = Annotated[
+    dict[
+        Annotated[str, Field(max_length=317, pattern=rf"^({DNS_SUBDOMAIN}/)?{_LABEL_NAME}$")],
+        Annotated[str, Field(max_length=63, pattern=_LABEL_VALUE)],
+    ],
+    Field(max_length=32),
+    # A CRD has no rule for the names of properties: a wrong one is left to the operator.
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": 63, "pattern": _LABEL_VALUE},
+            "maxProperties": 32,
+        }
+    ),
 ]
+"""Kubernetes labels."""
+
+Duration = Annotated[str, AfterValidator(_checked_duration), Field(json_schema_extra=_DURATION_SCHEMA)]
 """A length of time, such as `90s` or `1h30m`."""
+
+PositiveDuration = Annotated[
+    str,
+    AfterValidator(_longer_than_zero),
+    Field(
+        json_schema_extra={
+            **_DURATION_SCHEMA,
+            "x-kubernetes-validations": [
+                {"rule": "duration(self) > duration('0s')", "message": _LONGER_THAN_ZERO}
+            ],
+        }
+    ),
+]
+"""A length of time above zero."""
+
+AutoOrDuration = Annotated[
+    str,
+    AfterValidator(_checked_duration_or_auto),
+    Field(
+        json_schema_extra={
+            **_DURATION_SCHEMA,
+            "pattern": rf"^{AUTO}$|{DURATION_PATTERN}",
+        }
+    ),
+]
+"""`Auto`, or a length of time."""
 
 Quantity = Annotated[
     str,
     BeforeValidator(_as_text),
     AfterValidator(_checked_quantity),
-    WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": QUANTITY_PATTERN, "maxLength": 32}),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "pattern": QUANTITY_PATTERN,
+            "minimum": 0,
+            "maxLength": SCALAR_LENGTH,
+        }
+    ),
 ]
 """A Kubernetes quantity, such as `500m`, `4` or `16Gi`."""

@@ -1,8 +1,16 @@
 """Where a model's weights come from: one URL, read into its parts."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from daybreak.api.scalars import DNS_SUBDOMAIN
+
+SOURCE_LENGTH = 1024
+"""Longest source, in characters."""
 
 
 class Scheme(StrEnum):
@@ -16,7 +24,39 @@ class Scheme(StrEnum):
     FILE = "file"
 
 
-SOURCE_PATTERN = r"^(hf|s3|gs|pvc|image|file)://.+$"
+SOURCE_PATTERN = rf"^({'|'.join(Scheme)})://[!-~]+$"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a source of one scheme is written."""
+
+    pattern: str
+    """What follows `scheme://`; for Python's and for Go's regular expressions."""
+    wanted: str
+    """The form in words, as a message ends."""
+
+
+# Printable ASCII, so that Python's and Go's idea of white space cannot differ.
+_ANY = "[!-~]"
+_SEGMENT = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_BUCKET = rf"[A-Za-z0-9][!-.0-~]*(/{_ANY}*)?"
+
+FORMS = {
+    Scheme.HUGGING_FACE: Form(rf"{_SEGMENT}/{_SEGMENT}", "a Hugging Face model is written hf://owner/name"),
+    Scheme.S3: Form(_BUCKET, "a bucket is written s3://bucket/prefix"),
+    Scheme.GCS: Form(_BUCKET, "a bucket is written gs://bucket/prefix"),
+    Scheme.CLAIM: Form(rf"{DNS_SUBDOMAIN}(/{_ANY}*)?", "a PersistentVolumeClaim is written pvc://claim/path"),
+    Scheme.IMAGE: Form(
+        rf"""[A-Za-z0-9][!-"$-~]*(#{_ANY}*)?""", "an image is written image://registry/name:tag#path"
+    ),
+    Scheme.FILE: Form(rf"/+[!-.0-~]{_ANY}*", "a path in the Ray image is written file:///path"),
+}
+"""The form of each scheme. An image's path follows `#`, since `/` and `:` belong to the image reference."""
+
+_WITH_PATH = (Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE)
+_PARENT = r"(^|[/#])\.\.(/|$)"
+_NO_PARENT = "'..' may not stand in a path"
 
 
 @dataclass(frozen=True)
@@ -34,10 +74,9 @@ class ModelSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `hf://org/name`, `s3://bucket/prefix`, `gs://…`, `pvc://claim/path`,
+        """Read `hf://org/name`, `s3://bucket/prefix`, `gs://bucket/prefix`, `pvc://claim/path`,
         `image://registry/name:tag#path` or `file:///path`.
 
-        An image's path follows `#`, since `/` and `:` both belong to the image reference.
         Raises ValueError, saying which form is expected.
         """
         scheme_text, separator, rest = text.partition("://")
@@ -45,36 +84,53 @@ class ModelSource:
             known = ", ".join(f"{scheme.value}://" for scheme in Scheme)
             raise ValueError(f"{text!r} has no known scheme: use one of {known}")
         scheme = Scheme(scheme_text)
+        if not re.fullmatch(FORMS[scheme].pattern, rest):
+            raise ValueError(f"{text!r} does not fit: {FORMS[scheme].wanted}")
+        if scheme in _WITH_PATH and re.search(_PARENT, rest):
+            raise ValueError(f"{text!r} does not fit: {_NO_PARENT}")
         match scheme:
             case Scheme.HUGGING_FACE:
-                owner, slash, name = rest.partition("/")
-                if not (owner and slash and name) or "/" in name:
-                    raise ValueError(f"{text!r} is not a Hugging Face model: write hf://owner/name")
                 return cls(scheme, rest, "")
             case Scheme.S3 | Scheme.GCS:
-                bucket = rest.partition("/")[0]
-                if not bucket:
-                    raise ValueError(f"{text!r} names no bucket: write {scheme}://bucket/prefix")
                 return cls(scheme, f"{scheme}://{rest.rstrip('/')}", "")
             case Scheme.CLAIM:
                 claim, _, path = rest.partition("/")
-                if not claim:
-                    raise ValueError(f"{text!r} names no claim: write pvc://claim/path")
-                _no_parent(text, path)
                 return cls(scheme, claim, path.strip("/"))
             case Scheme.IMAGE:
                 image, _, path = rest.partition("#")
-                if not image:
-                    raise ValueError(f"{text!r} names no image: write image://registry/name:tag#path")
-                _no_parent(text, path)
                 return cls(scheme, image, path.strip("/"))
             case Scheme.FILE:
-                if not rest.startswith("/") or len(rest) == 1:
-                    raise ValueError(f"{text!r} is not an absolute path: write file:///path")
-                _no_parent(text, rest)
                 return cls(scheme, "", rest.rstrip("/"))
 
 
-def _no_parent(text: str, path: str) -> None:
-    if ".." in path.split("/"):
-        raise ValueError(f"{text!r} must not contain '..'")
+def _checked_source(text: str) -> str:
+    if len(text) > SOURCE_LENGTH:
+        raise ValueError(f"a source has at most {SOURCE_LENGTH} characters")
+    ModelSource.parse(text)
+    return text
+
+
+def _cel_rules() -> list[JsonValue]:
+    """The same forms for the API server."""
+    rules: list[JsonValue] = []
+    for scheme, form in FORMS.items():
+        start = f"{scheme}://"
+        rule = f"!self.startsWith('{start}') || self.matches(r'^{start}{form.pattern}$')"
+        rules.append({"rule": rule, "message": form.wanted})
+    with_path = " || ".join(f"self.startsWith('{scheme}://')" for scheme in _WITH_PATH)
+    rules.append({"rule": f"!({with_path}) || !self.matches(r'{_PARENT}')", "message": _NO_PARENT})
+    return rules
+
+
+Source = Annotated[
+    str,
+    AfterValidator(_checked_source),
+    Field(
+        json_schema_extra={
+            "pattern": SOURCE_PATTERN,
+            "maxLength": SOURCE_LENGTH,
+            "x-kubernetes-validations": _cel_rules(),
+        }
+    ),
+]
+"""A model source as it is written."""

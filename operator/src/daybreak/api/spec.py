@@ -7,10 +7,10 @@ docstring is its description there. Units and rules stand with the field.
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import Field, JsonValue, WithJsonSchema
 
+from daybreak.api.base import ApiModel, Rule
 from daybreak.api.kubernetes_types import (
-    ApiModel,
     EnvVar,
     LocalObjectReference,
     NamedVolume,
@@ -18,36 +18,39 @@ from daybreak.api.kubernetes_types import (
     Toleration,
     VolumeMount,
 )
-from daybreak.api.scalars import Duration, Quantity
-from daybreak.api.source import SOURCE_PATTERN
-
-
-def cel(*rules: tuple[str, str]) -> ConfigDict:
-    """Model settings that carry CEL rules, as (rule, message) pairs, into the CRD."""
-    validations: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
-    return ConfigDict(json_schema_extra={"x-kubernetes-validations": validations})
-
+from daybreak.api.scalars import AutoOrDuration, Duration, Labels, ObjectName, PositiveDuration, Quantity
+from daybreak.api.source import Source
 
 EngineArgs = Annotated[
-    dict[str, Any],
+    dict[Annotated[str, Field(min_length=1)], Any],
+    Field(max_length=128),
     WithJsonSchema(
         {
             "type": "object",
-            "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True},
-            "x-kubernetes-preserve-unknown-fields": None,
+            "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
             "maxProperties": 128,
         }
     ),
 ]
+"""Values of any JSON type by name."""
+
+
+def list_by(*keys: str) -> dict[str, JsonValue]:
+    """Schema of a list whose items are told apart by these fields, so that two managers can share it."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+def _highest(replicas: "Replicas") -> int:
+    return max(replicas.min, 1) if replicas.max is None else replicas.max
 
 
 class Engine(ApiModel):
     """The inference engine of a model."""
 
     args: EngineArgs = Field(default_factory=dict)
-    """vLLM's engine arguments by vLLM's own names (`max_model_len`, `max_num_seqs`, …). Each is
+    """vLLM's engine arguments by vLLM's own names (such as `max_model_len` or `max_num_seqs`). Each is
     checked against the list of the pinned vLLM; an unknown name is refused with the nearest one.
-    Arguments that have a field of their own here (tensor_parallel_size, revision, …) are refused."""
+    Arguments that have a field of their own here (such as tensor_parallel_size or revision) are refused."""
 
 
 class Parallelism(ApiModel):
@@ -69,28 +72,37 @@ class AcceleratorKind(StrEnum):
 class Accelerator(ApiModel):
     """What a replica computes on, and on which nodes."""
 
+    rules = (
+        Rule(
+            "!has(self.type) || self.kind != 'cpu'",
+            "accelerator type belongs to kind gpu: leave it out on the CPU",
+            lambda self: self.type is None or self.kind is not AcceleratorKind.CPU,
+        ),
+    )
+
     kind: AcceleratorKind = AcceleratorKind.GPU
     """`gpu`, or `cpu` for small models and trials."""
     resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = (
         "nvidia.com/gpu"
     )
-    """Kubernetes' extended resource of one accelerator."""
-    type: Annotated[str, Field(max_length=63)] | None = None
-    """Ray's accelerator type, such as `H100`; unset means any."""
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    """Kubernetes' extended resource of one accelerator. Without meaning on the CPU."""
+    type: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    """Ray's name of the accelerator, such as `H100`, to tell several kinds in one service apart. Unset: any.
+    Which node a pod gets is up to `nodeSelector`."""
+    node_selector: Labels = Field(default_factory=dict)
     """Labels that a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
     """Taints that the worker pods tolerate."""
 
 
 class WorkerResources(ApiModel):
-    """Requests and limits of one worker pod, beside its accelerators."""
+    """What one worker pod asks of its node, beside its accelerators."""
 
     cpu: Quantity | None = None
-    """Cores. Unset: one for each accelerator and one for the replica's own actor; at least that much is
-    needed, since Ray books one core for each (a smaller value is refused)."""
+    """Cores to request; there is no limit, so a pod may use what is free. Unset: one for each accelerator
+    and one for the replica's own actor."""
     memory: Quantity | None = None
-    """Memory. Unset: 8Gi and 16Gi more for each GPU; 5Gi on the CPU."""
+    """Memory, request and limit. Unset: 8Gi and 16Gi more for each GPU; 5Gi on the CPU."""
     shared_memory: Quantity | None = None
     """Size of /dev/shm, which counts against memory. Unset: 2Gi for each GPU (NCCL and the object
     store use it), 1Gi on the CPU."""
@@ -99,12 +111,17 @@ class WorkerResources(ApiModel):
 class Replicas(ApiModel):
     """How many replicas a model has, and what moves that number (Ray Serve's autoscaling)."""
 
-    model_config = cel(
-        ("!has(self.max) || self.max >= self.min", "replicas.max must not be below replicas.min"),
-        (
-            "!has(self.initial) || "
-            "(self.initial >= self.min && (!has(self.max) || self.initial <= self.max))",
+    rules = (
+        Rule(
+            "!has(self.max) || self.max >= self.min",
+            "replicas.max must not be below replicas.min",
+            lambda self: _highest(self) >= self.min,
+        ),
+        Rule(
+            "!has(self.initial) || (self.initial >= self.min && "
+            "self.initial <= (has(self.max) ? self.max : (self.min > 1 ? self.min : 1)))",
             "replicas.initial must lie between replicas.min and replicas.max",
+            lambda self: self.initial is None or self.min <= self.initial <= _highest(self),
         ),
     )
 
@@ -126,20 +143,28 @@ class Replicas(ApiModel):
     """Scales the steps upwards; above 1 is quicker. Unset: 1."""
     downscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
     """Scales the steps downwards; below 1 is slower. Unset: 1."""
-    look_back_period: Duration = "30s"
+    look_back_period: PositiveDuration = "30s"
     """Over how long ongoing requests are averaged."""
 
 
 class Serve(ApiModel):
     """Ray Serve's settings of a model's deployment."""
 
+    rules = (
+        Rule(
+            "!has(self.maxQueuedRequests) || self.maxQueuedRequests != 0",
+            "serve.maxQueuedRequests is -1 (no limit) or at least 1",
+            lambda self: self.max_queued_requests != 0,
+        ),
+    )
+
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Most requests that one replica takes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
     """Most requests that wait for a replica before Serve answers 503; -1 means no limit."""
-    health_check_period: Duration = "10s"
+    health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
-    health_check_timeout: Duration = "30s"
+    health_check_timeout: PositiveDuration = "30s"
     """How long a check may take before it counts as failed."""
     graceful_shutdown_wait: Duration = "2s"
     """Pause between looks at whether a stopping replica has finished its requests."""
@@ -157,20 +182,32 @@ class Placement(StrEnum):
 class Model(ApiModel):
     """One model of the service."""
 
-    model_config = cel(
-        (
+    rules = (
+        Rule(
             "!has(self.token) || self.source.startsWith('hf://')",
-            "token belongs to hf:// sources; for s3:// and gs:// use runtime.env or runtime.serviceAccountName",
+            "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+            lambda self: self.token is None or self.source.startswith("hf://"),
         ),
-        ("!has(self.revision) || self.source.startsWith('hf://')", "revision belongs to hf:// sources"),
-        (
+        Rule(
+            "!has(self.revision) || self.source.startsWith('hf://')",
+            "revision belongs to hf:// sources",
+            lambda self: self.revision is None or self.source.startswith("hf://"),
+        ),
+        Rule(
             "!self.trustRemoteCode || !self.source.startsWith('hf://') || has(self.revision)",
             "trustRemoteCode runs code from the repository: pin it with revision",
+            lambda self: (
+                not self.trust_remote_code or not self.source.startswith("hf://") or self.revision is not None
+            ),
         ),
-        (
+        Rule(
             "self.accelerator.kind != 'cpu' || "
             "(self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
             "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
+            lambda self: (
+                self.accelerator.kind is not AcceleratorKind.CPU
+                or self.parallelism.tensor == self.parallelism.pipeline == 1
+            ),
         ),
     )
 
@@ -178,7 +215,7 @@ class Model(ApiModel):
         str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
     ]
     """What clients send as `model`."""
-    source: Annotated[str, Field(min_length=6, max_length=1024, pattern=SOURCE_PATTERN)]
+    source: Source
     """Where the weights are: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
     `pvc://claim/path`, `image://registry/name:tag#path` (an image volume) or `file:///path` (in the
     Ray image)."""
@@ -215,7 +252,7 @@ class SleepDepth(StrEnum):
 class Sleep(ApiModel):
     """When the service gives its accelerators back. Takes effect with the gateway."""
 
-    after_idle: Duration = "15m"
+    after_idle: PositiveDuration = "15m"
     """How long nobody must have asked."""
     depth: SleepDepth = SleepDepth.WORKERS
     """What is given back."""
@@ -228,7 +265,7 @@ class Hold(ApiModel):
     """Most requests held at once; one more is answered with 429."""
     max_body_bytes: Quantity = "10Mi"
     """Largest body of a request; a larger one is answered with 413."""
-    timeout: Literal["Auto"] | Duration = "Auto"
+    timeout: AutoOrDuration = "Auto"
     """How long a request is held before 503; `Auto`: from the service's own measured wakes."""
 
 
@@ -249,12 +286,12 @@ class Rollout(ApiModel):
 
 
 class HeadResources(ApiModel):
-    """Requests and limits of the head pod."""
+    """What the head pod asks of its node."""
 
     cpu: Quantity = "1"
-    """Cores."""
+    """Cores to request; there is no limit."""
     memory: Quantity = "4Gi"
-    """Memory."""
+    """Memory, request and limit."""
 
 
 class Head(ApiModel):
@@ -262,7 +299,7 @@ class Head(ApiModel):
 
     resources: HeadResources = Field(default_factory=HeadResources)
     """Cores and memory."""
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] = Field(default_factory=dict)
+    node_selector: Labels = Field(default_factory=dict)
     """Labels that its node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
     """Taints that it tolerates."""
@@ -276,22 +313,28 @@ class Runtime(ApiModel):
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the kubelet pulls the image."""
     image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
-        default_factory=list
+        default_factory=list, json_schema_extra=list_by("name")
     )
     """Secrets for pulling images."""
     ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
     """Version of Ray in the image. Unset: the version that the operator is built for."""
     head: Head = Field(default_factory=Head)
     """The head pod."""
-    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(default_factory=list)
+    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
     """Environment of every Ray container."""
-    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(default_factory=list)
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
     """More volumes for every Ray pod."""
-    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(default_factory=list)
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
     """Where those volumes appear."""
-    service_account_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    service_account_name: ObjectName | None = None
     """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
-    priority_class_name: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    priority_class_name: ObjectName | None = None
     """PriorityClass of the pods."""
     idle_timeout: Duration = "60s"
     """How long a worker pod without work is kept before Ray's autoscaler removes it."""
@@ -300,18 +343,20 @@ class Runtime(ApiModel):
 class LLMServiceSpec(ApiModel):
     """Models behind one OpenAI address."""
 
-    model_config = cel(
-        (
+    rules = (
+        Rule(
             "self.models.all(m, self.models.exists_one(n, n.name == m.name))",
             "every model needs a name of its own",
+            lambda self: len({model.name for model in self.models}) == len(self.models),
         ),
-        (
+        Rule(
             "self.models.all(m, m.accelerator.kind == self.models[0].accelerator.kind)",
             "all models of a service share one image: use one accelerator kind, or two services",
+            lambda self: len({model.accelerator.kind for model in self.models}) == 1,
         ),
     )
 
-    models: Annotated[list[Model], Field(min_length=1, max_length=16)]
+    models: Annotated[list[Model], Field(min_length=1, max_length=16, json_schema_extra=list_by("name"))]
     """The models, each with worker pods and autoscaling of its own."""
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.kubernetes_types import ApiModel
+from daybreak.api.base import ApiModel
 
 
 class Phase(StrEnum):
@@ -120,7 +120,10 @@ class LLMServiceStatus(ApiModel):
     """Accelerators held by all models together."""
     selector: str | None = None
     """Label selector of the worker pods, for the scale subresource."""
-    models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(default_factory=list)
+    models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
     """The state of each model, in the order of the spec."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,

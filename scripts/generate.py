@@ -1,0 +1,67 @@
+"""Make every file that is made from others (`make generate`), or say which are stale (`--check`).
+
+Run with PYTHONPATH=operator/src:e2e:. from the repository's root, as the Makefile does.
+"""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from daybreak.api import crd
+from scripts.json_schema import json_schema
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 110
+"""Line length of generated YAML."""
+
+
+class _Plain(yaml.SafeDumper):
+    """YAML without anchors, which people and Helm both read badly."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def crd_yaml() -> str:
+    """The CustomResourceDefinition."""
+    text: str = yaml.dump(crd.crd(), Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
+    return "# Made by `make generate` from operator/src/daybreak/api; do not edit.\n" + text
+
+
+def schema_json() -> str:
+    """The JSON schema for editors."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+FILES = {
+    "charts/daybreak/files/crds/daybreak.dev_llmservices.yaml": crd_yaml,
+    "docs/llmservice.schema.json": schema_json,
+}
+"""Every generated file, from the repository's root, and what makes its text."""
+
+
+def main() -> int:
+    """Write what differs; with --check write nothing and fail when something does."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="only say what is stale")
+    check: bool = parser.parse_args().check
+    stale = []
+    for name, make in FILES.items():
+        path, text = ROOT / name, make()
+        if path.exists() and path.read_text() == text:
+            continue
+        stale.append(name)
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+    for name in stale:
+        print(f"stale: {name}; run `make generate`" if check else f"made: {name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""The JSON schema of an LLMService manifest, for editors: completion and red lines while typing."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api import crd, llmservice
+
+Schema = dict[str, Any]
+
+ADDRESS = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> Schema:
+    """Schema of a manifest as a person writes it: without status, unknown fields refused."""
+    whole = crd.schema()
+    spec = _for_editors(whole["properties"]["spec"])
+    name = {"type": "string", "maxLength": llmservice.NAME_LIMIT, "pattern": llmservice.NAME_PATTERN}
+    return {
+        "$schema": ADDRESS,
+        "title": llmservice.KIND,
+        "description": whole["description"],
+        "type": "object",
+        "required": ["apiVersion", "kind", "metadata", "spec"],
+        "additionalProperties": False,
+        "properties": {
+            "apiVersion": {"const": llmservice.API_VERSION},
+            "kind": {"const": llmservice.KIND},
+            "metadata": {"type": "object", "required": ["name"], "properties": {"name": name}},
+            "spec": spec,
+            "status": {"type": "object", "description": "Written by the operator."},
+        },
+    }
+
+
+def _for_editors(node: Mapping[str, Any]) -> Schema:
+    """A structural schema in the words of JSON Schema."""
+    done: Schema = {}
+    for key, value in node.items():
+        match key:
+            case "properties":
+                done[key] = {name: _for_editors(field) for name, field in value.items()}
+            case "items" | "additionalProperties":
+                done[key] = _for_editors(value)
+            case "x-kubernetes-int-or-string":
+                done["type"] = ["integer", "string"]
+            case "exclusiveMinimum" | "exclusiveMaximum" | "nullable":
+                pass
+            case "minimum" if node.get("exclusiveMinimum"):
+                done["exclusiveMinimum"] = value
+            case "maximum" if node.get("exclusiveMaximum"):
+                done["exclusiveMaximum"] = value
+            case _ if key.startswith("x-kubernetes-"):
+                pass
+            case _:
+                done[key] = value
+    if "properties" in done and not node.get("x-kubernetes-preserve-unknown-fields"):
+        done["additionalProperties"] = False
+    return done
