@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from daybreak.api import crd
+from scripts import render_argocd, render_base, render_values_table
 from scripts.json_schema import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -40,6 +41,11 @@ def schema_json() -> str:
 FILES = {
     "charts/daybreak/files/crds/daybreak.dev_llmservices.yaml": crd_yaml,
     "docs/llmservice.schema.json": schema_json,
+    # After the CRD, which is part of what helm renders.
+    "manifests/base/crds.yaml": render_base.crds_yaml,
+    "manifests/base/operator.yaml": render_base.operator_yaml,
+    "manifests/argocd/argocd-cm.yaml": render_argocd.argocd_cm_yaml,
+    "charts/daybreak/README.md": render_values_table.readme_md,
 }
 """Every generated file, from the repository's root, and what makes its text."""
 

@@ -1,0 +1,107 @@
+{{- define "daybreak.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- /* Name of the objects: the release's name when it says daybreak already, else release-daybreak. */ -}}
+{{- define "daybreak.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "daybreak.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "daybreak.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: operator
+{{- end -}}
+
+{{- define "daybreak.labels" -}}
+{{ include "daybreak.selectorLabels" . }}
+app.kubernetes.io/part-of: daybreak
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
+{{- define "daybreak.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "daybreak.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "daybreak.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "daybreak.rayImage" -}}
+{{- default (printf "daybreak-ray:%s" .Chart.AppVersion) .Values.rayImage -}}
+{{- end -}}
+
+{{- define "daybreak.rayCpuImage" -}}
+{{- default (printf "daybreak-ray-cpu:%s" .Chart.AppVersion) .Values.rayCpuImage -}}
+{{- end -}}
+
+{{- /*
+Environment of the operator: all of its settings. Watching "the release's own namespace" is told by the pod's own
+namespace, so that a kustomization that moves the objects moves the watch with them.
+*/ -}}
+{{- define "daybreak.env" -}}
+- name: DAYBREAK_NAMESPACE
+  {{- if .Values.watch.namespaced }}
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+  {{- else }}
+  value: ""
+  {{- end }}
+- name: DAYBREAK_OPERATOR_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: DAYBREAK_KUBERAY_NAMESPACE
+  value: {{ .Values.kuberay.namespace | quote }}
+- name: DAYBREAK_RAY_IMAGE
+  value: {{ include "daybreak.rayImage" . | quote }}
+- name: DAYBREAK_RAY_CPU_IMAGE
+  value: {{ include "daybreak.rayCpuImage" . | quote }}
+- name: DAYBREAK_NETWORK_POLICY
+  value: {{ .Values.networkPolicy.enabled | quote }}
+- name: DAYBREAK_CLUSTER_DOMAIN
+  value: {{ .Values.clusterDomain | quote }}
+- name: DAYBREAK_LOG_LEVEL
+  value: {{ .Values.logLevel | quote }}
+- name: DAYBREAK_HTTP_PORT
+  value: "8080"
+{{- end -}}
+
+{{- /* Two variables of one name are an error for server-side apply: say which value to use instead. */ -}}
+{{- define "daybreak.extraEnv" -}}
+{{- $own := dict -}}
+{{- range (include "daybreak.env" . | fromYamlArray) -}}
+{{- $_ := set $own .name true -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- if hasKey $own .name -}}
+{{- fail (printf "extraEnv: %s is set by the chart already (use the value made for it, or leave it out)" .name) -}}
+{{- end -}}
+{{- $_ := set $own .name true -}}
+{{- end -}}
+{{- with .Values.extraEnv -}}
+{{- toYaml . -}}
+{{- end -}}
+{{- end -}}
