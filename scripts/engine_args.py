@@ -8,6 +8,7 @@ ray. The JSON on standard output is committed as operator/src/daybreak/api/engin
   JSON (`default`).
 - `owned`: keys that vLLM has and Daybreak sets itself, with the field of LLMService to use instead.
 - `refused`: keys that vLLM has and that can do nothing or do harm below Ray Serve, with the reason.
+- `accelerator_types`: names that Ray has for accelerators beside TPUs, which Daybreak does not run on.
 
 Ray Serve LLM takes the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
 FrontendArgs (its OpenAI layer, of which Ray uses the part that is not an HTTP server).
@@ -32,7 +33,7 @@ OWNED = {
     "revision": "spec.models[].revision",
     "tensor_parallel_size": "spec.models[].parallelism.tensor",
     "pipeline_parallel_size": "spec.models[].parallelism.pipeline",
-    "data_parallel_size": "spec.models[].parallelism.data",
+    "trust_remote_code": "spec.models[].trustRemoteCode",
 }
 
 _RAY_PLACES = "Ray places the processes; use spec.models[].parallelism and spec.models[].placement"
@@ -45,6 +46,7 @@ REFUSED = {
     "model_weights": "vLLM sets it itself when the weights lie apart from the model's configuration",
     "hf_token": _NO_SECRETS,
     "distributed_executor_backend": "Ray Serve LLM sets it: ray on accelerators, mp on CPUs",
+    "data_parallel_size": "each replica is one engine; use spec.models[].replicas for more of them",
     "data_parallel_rank": _RAY_PLACES,
     "data_parallel_start_rank": _RAY_PLACES,
     "data_parallel_size_local": _RAY_PLACES,
@@ -155,7 +157,7 @@ def _members(annotation: object) -> Iterator[object]:
 
 def json_types(annotation: object) -> list[str]:
     """Return the JSON types that a value of this annotation can be written as, sorted; empty if none can."""
-    found = set()
+    found: set[str] = set()
     for member in _members(annotation):
         origin = typing.get_origin(member) or member
         if origin is typing.Literal:
@@ -225,7 +227,10 @@ def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str
 
 
 def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
-    """Describe the arguments of both classes that a user may set; raise SystemExit for one never looked at."""
+    """Describe the arguments of both classes that a user may set.
+
+    Raises SystemExit for one that nobody has looked at.
+    """
     arguments: dict[str, dict[str, object]] = {}
     known = {**OWNED, **REFUSED}
     seen = set()
@@ -241,6 +246,18 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
     if gone := (set(known) | FRONTEND_USED) - seen:
         raise SystemExit(f"vLLM no longer has {', '.join(sorted(gone))}: take them out of this script")
     return arguments
+
+
+def accelerator_types() -> list[str]:
+    """Names of accelerators that Ray Serve LLM takes for GPU workers, sorted."""
+    module = importlib.import_module("ray.util.accelerators.accelerators")
+    wanted = {
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, str) and not name.startswith(("_", "GOOGLE_TPU"))
+    }
+    # Ray Serve LLM takes A10 for A10G.
+    return sorted(wanted | {"A10"})
 
 
 def render(document: dict[str, object]) -> str:
@@ -268,6 +285,7 @@ def main() -> None:
         "arguments": collect(engine, frontend),
         "owned": OWNED,
         "refused": REFUSED,
+        "accelerator_types": accelerator_types(),
     }
     sys.stdout.write(render(document))
 
