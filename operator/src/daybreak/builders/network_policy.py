@@ -1,0 +1,58 @@
+"""The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
+
+Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests,
+metrics and, for the two operators only, the dashboard's REST API. Nothing is said of outgoing traffic:
+weights come from anywhere.
+"""
+
+from typing import Any
+
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.builders import ports
+from daybreak.builders.metadata import metadata
+from daybreak.builders.platform import Platform
+
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+_KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
+"""On KubeRay's operator, however it was installed."""
+
+
+def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
+    """The policy that closes the Ray ports of the service."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(svc, names.network_policy(svc.name), "ray"),
+        "spec": {
+            "podSelector": _own_pods(svc),
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": [{"podSelector": _own_pods(svc)}]},
+                {"from": _operators(platform), "ports": [_port(ports.DASHBOARD)]},
+                {"ports": [_port(ports.SERVE), _port(ports.METRICS)]},
+            ],
+        },
+    }
+
+
+def _own_pods(svc: LLMService) -> dict[str, Any]:
+    return {"matchLabels": {names.SERVICE_LABEL: svc.name}}
+
+
+def _operators(platform: Platform) -> list[dict[str, Any]]:
+    kuberay = platform.kuberay_namespace
+    return [
+        {
+            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: kuberay}} if kuberay else {},
+            "podSelector": {"matchLabels": _KUBERAY_LABELS},
+        },
+        {
+            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+            "podSelector": {"matchLabels": dict(platform.operator_labels)},
+        },
+    ]
+
+
+def _port(port: int) -> dict[str, Any]:
+    return {"protocol": "TCP", "port": port}

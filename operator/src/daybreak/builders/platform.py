@@ -1,0 +1,38 @@
+"""What the builders need to know of the cluster and of the operator's own installation."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import AcceleratorKind
+
+
+def _operator_labels() -> Mapping[str, str]:
+    return {"app.kubernetes.io/name": "daybreak", "app.kubernetes.io/component": "operator"}
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Settings of the installation, the same for every service."""
+
+    operator_namespace: str
+    """Namespace of the Daybreak operator."""
+    ray_image: str
+    """Image of Ray pods whose models compute on accelerators, where the service names none."""
+    ray_cpu_image: str
+    """The same for models on the CPU."""
+    operator_labels: Mapping[str, str] = field(default_factory=_operator_labels)
+    """Labels of the Daybreak operator's own pods."""
+    kuberay_namespace: str = ""
+    """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
+    network_policy: bool = True
+    """Whether services get a NetworkPolicy."""
+    cluster_domain: str = "cluster.local"
+    """DNS domain of the cluster."""
+
+    def image_of(self, svc: LLMService) -> str:
+        """Image of the service's Ray pods: its own, or the default for what its models compute on."""
+        if svc.spec.runtime.image is not None:
+            return svc.spec.runtime.image
+        on_cpu = svc.spec.models[0].accelerator.kind is AcceleratorKind.CPU
+        return self.ray_cpu_image if on_cpu else self.ray_image

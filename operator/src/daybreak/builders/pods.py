@@ -1,0 +1,148 @@
+"""What the head and the worker pods have in common."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from daybreak.api import names
+from daybreak.api.kubernetes_types import Toleration
+from daybreak.api.llmservice import LLMService
+from daybreak.builders import service_account
+from daybreak.builders.platform import Platform
+
+USER_ID = 1000
+"""User of the Ray containers: what Ray's own images and Daybreak's use."""
+SHARED_MEMORY_VOLUME = "daybreak-shm"
+LOG_VOLUME = "ray-logs"
+"""KubeRay's own name for it: the head's autoscaler container then writes its logs into the same volume."""
+CACHE_VOLUME = "daybreak-cache"
+CACHE_DIRECTORY = "/var/cache/daybreak"
+"""Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
+emptyDir, and then outlives the pod."""
+
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Nothing is reported to anybody."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A volume and where the Ray container sees it."""
+
+    volume: dict[str, Any]
+    mount: dict[str, Any]
+
+
+def container_security() -> dict[str, Any]:
+    """What the restricted Pod Security Standard asks of a container.
+
+    The root file system stays writable: Ray, Triton and FlashInfer write below the home directory, whose
+    place only the image knows.
+    """
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def _pod_security() -> dict[str, Any]:
+    return {
+        "runAsNonRoot": True,
+        "runAsUser": USER_ID,
+        "fsGroup": USER_ID,
+        # Volumes with hundreds of gigabytes of weights are not walked through at every start.
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+def memory_place(size: str) -> Place:
+    """Shared memory of a size, at /dev/shm: Ray's object store and the engine's processes meet there."""
+    return Place(
+        {"name": SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
+        {"name": SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
+    )
+
+
+def directory_place(name: str, path: str) -> Place:
+    """An empty directory of the pod's own."""
+    return Place({"name": name, "emptyDir": {}}, {"name": name, "mountPath": path})
+
+
+def log_place() -> Place:
+    """Ray's session directory: logs and sockets."""
+    return directory_place(LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
+
+
+def environment(svc: LLMService, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()) -> list[Any]:
+    """Variables of a Ray container, each name once.
+
+    The service's own `runtime.env` overrides Daybreak's defaults; what belongs to one model (`secret`)
+    overrides both.
+    """
+    variables: dict[str, dict[str, Any]] = {
+        name: {"name": name, "value": value} for name, value in (_QUIET | own).items()
+    }
+    variables.update({variable.name: _plain(variable) for variable in svc.spec.runtime.env})
+    variables.update({variable["name"]: variable for variable in secret})
+    return list(variables.values())
+
+
+def template(
+    svc: LLMService,
+    platform: Platform,
+    *,
+    component: str,
+    labels: dict[str, str],
+    ports: dict[str, int],
+    env: list[Any],
+    requests: dict[str, str],
+    places: list[Place],
+    volumes: tuple[dict[str, Any], ...] = (),
+    node_selector: dict[str, str],
+    tolerations: Iterable[Toleration],
+    grace_seconds: int,
+) -> dict[str, Any]:
+    """Template of a Ray pod.
+
+    `requests` are limits too, except for `cpu`: a core that nobody else wants may be used. A place whose
+    path the user mounts something else at is left to the user.
+    """
+    runtime = svc.spec.runtime
+    taken = {mount.mount_path.rstrip("/") for mount in runtime.volume_mounts}
+    kept = [place for place in places if place.mount["mountPath"] not in taken]
+    container = {
+        "name": f"ray-{component}",
+        "image": platform.image_of(svc),
+        "imagePullPolicy": runtime.image_pull_policy,
+        "env": env,
+        "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
+        "resources": {
+            "requests": requests,
+            "limits": {name: quantity for name, quantity in requests.items() if name != "cpu"},
+        },
+        "securityContext": container_security(),
+        "volumeMounts": [*(place.mount for place in kept), *map(_plain, runtime.volume_mounts)],
+    }
+    spec: dict[str, Any] = {
+        "serviceAccountName": service_account.name(svc),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": _pod_security(),
+        "terminationGracePeriodSeconds": grace_seconds,
+        "containers": [container],
+        "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, runtime.volumes)],
+    }
+    if runtime.image_pull_secrets:
+        spec["imagePullSecrets"] = [_plain(secret) for secret in runtime.image_pull_secrets]
+    if runtime.priority_class_name is not None:
+        spec["priorityClassName"] = runtime.priority_class_name
+    if node_selector:
+        spec["nodeSelector"] = dict(node_selector)
+    if tolerated := [_plain(toleration) for toleration in tolerations]:
+        spec["tolerations"] = tolerated
+    return {"metadata": {"labels": names.labels(svc.name, component) | labels}, "spec": spec}
+
+
+def _plain(value: BaseModel) -> dict[str, Any]:
+    """A Kubernetes type as Kubernetes writes it."""
+    plain: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain

@@ -1,0 +1,48 @@
+"""The RayService: Serve's configuration and the Ray cluster under it."""
+
+from typing import Any
+
+from daybreak import versions
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.builders.figures import whole_seconds
+from daybreak.builders.head import autoscaler_options, head_group
+from daybreak.builders.metadata import metadata
+from daybreak.builders.platform import Platform
+from daybreak.builders.serve_config import KEEP_ALIVE_SECONDS, serve_config
+from daybreak.builders.workers import worker_group
+
+_DELETION_MARGIN_SECONDS = 30
+
+
+def ray_service(svc: LLMService, platform: Platform) -> dict[str, Any]:
+    """The RayService of the service."""
+    runtime = svc.spec.runtime
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": metadata(svc, names.ray_service(svc.name), "ray"),
+        "spec": {
+            "serveConfigV2": serve_config(svc),
+            "upgradeStrategy": {"type": "NewCluster"},
+            "rayClusterDeletionDelaySeconds": _deletion_delay(svc),
+            "rayClusterConfig": {
+                "rayVersion": runtime.ray_version or versions.RAY,
+                "authOptions": {"mode": "token"},
+                "enableInTreeAutoscaling": True,
+                "autoscalerOptions": autoscaler_options(whole_seconds(runtime.idle_timeout)),
+                "headGroupSpec": head_group(svc, platform),
+                "workerGroupSpecs": [worker_group(svc, model, platform) for model in svc.spec.models],
+            },
+        },
+    }
+
+
+def _deletion_delay(svc: LLMService) -> int:
+    """Seconds that the old cluster lives on after an update has moved the traffic.
+
+    Until then every idle connection to it has been closed, and every request that it had begun is done or
+    out of time.
+    """
+    longest = max(whole_seconds(model.serve.graceful_shutdown_timeout) for model in svc.spec.models)
+    return max(KEEP_ALIVE_SECONDS, longest) + _DELETION_MARGIN_SECONDS

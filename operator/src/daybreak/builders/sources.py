@@ -1,0 +1,67 @@
+"""Where a model's weights come from: what its worker pods and Ray Serve LLM are told of it.
+
+Only worker pods touch the weights. The head imports the configuration and routes, but reads no file of
+the model, so volumes and tokens stay off it.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from daybreak.api import names
+from daybreak.api.source import ModelSource, Scheme
+from daybreak.api.spec import Model
+
+MODELS_DIRECTORY = "/models"
+"""Below it, volumes with weights appear in worker pods, each under its worker group's name."""
+VOLUME = "daybreak-model"
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model's weights as Ray Serve LLM and Kubernetes each want to hear of them."""
+
+    model_source: str | dict[str, str]
+    """`model_source` of Ray Serve LLM: a Hugging Face repository, a path, or a bucket to copy from."""
+    engine_args: dict[str, Any] = field(default_factory=dict)
+    """Arguments for vLLM that follow from the source."""
+    volume: dict[str, Any] | None = None
+    """The pod volume with the weights, if they come in one."""
+    mount: dict[str, Any] | None = None
+    """Where it appears in the worker containers."""
+
+
+def weights(model: Model, pull_policy: str) -> Weights:
+    """Weights of a model; `pull_policy` holds for weights that are an image, as for other images."""
+    source = ModelSource.parse(model.source)
+    match source.scheme:
+        case Scheme.HUGGING_FACE:
+            # vLLM takes the tokenizer from the same revision unless it is told otherwise.
+            pinned = {} if model.revision is None else {"revision": model.revision}
+            return Weights(source.reference, engine_args=pinned)
+        case Scheme.S3 | Scheme.GCS:
+            return Weights({"bucket_uri": source.reference})
+        case Scheme.FILE:
+            return Weights(source.path)
+        case Scheme.CLAIM:
+            claim = {"claimName": source.reference, "readOnly": True}
+            return _mounted(model, source.path, {"persistentVolumeClaim": claim})
+        case Scheme.IMAGE:
+            image = {"reference": source.reference, "pullPolicy": pull_policy}
+            return _mounted(model, source.path, {"image": image})
+
+
+def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
+    root = f"{MODELS_DIRECTORY}/{names.worker_group(model.name)}"
+    return Weights(
+        model_source=f"{root}/{path}" if path else root,
+        volume={"name": VOLUME, **volume},
+        mount={"name": VOLUME, "mountPath": root, "readOnly": True},
+    )
+
+
+def environment(model: Model) -> list[dict[str, Any]]:
+    """Variables with which worker pods get at the weights. A token stays a reference, read by the kubelet."""
+    if model.token is None:
+        return []
+    reference = model.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
+    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]

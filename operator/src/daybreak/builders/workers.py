@@ -1,0 +1,108 @@
+"""The worker groups: one for each model, and in it one pod for each replica or pipeline stage.
+
+Ray's autoscaler adds and removes the pods as Serve asks for replicas.
+"""
+
+import math
+from typing import Any
+
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.api.scalars import parse_quantity
+from daybreak.api.spec import AcceleratorKind, Model
+from daybreak.builders import pods, sources
+from daybreak.builders.figures import whole_seconds
+from daybreak.builders.platform import Platform
+from daybreak.builders.ports import WORKER_PORTS
+from daybreak.builders.serve_config import accelerator_type
+from daybreak.lifecycle.needs import (
+    accelerators_per_pod,
+    bundles_per_pod,
+    object_store_bytes,
+    pods_per_replica,
+    ray_cpus_per_pod,
+    worker_cpu,
+    worker_need,
+    worker_shared_memory,
+)
+from daybreak.lifecycle.replicas import replica_range
+
+LEAST_DRAIN_SECONDS = 30
+"""Ray's own time for a node to drain."""
+EXIT_SECONDS = 30
+"""What Ray's processes may take to end after the drain, before the kubelet kills them."""
+
+
+def bounds(svc: LLMService, model: Model) -> tuple[int, int]:
+    """Fewest and most pods of the model's worker group."""
+    allowed = replica_range(svc, model)
+    each = pods_per_replica(model)
+    return allowed.min * each, allowed.max * each
+
+
+def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str, Any]:
+    """The model's entry in the RayCluster's `workerGroupSpecs`."""
+    group = names.worker_group(model.name)
+    fewest, most = bounds(svc, model)
+    need = worker_need(model)
+    shared_memory = worker_shared_memory(model)
+    drain = max(LEAST_DRAIN_SECONDS, whole_seconds(model.serve.graceful_shutdown_timeout))
+    places = [
+        pods.memory_place(shared_memory),
+        pods.log_place(),
+        pods.directory_place(pods.CACHE_VOLUME, pods.CACHE_DIRECTORY),
+    ]
+    weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
+    if weights.volume is not None and weights.mount is not None:
+        places.append(pods.Place(weights.volume, weights.mount))
+    return {
+        "groupName": group,
+        "replicas": replica_range(svc, model).initial * pods_per_replica(model),
+        "minReplicas": fewest,
+        "maxReplicas": most,
+        "numOfHosts": 1,
+        "rayStartParams": {"object-store-memory": str(object_store_bytes(shared_memory))},
+        "resources": _ray_resources(model),
+        "template": pods.template(
+            svc,
+            platform,
+            component="worker",
+            labels={names.MODEL_LABEL: group},
+            ports=WORKER_PORTS,
+            env=pods.environment(svc, _environment(model, drain), sources.environment(model)),
+            requests=dict(need.requests),
+            places=places,
+            node_selector=dict(need.node_selector),
+            tolerations=need.tolerations,
+            grace_seconds=drain + EXIT_SECONDS,
+        ),
+    }
+
+
+def _ray_resources(model: Model) -> dict[str, str]:
+    """What one pod offers Ray; from this the autoscaler also knows a group that has no pod yet.
+
+    Cores are what Ray books, whatever the pod requests of Kubernetes.
+    """
+    resources = {
+        "CPU": str(ray_cpus_per_pod(model)),
+        "GPU": str(accelerators_per_pod(model)),
+        names.model_resource(model.name): str(bundles_per_pod(model)),
+    }
+    if (kind := accelerator_type(model)) is not None:
+        resources[f"accelerator_type:{kind}"] = "1"
+    return resources
+
+
+def _environment(model: Model, drain_seconds: int) -> dict[str, str]:
+    environment = {
+        # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
+        # of a draining node this long before its deadline, at once therefore, and the pod leaves when
+        # the last request is done.
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_seconds),
+        "XDG_CACHE_HOME": pods.CACHE_DIRECTORY,
+    }
+    if model.accelerator.kind is AcceleratorKind.CPU:
+        # Else Ray sets it to the cores that it books for the replica, which is one.
+        environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))
+    return environment
