@@ -29,6 +29,19 @@ GROUP_NAME_LIMIT = 40
 """Longest worker group name: with the cluster's name it must stay readable in a pod's name."""
 
 
+VOLUME_PREFIX = "daybreak-"
+"""With it begin the names of the pod volumes that Daybreak makes."""
+RESERVED_VOLUMES = ("ray-logs", "kube-api-access")
+"""Pod volumes that bear other names, since KubeRay and Kubernetes know them by these."""
+MODELS_DIRECTORY = "/models"
+"""Below it, volumes with weights appear in worker pods."""
+
+
+def model_directory(model: str) -> str:
+    """Where a model's weights appear in its worker pods, if they come in a volume."""
+    return f"{MODELS_DIRECTORY}/{worker_group(model)}"
+
+
 def labels(service: str, component: str) -> dict[str, str]:
     """Labels of an object of the LLMService `service`."""
     return {

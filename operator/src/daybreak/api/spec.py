@@ -4,6 +4,7 @@ The models here are the one source of the CRD, of the JSON schema and of docs/ap
 docstring is its description there. Units and rules stand with the field.
 """
 
+import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -20,6 +21,9 @@ from daybreak.api.kubernetes_types import (
 )
 from daybreak.api.scalars import AutoOrDuration, Duration, Labels, ObjectName, PositiveDuration, Quantity
 from daybreak.api.source import Source
+
+COMMIT_PATTERN = "^[0-9a-f]{40}$"
+"""A commit of a Hugging Face repository."""
 
 EngineArgs = Annotated[
     dict[Annotated[str, Field(min_length=1)], Any],
@@ -194,10 +198,13 @@ class Model(ApiModel):
             lambda self: self.revision is None or self.source.startswith("hf://"),
         ),
         Rule(
-            "!self.trustRemoteCode || !self.source.startsWith('hf://') || has(self.revision)",
-            "trustRemoteCode runs code from the repository: pin it with revision",
+            "!self.trustRemoteCode || !self.source.startsWith('hf://') || "
+            f"(has(self.revision) && self.revision.matches('{COMMIT_PATTERN}'))",
+            "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
             lambda self: (
-                not self.trust_remote_code or not self.source.startswith("hf://") or self.revision is not None
+                not self.trust_remote_code
+                or not self.source.startswith("hf://")
+                or re.fullmatch(COMMIT_PATTERN, self.revision or "") is not None
             ),
         ),
         Rule(
@@ -224,14 +231,15 @@ class Model(ApiModel):
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods. Needs a `revision`."""
+    """Whether code from the model's repository may run in the pods. An hf:// model then needs a commit as
+    `revision`."""
     engine: Engine = Field(default_factory=Engine)
     """The engine's settings."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
     """How one replica is spread over accelerators."""
     placement: Placement | None = None
-    """`STRICT_PACK`: a replica's accelerators on one node. `PACK`: close, but several pods if need be.
-    Unset: STRICT_PACK when a replica has several accelerators in one pod, PACK with pipeline > 1."""
+    """`STRICT_PACK`: all accelerators of a replica in one pod. `PACK`: a pod for each pipeline stage, on
+    several nodes if need be. Unset: PACK with pipeline above 1, else STRICT_PACK."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
     """What it computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)
