@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster import build, machine, paths
+from cluster import build, full, machine, paths
 from cluster.control_plane import ControlPlane
 from cluster.errors import ClusterError
 from cluster.fake_nodes import GPU, FakeNode
@@ -86,7 +86,9 @@ def _up(options: argparse.Namespace) -> None:
     report = Report()
     machine.check_platform()
     if not options.control_plane:
-        raise ClusterError("not built yet")
+        with lock("cluster"):
+            full.up(report)
+        return
     build.build(build.SETS["control-plane"], report)
     plane = ControlPlane(
         paths.control_plane(options.name),
@@ -108,6 +110,10 @@ def _crds(text: str) -> Path:
 
 
 def _down(options: argparse.Namespace) -> None:
+    if not options.control_plane:
+        with lock("cluster"):
+            full.down(Report())
+        return
     with lock(f"control-plane-{options.name}"):
         ControlPlane(paths.control_plane(options.name)).remove()
 

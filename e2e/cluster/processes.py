@@ -5,12 +5,13 @@ which the kernel has given to somebody else is never signalled.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -28,7 +29,8 @@ class Record:
     started: int
     """Start time in clock ticks since boot, field 22 of /proc/<pid>/stat."""
     boot: str
-    command: list[str]
+    key: str
+    """Hash of what was started: command, environment and the program's file."""
 
     @property
     def alive(self) -> bool:
@@ -61,14 +63,22 @@ def _start_time(pid: int) -> int | None:
     return None if state in "ZX" else started
 
 
+def _key(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    file = os.stat(command[0])
+    what = [list(command), dict(environment), file.st_ino, file.st_mtime_ns]
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest()
+
+
 class Processes:
     """The processes of one cluster or control plane, recorded in `directory`/run, logging to
     `directory`/logs.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, started: Callable[[int], None] | None = None) -> None:
+        """`started` is called with the id of each new process."""
         self._records = directory / "run"
         self._logs = directory / "logs"
+        self._started = started
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def log(self, name: str) -> Path:
@@ -93,8 +103,9 @@ class Processes:
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Record:
         """Start the command unless it already runs; when it runs with other arguments, start it anew."""
+        key = _key(command, environment or {})
         if running := self.get(name):
-            if running.command == list(command):
+            if running.key == key:
                 return running
             self.stop(name)
         self._records.mkdir(parents=True, exist_ok=True)
@@ -110,9 +121,9 @@ class Processes:
                 start_new_session=True,
             )
         self._children[name] = child
-        record = Record(
-            name, child.pid, _start_time(child.pid) or 0, _BOOT_ID.read_text().strip(), list(command)
-        )
+        if self._started:
+            self._started(child.pid)
+        record = Record(name, child.pid, _start_time(child.pid) or 0, _BOOT_ID.read_text().strip(), key)
         (self._records / f"{name}.json").write_text(json.dumps(asdict(record)))
         return record
 

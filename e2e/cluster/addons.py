@@ -1,0 +1,195 @@
+"""What runs in the cluster as ordinary pods: CoreDNS and KubeRay's operator."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from cluster import build, paths
+from cluster.containerd import COREDNS_IMAGE, KUBERAY_IMAGE
+from cluster.node import DNS_ADDRESS, DOMAIN
+from cluster.programs import run
+from cluster.static_image import StaticImage
+
+DNS_NAMESPACE, DNS = "kube-system", "coredns"
+KUBERAY_NAMESPACE, KUBERAY = "kuberay-system", "kuberay-operator"
+
+
+@dataclass(frozen=True)
+class Addon:
+    """Something to install.
+
+    Attributes:
+        namespace: Where its Deployment is.
+        deployment: The Deployment that must become available.
+        manifests: All objects, as YAML documents.
+        cluster_objects: Objects outside namespaces, as kubectl takes them, whose presence tells that it is
+            installed.
+    """
+
+    namespace: str
+    deployment: str
+    manifests: str
+    cluster_objects: Sequence[str]
+
+
+def coredns(upstream: bool) -> Addon:
+    """CoreDNS; `upstream` says whether the machine has a name server for names outside the cluster."""
+    return Addon(DNS_NAMESPACE, DNS, coredns_manifests(upstream), [f"clusterrole/system:{DNS}"])
+
+
+def kuberay() -> Addon:
+    """KubeRay's operator with its CustomResourceDefinitions."""
+    files = sorted(build.kuberay_crds().glob("ray.io_*.yaml"))
+    crds = [f"crd/{file.stem.removeprefix('ray.io_')}.ray.io" for file in files]
+    return Addon(KUBERAY_NAMESPACE, KUBERAY, kuberay_manifests(), crds)
+
+
+def coredns_image() -> StaticImage:
+    """CoreDNS alone."""
+    return StaticImage(COREDNS_IMAGE, paths.BIN / "coredns", "/coredns")
+
+
+def kuberay_image() -> StaticImage:
+    """KubeRay's operator at the path that its own manifests call."""
+    return StaticImage(KUBERAY_IMAGE, paths.BIN / "kuberay-operator", "/manager")
+
+
+def corefile(upstream: bool) -> str:
+    """CoreDNS' configuration.
+
+    Args:
+        upstream: Whether the machine has a name server for names outside the cluster.
+    """
+    forward = "    forward . /etc/resolv.conf\n" if upstream else ""
+    return (
+        ".:5353 {\n"
+        "    errors\n"
+        "    health :8080\n"
+        "    ready :8181\n"
+        f"    kubernetes {DOMAIN} in-addr.arpa ip6.arpa {{\n"
+        "        pods insecure\n"
+        "        fallthrough in-addr.arpa ip6.arpa\n"
+        "        ttl 5\n"
+        "    }\n"
+        f"{forward}"
+        "    cache 5\n"
+        "    reload\n"
+        "}\n"
+    )
+
+
+def coredns_manifests(upstream: bool) -> str:
+    """Objects of CoreDNS as YAML: account, rights, configuration, Deployment and the Service kube-dns."""
+    meta = {"name": DNS, "namespace": DNS_NAMESPACE}
+    labels = {"k8s-app": "kube-dns"}
+    rules = [
+        {
+            "apiGroups": [""],
+            "resources": ["endpoints", "services", "pods", "namespaces"],
+            "verbs": ["list", "watch"],
+        },
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ]
+    ports = {"dns": ("UDP", 5353), "dns-tcp": ("TCP", 5353)}
+    container = {
+        "name": DNS,
+        "image": COREDNS_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["-conf", "/etc/coredns/Corefile"],
+        "ports": [
+            {"name": name, "protocol": kind, "containerPort": port} for name, (kind, port) in ports.items()
+        ],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8181}, "periodSeconds": 1},
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": 8080},
+            "failureThreshold": 5,
+            "timeoutSeconds": 5,
+        },
+        "resources": {"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "170Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
+    }
+    pod = {
+        "serviceAccountName": DNS,
+        "priorityClassName": "system-cluster-critical",
+        "dnsPolicy": "Default",
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
+        "containers": [container],
+        "volumes": [{"name": "config", "configMap": {"name": DNS}}],
+    }
+    objects: list[dict[str, Any]] = [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": f"system:{DNS}"},
+            "rules": rules,
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": f"system:{DNS}"},
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": f"system:{DNS}",
+            },
+            "subjects": [{"kind": "ServiceAccount", **meta}],
+        },
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"Corefile": corefile(upstream)}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {**meta, "labels": labels},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "kube-dns", "namespace": DNS_NAMESPACE, "labels": labels},
+            "spec": {
+                "clusterIP": DNS_ADDRESS,
+                "selector": labels,
+                "ports": [
+                    {"name": name, "protocol": kind, "port": 53, "targetPort": port}
+                    for name, (kind, port) in ports.items()
+                ],
+            },
+        },
+    ]
+    return yaml.safe_dump_all(objects)
+
+
+def kuberay_manifests() -> str:
+    """Objects of KubeRay as YAML: its own kustomization with our image and a namespace of its own."""
+    folder = paths.CLUSTER / "manifests" / "kuberay"
+    folder.mkdir(parents=True, exist_ok=True)
+    name, _, tag = KUBERAY_IMAGE.rpartition(":")
+    kustomization = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "namespace": KUBERAY_NAMESPACE,
+        "resources": [os.path.relpath(build.kuberay_manifests() / "default", folder)],
+        "images": [{"name": "quay.io/kuberay/operator", "newName": name, "newTag": tag}],
+    }
+    text = yaml.safe_dump(kustomization)
+    recipe, result = folder / "kustomization.yaml", folder / "rendered.yaml"
+    if not result.exists() or recipe.read_text() != text:
+        recipe.write_text(text)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBERAY_NAMESPACE}}
+        rendered = run([paths.BIN / "kubectl", "kustomize", folder])
+        # Not parsed: PyYAML needs ten seconds for KubeRay's definitions, kubectl needs four.
+        result.write_text(f"{yaml.safe_dump(namespace)}---\n{rendered}")
+    return result.read_text()

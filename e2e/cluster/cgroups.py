@@ -1,0 +1,119 @@
+"""Control groups: everything of the full cluster lives below one group, `/daybreak`.
+
+Servers are in `/daybreak/system`, pods in `/daybreak/kubepods` (the kubelet's cgroupRoot). So whatever runs
+can be found and ended by its group, even when its record was lost, and never by a name.
+
+Works with version 1 (one tree for each controller) and version 2 (one tree).
+"""
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+from cluster.errors import ClusterError
+
+ROOT = "/daybreak"
+"""The group's path in every tree."""
+_SYSTEM = "system"
+_V1_NEEDED = ("cpu", "cpuset", "memory", "pids")
+_SERVERS_WEIGHT = 4096
+"""CPU share of the servers in version 1, where a pod that asks for one CPU has 1024: on a machine that is
+busy loading models, the control plane must still renew its leases."""
+
+
+def parse_mounts(text: str) -> tuple[int, list[Path]]:
+    """Version and the roots of the trees, out of /proc/self/mountinfo."""
+    trees: dict[Path, set[str]] = {}
+    unified: list[Path] = []
+    for line in text.splitlines():
+        left, _, right = line.partition(" - ")
+        kind, _, options = right.split(" ", 2)
+        mount = Path(left.split()[4])
+        if kind == "cgroup2":
+            unified.append(mount)
+        elif kind == "cgroup":
+            trees[mount] = set(options.split(","))
+    controllers = set().union(*trees.values()) if trees else set()
+    if set(_V1_NEEDED) <= controllers:
+        return 1, list(trees)
+    return 2, unified[:1]
+
+
+def check() -> int:
+    """Version of control groups on this machine; raises when the kubelet could not work with them."""
+    version, trees = _trees()
+    if not trees:
+        raise ClusterError(
+            "control groups are not mounted at /sys/fs/cgroup: mount them, or start the container "
+            "with --privileged --cgroupns=host"
+        )
+    if version == 2:
+        have = set((trees[0] / "cgroup.controllers").read_text().split())
+        if missing := {"cpu", "cpuset", "memory", "pids"} - have:
+            raise ClusterError(f"control group controllers are missing: {', '.join(sorted(missing))}")
+    return version
+
+
+def create() -> None:
+    """Make the groups where they are missing."""
+    version, trees = _trees()
+    for tree in trees:
+        for group in (tree / ROOT[1:], tree / ROOT[1:] / _SYSTEM):
+            group.mkdir(exist_ok=True)
+            if version == 1:
+                _inherit_cpuset(group)
+        share = tree / ROOT[1:] / _SYSTEM / "cpu.shares"
+        if share.exists():
+            share.write_text(str(_SERVERS_WEIGHT))
+
+
+def join(pid: int) -> None:
+    """Move a process to the servers' group; its children are born there."""
+    for tree in _trees()[1]:
+        (tree / ROOT[1:] / _SYSTEM / "cgroup.procs").write_text(str(pid))
+
+
+def processes() -> set[int]:
+    """Ids of all processes below the group."""
+    found: set[int] = set()
+    for tree in _trees()[1]:
+        for file in (tree / ROOT[1:]).rglob("cgroup.procs"):
+            with contextlib.suppress(OSError):
+                found.update(int(line) for line in file.read_text().split())
+    return found
+
+
+def kill(seconds: float = 30.0) -> None:
+    """Kill every process below the group and wait until all are gone."""
+    deadline = time.monotonic() + seconds
+    while left := processes():
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise ClusterError(f"processes of the cluster do not end: {', '.join(map(str, sorted(left)))}")
+        time.sleep(0.05)
+
+
+def remove() -> None:
+    """Remove the groups, deepest first."""
+    for tree in _trees()[1]:
+        group = tree / ROOT[1:]
+        if group.exists():
+            for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
+                folder.rmdir()
+            group.rmdir()
+
+
+def _trees() -> tuple[int, list[Path]]:
+    return parse_mounts(Path("/proc/self/mountinfo").read_text())
+
+
+def _inherit_cpuset(group: Path) -> None:
+    """A new version 1 cpuset is empty, and nothing can run in it."""
+    for name in ("cpuset.cpus", "cpuset.mems"):
+        file = group / name
+        if file.exists() and not file.read_text().strip():
+            file.write_text((group.parent / name).read_text())

@@ -1,0 +1,201 @@
+"""The full cluster: a control plane, one real node, CoreDNS and KubeRay, on this machine.
+
+Each step looks at what is there first, so `up` goes on where an earlier one stopped and is quick when all
+runs.
+"""
+
+import hashlib
+import os
+import shutil
+import time
+from pathlib import Path
+
+from cluster import addons, build, cgroups, commands, containerd, host, machine, network, node, paths, ports
+from cluster.addons import Addon
+from cluster.certs import Authority
+from cluster.containerd import PAUSE_IMAGE
+from cluster.control_plane import ControlPlane
+from cluster.errors import ClusterError
+from cluster.processes import Processes
+from cluster.report import Report
+from cluster.static_image import StaticImage
+
+APISERVER_PORT = 6443
+_CAP_SYS_RESOURCE = 24
+_NODE_SECONDS = 120.0
+
+
+class ClusterControlPlane(ControlPlane):
+    """The control plane of the full cluster: reached by pods at the node's address."""
+
+    def __init__(self) -> None:
+        super().__init__(paths.CLUSTER, controllers=True, scheduler=True)
+        self.kubeconfig = paths.KUBECONFIG
+        self.processes = Processes(self.directory, started=cgroups.join)
+        self.address = network.NODE_ADDRESS
+        self.hosts = (network.NODE_ADDRESS,)
+        self.nodes = True
+
+    def _allocate_ports(self) -> commands.Ports:
+        return commands.Ports(APISERVER_PORT, *ports.reserve(paths.PORTS, self.directory, 5))
+
+
+def up(report: Report) -> None:
+    """Bring everything up."""
+    machine.check_platform()
+    machine.check_root()
+    machine.check_space(fresh=not paths.CONTAINERD_ROOT.exists())
+    cgroups.check()
+    machine.install_packages(report)
+    network.check_owner()
+    build.build(build.SETS["cluster"], report)
+    host.remember()
+    with report.step("network and control groups"):
+        cgroups.create()
+        network.create()
+    plane = ClusterControlPlane()
+    _start_control_plane(plane, report)
+    _start_node(plane, report)
+    _start_addons(plane, report)
+    report.say(f"ready: export KUBECONFIG={plane.kubeconfig}")
+
+
+def down(report: Report) -> None:
+    """Stop and remove everything of the full cluster, whatever state it is in."""
+    with report.step("cluster removed"):
+        plane = ClusterControlPlane()
+        # The kubelet first: it would start again what is killed below.
+        for name in (node.KUBELET, *reversed(plane.processes.recorded())):
+            plane.processes.stop(name, grace=3.0)
+        if network.is_ours():
+            cgroups.kill()
+            host.restore()
+            network.remove()
+            cgroups.remove()
+        ports.release(paths.PORTS, plane.directory)
+        for path in (paths.RUN, paths.CLUSTER):
+            shutil.rmtree(path, ignore_errors=True)
+        paths.KUBECONFIG.unlink(missing_ok=True)
+
+
+def _start_control_plane(plane: ClusterControlPlane, report: Report) -> None:
+    plane.prepare()
+    with report.step("etcd"):
+        plane.start_etcd()
+    with report.step("kube-apiserver"):
+        plane.start_apiserver()
+    with report.step("kube-controller-manager, kube-scheduler"):
+        plane.start_controller_manager()
+        plane.start_scheduler()
+
+
+def _start_node(plane: ClusterControlPlane, report: Report) -> None:
+    full_rights = machine.has_capability(_CAP_SYS_RESOURCE)
+    search = {"PATH": f"{paths.BIN}:{os.environ['PATH']}:/usr/sbin:/sbin"}
+    with report.step("containerd"):
+        containerd.start(plane.processes, search, restrict_oom_score=not full_rights)
+        containerd.load(StaticImage(PAUSE_IMAGE, paths.BIN / "pause", "/pause"))
+    with report.step("kubelet, kube-proxy"):
+        _start_kubelet(plane, search, full_rights=full_rights)
+        _start_kube_proxy(plane, search)
+    with report.step("node is ready"):
+        _wait_for_node(plane)
+
+
+def _start_kubelet(plane: ClusterControlPlane, environment: dict[str, str], *, full_rights: bool) -> None:
+    authority = Authority(plane.directory / "pki", "daybreak")
+    server = authority.issue(
+        "kubelet-server", f"kubelet-{node.NAME}", hosts=[node.NAME, network.NODE_ADDRESS]
+    )
+    kubeconfig = plane.directory / "kubelet.kubeconfig"
+    plane.write_kubeconfig(kubeconfig, f"system:node:{node.NAME}", ["system:nodes"])
+    config = plane.directory / "kubelet.json"
+    resolv_conf = node.resolv_conf()
+    content = node.kubelet_config(
+        authority.pair.certificate, server.certificate, server.key, resolv_conf, full_rights=full_rights
+    )
+    mark = _write(config, content)
+    paths.KUBELET_ROOT.mkdir(parents=True, exist_ok=True)
+    command = node.kubelet(paths.BIN / node.KUBELET, config, kubeconfig)
+    plane.processes.start(node.KUBELET, command, {**environment, **mark})
+
+
+def _start_kube_proxy(plane: ClusterControlPlane, environment: dict[str, str]) -> None:
+    kubeconfig = plane.directory / "kube-proxy.kubeconfig"
+    plane.write_kubeconfig(kubeconfig, "system:kube-proxy", [])
+    config = plane.directory / "kube-proxy.json"
+    mark = _write(config, node.kube_proxy_config(kubeconfig))
+    command = node.kube_proxy(paths.BIN / node.KUBE_PROXY, config)
+    plane.processes.start(node.KUBE_PROXY, command, {**environment, **mark})
+
+
+def _write(file: Path, content: str) -> dict[str, str]:
+    """Write a configuration file and return a variable that starts its process anew when it changed.
+
+    An unchanged file is left alone: kube-proxy ends when its file is written to.
+    """
+    if not file.exists() or file.read_text() != content:
+        file.write_text(content)
+    return {"DAYBREAK_CONFIG": hashlib.sha256(content.encode()).hexdigest()[:12]}
+
+
+def _wait_for_node(plane: ClusterControlPlane) -> None:
+    deadline = time.monotonic() + _NODE_SECONDS
+    jsonpath = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
+    while plane.kubectl("get", "node", node.NAME, "--ignore-not-found", "-o", jsonpath) != "True":
+        for name in (node.KUBELET, node.KUBE_PROXY, containerd.NAME):
+            plane.processes.check(name)
+        if time.monotonic() > deadline:
+            why = plane.kubectl(
+                "get",
+                "node",
+                node.NAME,
+                "--ignore-not-found",
+                "-o",
+                "jsonpath={.status.conditions[?(@.type=='Ready')].message}",
+            )
+            raise ClusterError(
+                f"the node is not ready after {_NODE_SECONDS:.0f} s: {why or 'it did not register'}"
+            )
+        time.sleep(0.5)
+
+
+def _start_addons(plane: ClusterControlPlane, report: Report) -> None:
+    upstream = bool(node.name_servers(node.resolv_conf().read_text()))
+    for title, image, addon in (
+        ("CoreDNS", addons.coredns_image(), addons.coredns(upstream)),
+        ("KubeRay", addons.kuberay_image(), addons.kuberay()),
+    ):
+        with report.step(title):
+            containerd.load(image)
+            _apply(plane, addon)
+            _roll_out(plane, addon)
+
+
+def _apply(plane: ClusterControlPlane, addon: Addon) -> None:
+    """Apply the addon unless the very same was applied and is still there."""
+    digest = hashlib.sha256(addon.manifests.encode()).hexdigest()
+    note = plane.directory / "manifests" / f"{addon.deployment}.applied"
+    if note.exists() and note.read_text() == digest:
+        get = ("get", "--ignore-not-found", "-o", "name")
+        found = plane.kubectl(*get, *addon.cluster_objects)
+        deployment = plane.kubectl(*get, "-n", addon.namespace, f"deployment/{addon.deployment}")
+        if deployment and len(found.split()) == len(addon.cluster_objects):
+            return
+    plane.apply(addon.manifests)
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.write_text(digest)
+
+
+def _roll_out(plane: ClusterControlPlane, addon: Addon) -> None:
+    where = ("-n", addon.namespace)
+    try:
+        plane.kubectl(
+            "rollout", "status", f"deployment/{addon.deployment}", *where, "--timeout=180s", timeout=200
+        )
+    except ClusterError:
+        events = plane.kubectl(
+            "get", "events", *where, "--sort-by=.lastTimestamp", "-o", "custom-columns=M:.message"
+        )
+        last = events.strip().splitlines()[-1]
+        raise ClusterError(f"{addon.deployment} does not become ready: {last}") from None
