@@ -1,0 +1,56 @@
+"""`python -m daybreak`: the operator."""
+
+import asyncio
+import sys
+
+import kopf
+
+from daybreak import logs
+from daybreak.handlers.registry import registry
+from daybreak.kube.client import Api
+from daybreak.kube.lease import Lease
+from daybreak.reconcile.health import HealthServer
+from daybreak.reconcile.operator import Operator
+from daybreak.reconcile.probe import HttpProber, Prober
+from daybreak.settings import InvalidSettings, Settings
+
+
+async def run(settings: Settings, prober: Prober) -> bool:
+    """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one."""
+    api = await Api.connect()
+    stop, lost = asyncio.Event(), asyncio.Event()
+
+    def on_lost() -> None:
+        lost.set()
+        stop.set()
+
+    lease = Lease(api, settings.operator_namespace, settings.identity)
+    operator = Operator(api, settings.platform, lease, prober, namespace=settings.namespace, on_lost=on_lost)
+    health = HealthServer(operator, settings.http_port)
+    await health.start()
+    try:
+        await kopf.operator(
+            registry=registry(operator),
+            clusterwide=settings.namespace is None,
+            namespaces=[settings.namespace] if settings.namespace else [],
+            stop_flag=stop,
+        )
+    finally:
+        await health.stop()
+        await api.close()
+    return not lost.is_set()
+
+
+def main() -> int:
+    """The program. Returns its exit status."""
+    try:
+        settings = Settings.from_environment()
+    except InvalidSettings as error:
+        print(f"daybreak: {error}", file=sys.stderr)
+        return 2
+    logs.configure(settings.log_level)
+    return 0 if asyncio.run(run(settings, HttpProber())) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,68 @@
+"""The table of handlers, and kopf's settings.
+
+kopf runs the process (signals, start, stop) and watches LLMServices. Its handlers for creation, update and
+deletion are not used: they act on edges, keep their progress in annotations and retry on their own. An
+event only says that a service is to be looked at; the queue and the reconcile do the rest.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import kopf
+
+from daybreak.api import llmservice
+from daybreak.kube.client import in_cluster
+from daybreak.kube.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
+from daybreak.reconcile.operator import Operator
+
+
+class Forever:
+    """Pauses between tries, without end: an API server that is away is no reason to stop."""
+
+    def __iter__(self) -> Iterator[float]:
+        failures = 0
+        while True:
+            failures += 1
+            yield backoff(failures, *BACKOFF_SECONDS)
+
+
+def configure(settings: kopf.OperatorSettings) -> None:
+    """Have kopf watch, and write nothing."""
+    settings.peering.standalone = True
+    settings.posting.enabled = False
+    # Without a watch on CRDs and namespaces: nothing of the cluster's scope is needed for either.
+    settings.scanning.disabled = True
+    settings.watching.inactivity_timeout = STALL_SECONDS
+    settings.watching.chunk_size = PAGE
+    settings.watching.connect_timeout = 5.0
+    settings.networking.request_timeout = 60.0
+    settings.networking.error_backoffs = Forever()
+    settings.process.ultimate_exiting_timeout = 30.0
+
+
+def registry(operator: Operator) -> kopf.OperatorRegistry:
+    """Every handler."""
+    table = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=table)
+    def login(**kwargs: Any) -> Any:
+        return (
+            kopf.login_with_service_account(**kwargs)
+            if in_cluster()
+            else kopf.login_with_kubeconfig(**kwargs)
+        )
+
+    @kopf.on.startup(registry=table)
+    async def start(settings: kopf.OperatorSettings, **_: Any) -> None:
+        configure(settings)
+        await operator.start()
+
+    @kopf.on.cleanup(registry=table)
+    async def stop(**_: Any) -> None:
+        await operator.stop()
+
+    @kopf.on.event(llmservice.GROUP, llmservice.VERSION, llmservice.PLURAL, registry=table)
+    async def seen(type: str | None, event: Any, **_: Any) -> None:
+        operator.saw(type == "DELETED", event["object"])
+
+    return table

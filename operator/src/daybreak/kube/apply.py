@@ -1,0 +1,102 @@
+"""Making a live object what it should be: compare, and write only on difference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from daybreak.api import names
+from daybreak.kube import compare, resources
+from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.client import APPLY, Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import Resource
+
+Manifest = Mapping[str, Any]
+
+SERVER_SIDE_APPLY = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+
+log = structlog.get_logger("daybreak.apply")
+
+
+def key_of(manifest: Manifest) -> Key:
+    """Namespace and name of an object."""
+    metadata = manifest["metadata"]
+    return Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def is_owned_by(manifest: Manifest, uid: str) -> bool:
+    """Whether the object is controlled by the object of that uid."""
+    owner = controller(manifest)
+    return owner is not None and owner.get("uid") == uid
+
+
+class Applier:
+    """Writes owned objects by server-side apply, with one field manager, and nothing when nothing differs."""
+
+    def __init__(self, api: Api, cache: Cache) -> None:
+        self._api = api
+        self._cache = cache
+        self._contended: dict[tuple[Resource, Key], tuple[str, str]] = {}
+        """Objects that do not become what was asked for, by digest and the version at which that was seen."""
+
+    async def live(self, manifest: Manifest) -> dict[str, Any] | None:
+        """The object as it is, whoever it belongs to.
+
+        The cache holds only objects with our label, so what it does not know is asked for: somebody else's
+        object of the same name must be seen before it is written over.
+        """
+        resource, key = resources.of(manifest), key_of(manifest)
+        return self._cache.get(resource, key) or await self.read(resource, key)
+
+    async def read(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+        """The object as the API server has it this moment."""
+        try:
+            return await self._api.request("get", resource, resource.path(key.namespace, key.name))
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
+        """Make the live object what is desired. Returns whether something was written."""
+        resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
+        if live is not None:
+            different = compare.difference(wanted, live)
+            seen = compare.digest(desired), _content(live)
+            if not different or self._contended.get((resource, key)) == seen:
+                return False
+        path = resource.path(key.namespace, key.name)
+        written = await self._api.request(
+            "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
+        )
+        # Its controller may have spoken in between; then there is more to see than our own write.
+        self._cache.put(resource, written, quiet=live is None or live.get("status") == written.get("status"))
+        left = compare.difference(wanted, written)
+        if left:
+            # Somebody's webhook or controller holds the field: once is enough, until one of the two moves.
+            log.warning("not what was applied", kind=resource.kind, object=str(key), field=left)
+            self._contended[resource, key] = compare.digest(desired), _content(written)
+        else:
+            self._contended.pop((resource, key), None)
+        return True
+
+    async def delete(self, live: Manifest) -> None:
+        """Delete this very object, in this very version; one that has changed or gone is left alone."""
+        resource, key, metadata = resources.of(live), key_of(live), live["metadata"]
+        precondition = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": precondition}
+        try:
+            await self._api.request("delete", resource, resource.path(key.namespace, key.name), body=body)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+        self._contended.pop((resource, key), None)
+
+
+def _content(live: Manifest) -> str:
+    """Digest of what a person can change in an object."""
+    metadata = live["metadata"]
+    kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences", "finalizers")}
+    rest = {name: value for name, value in live.items() if name not in ("metadata", "status")}
+    return compare.digest({**rest, "metadata": kept})

@@ -1,0 +1,152 @@
+"""One connection pool to the API server.
+
+The official client (`kubernetes.aio`) gives configuration, credentials that renew themselves and TLS; its
+generated methods are passed by, because they return None when an apply creates an object (201 is missing
+in their table of answers), build a model of every object, and count nothing.
+"""
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.config import load_incluster_config, load_kube_config
+
+from daybreak import versions
+from daybreak.kube import metrics
+from daybreak.kube.errors import from_response, unreachable
+from daybreak.kube.resources import Resource
+
+JSON = "application/json"
+APPLY = "application/apply-patch+yaml"
+JSON_PATCH = "application/json-patch+json"
+
+REQUEST_SECONDS = 8.0
+"""How long one request may take; `kube.lease` counts on it that a write has ended by then."""
+LIST_SECONDS = 60.0
+"""How long one page of a list may take."""
+CONNECT_SECONDS = 5.0
+
+Query = Mapping[str, str]
+
+
+class Api:
+    """Requests to the API server, counted, with errors as `ApiError`."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._client = ApiClient(configuration)
+        self._client.user_agent = f"daybreak-operator/{versions.DAYBREAK}"
+
+    @classmethod
+    async def connect(cls) -> Self:
+        """With the pod's service account, or outside of a cluster with the kubeconfig ($KUBECONFIG)."""
+        configuration = Configuration()
+        if in_cluster():
+            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+        else:
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                client_configuration=configuration, persist_config=False
+            )
+        return cls(configuration)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def request(
+        self,
+        verb: str,
+        resource: Resource,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        seconds: float = REQUEST_SECONDS,
+    ) -> dict[str, Any]:
+        """Ask and return the answer's object.
+
+        Args:
+            verb: get, list, create, update, apply, patch or delete: for the method and for counting.
+            resource: The kind, for counting.
+            path: Path on the API server.
+            query: Parameters.
+            body: What is sent, as JSON.
+            content_type: Of the body.
+            seconds: Time-out.
+        """
+        limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
+        try:
+            response = await self._send(_METHODS[verb], path, query, body, content_type, limits)
+            data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            metrics.REQUESTS.labels(verb, resource.plural, "none").inc()
+            raise unreachable(error) from error
+        metrics.REQUESTS.labels(verb, resource.plural, str(response.status)).inc()
+        if response.status >= 300:
+            raise from_response(response.status, data, response.headers.get("Retry-After"))
+        answer: dict[str, Any] = json.loads(data)
+        return answer
+
+    async def watch(
+        self, resource: Resource, path: str, query: Query, stall_seconds: float
+    ) -> AsyncIterator[Any]:
+        """The events of a watch, each as it comes, until the API server ends it.
+
+        Raises `ApiError` when the connection breaks, or nothing comes for `stall_seconds`.
+        """
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=stall_seconds)
+        response = None
+        try:
+            response = await self._send("GET", path, query, None, JSON, limits)
+            metrics.REQUESTS.labels("watch", resource.plural, str(response.status)).inc()
+            if response.status >= 300:
+                raise from_response(
+                    response.status, await response.read(), response.headers.get("Retry-After")
+                )
+            async for line in response.content:
+                yield json.loads(line)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise unreachable(error) from error
+        finally:
+            if response is not None:
+                response.close()
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Query | None,
+        body: Any,
+        content_type: str,
+        limits: aiohttp.ClientTimeout,
+    ) -> aiohttp.ClientResponse:
+        _, url, headers, body, _ = await self._client.param_serialize(
+            method,
+            path + (f"?{urlencode(query)}" if query else ""),
+            header_params={"Accept": JSON, "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        answer = await self._client.call_api(method, url, headers, body, _request_timeout=limits)
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+
+_METHODS = {
+    "get": "GET",
+    "list": "GET",
+    "create": "POST",
+    "update": "PUT",
+    "apply": "PATCH",
+    "patch": "PATCH",
+    "delete": "DELETE",
+}
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ

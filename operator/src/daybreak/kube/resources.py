@@ -1,0 +1,59 @@
+"""The kinds that the operator reads or writes, and their paths on the API server."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.api import llmservice
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A kind as the API server serves it."""
+
+    group: str
+    """API group; empty for the core group."""
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """`group/version`, as in a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """Path of one object, or of the list of them; without a namespace, of the whole cluster's."""
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
+        return (
+            base
+            + within
+            + f"/{self.plural}"
+            + (f"/{name}" if name else "")
+            + (f"/{subresource}" if subresource else "")
+        )
+
+
+LLM_SERVICES = Resource(llmservice.GROUP, llmservice.VERSION, llmservice.KIND, llmservice.PLURAL)
+SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
+DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+SERVICES = Resource("", "v1", "Service", "services")
+RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
+RAY_CLUSTERS = Resource("ray.io", "v1", "RayCluster", "rayclusters")
+PODS = Resource("", "v1", "Pod", "pods")
+NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
+EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+
+OWNED = (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES, RAY_SERVICES)
+"""Kinds that the operator makes for an LLMService."""
+
+_BY_KIND = {(resource.api_version, resource.kind): resource for resource in OWNED}
+
+
+def of(manifest: Mapping[str, Any]) -> Resource:
+    """The owned kind of a manifest."""
+    return _BY_KIND[manifest["apiVersion"], manifest["kind"]]

@@ -1,0 +1,82 @@
+"""Writing what the operator has to say of an LLMService: its status, and events."""
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from daybreak.kube.apply import SERVER_SIDE_APPLY
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import APPLY, Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import EVENTS, LLM_SERVICES
+
+CONTROLLER = "daybreak.dev/operator"
+NOTE_LIMIT = 1024
+"""Longest note of an event, set by the API server, in bytes."""
+
+
+async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+    """Make `status` the status of this very LLMService; not of a later one of the same name."""
+    metadata = service["metadata"]
+    path = LLM_SERVICES.path(metadata["namespace"], metadata["name"], "status")
+    body = {
+        "apiVersion": LLM_SERVICES.api_version,
+        "kind": LLM_SERVICES.kind,
+        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "status": dict(status),
+    }
+    written = await api.request(
+        "apply", LLM_SERVICES, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
+    )
+    same = all(
+        written["metadata"].get(name) == metadata.get(name) for name in ("generation", "deletionTimestamp")
+    )
+    cache.put(LLM_SERVICES, written, quiet=same)
+
+
+async def read_service(api: Api, key: Key) -> dict[str, Any] | None:
+    """The LLMService as the API server has it this moment, or None."""
+    try:
+        return await api.request("get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+async def emit(
+    api: Api, service: Mapping[str, Any], *, warning: bool, reason: str, action: str, note: str, now: datetime
+) -> None:
+    """Post an event about an LLMService.
+
+    Its name comes from what it says, so that the same transition is posted once, however often that is tried.
+    """
+    metadata = service["metadata"]
+    at = now.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    identity = sha256("\0".join((metadata["uid"], reason, note, at)).encode()).hexdigest()[:16]
+    body = {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": f"{metadata['name']}.{identity}", "namespace": metadata["namespace"]},
+        "eventTime": at,
+        "reportingController": CONTROLLER,
+        "reportingInstance": os.environ.get("POD_NAME", "daybreak-operator"),
+        "action": action,
+        "reason": reason,
+        "type": "Warning" if warning else "Normal",
+        "note": note.encode()[:NOTE_LIMIT].decode(errors="ignore"),
+        "regarding": {
+            "apiVersion": LLM_SERVICES.api_version,
+            "kind": LLM_SERVICES.kind,
+            "name": metadata["name"],
+            "namespace": metadata["namespace"],
+            "uid": metadata["uid"],
+        },
+    }
+    try:
+        await api.request("create", EVENTS, EVENTS.path(metadata["namespace"]), body=body)
+    except ApiError as error:
+        if not error.conflict:
+            raise

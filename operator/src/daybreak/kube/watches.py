@@ -1,0 +1,141 @@
+"""Everything that is watched, KubeRay's kinds as soon as the API server serves them."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from daybreak.api import names
+from daybreak.kube.cache import Cache
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.reflector import Reflector
+from daybreak.kube.resources import (
+    DISRUPTION_BUDGETS,
+    NETWORK_POLICIES,
+    NODES,
+    PODS,
+    RAY_CLUSTERS,
+    RAY_SERVICES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    Resource,
+)
+
+OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
+"""Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""
+OF_SERVICES = names.SERVICE_LABEL
+"""Selects the Ray pods: KubeRay writes its own value into some labels, but leaves this one."""
+DISCOVERY_SECONDS = 5.0
+"""How often it is asked whether KubeRay is there, while it is not."""
+
+log = structlog.get_logger("daybreak.watches")
+
+
+async def is_served(api: Api, resource: Resource) -> bool:
+    """Whether the API server serves a kind."""
+    try:
+        found = await api.request("get", resource, f"/apis/{resource.group}/{resource.version}")
+    except ApiError as error:
+        if error.not_found:
+            return False
+        raise
+    return any(item.get("name") == resource.plural for item in found.get("resources") or ())
+
+
+class Watches:
+    """The reflectors of every kind that belongs to an LLMService.
+
+    Args:
+        api: The API server.
+        cache: What they fill.
+        namespace: Only this namespace, and nothing of the cluster's scope; None means all.
+        on_kuberay: Called when KubeRay's kinds have come or gone.
+    """
+
+    def __init__(
+        self, api: Api, cache: Cache, *, namespace: str | None, on_kuberay: Callable[[], None]
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._namespace = namespace
+        self._on_kuberay = on_kuberay
+        self._always = [
+            self._reflector(resource, OURS)
+            for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES)
+        ]
+        self._always.append(self._reflector(PODS, OF_SERVICES))
+        self._nodes = None if namespace else Reflector(api, cache, NODES)
+        self.kuberay_installed = False
+        """Whether the API server serves RayServices, as last seen."""
+
+    @property
+    def nodes_known(self) -> bool:
+        """Whether the operator may see nodes, and has."""
+        return self._nodes is not None and self._nodes.permitted and self._nodes.synced.is_set()
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Watch until cancelled; `ready` is set when everything that is there has been listed once."""
+        reflectors = [*self._always, *([self._nodes] if self._nodes else [])]
+        kuberay_known = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for reflector in reflectors:
+                group.create_task(reflector.run())
+            group.create_task(self._watch_kuberay(kuberay_known))
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            await kuberay_known.wait()
+            ready.set()
+
+    async def _watch_kuberay(self, known: asyncio.Event) -> None:
+        said = False
+        while True:
+            try:
+                served = await is_served(self._api, RAY_SERVICES) and await is_served(self._api, RAY_CLUSTERS)
+            except ApiError as error:
+                log.warning("cannot see whether KubeRay is installed", error=str(error))
+                await asyncio.sleep(DISCOVERY_SECONDS)
+                continue
+            if not served:
+                if not said:
+                    log.warning(
+                        "KubeRay is not installed: the API server does not serve ray.io/v1 RayServices"
+                    )
+                    said = True
+                known.set()
+                await asyncio.sleep(DISCOVERY_SECONDS)
+                continue
+            await self._while_served(known)
+            said = False
+
+    async def _while_served(self, known: asyncio.Event) -> None:
+        """Watch KubeRay's kinds until one of them is not served any more."""
+        reflectors = [self._reflector(kind, OURS, optional=True) for kind in (RAY_SERVICES, RAY_CLUSTERS)]
+        try:
+            async with asyncio.TaskGroup() as group:
+                running = [group.create_task(reflector.run()) for reflector in reflectors]
+                for reflector in reflectors:
+                    await reflector.synced.wait()
+                if not any(task.done() for task in running):
+                    self.kuberay_installed = True
+                    log.info("KubeRay is installed")
+                    known.set()
+                    self._on_kuberay()
+                await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in running:
+                    task.cancel()
+        finally:
+            self.kuberay_installed = False
+        for kind in (RAY_SERVICES, RAY_CLUSTERS):
+            self._cache.clear(kind)
+        self._on_kuberay()
+
+    def _reflector(self, resource: Resource, selector: str, *, optional: bool = False) -> Reflector:
+        return Reflector(
+            self._api,
+            self._cache,
+            resource,
+            namespace=self._namespace,
+            selector=selector,
+            optional=optional,
+        )

@@ -1,0 +1,89 @@
+"""Questions to models, asked beside the workers: a model may take half a minute to answer."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import Model
+from daybreak.kube.cache import Key
+from daybreak.lifecycle.observed import Answer
+from daybreak.reconcile import metrics
+from daybreak.reconcile.probe import Prober
+
+AT_ONCE = 16
+"""Services that are asked at the same time."""
+PAUSE_SECONDS = 2.0
+"""Shortest time between two rounds of questions to one service."""
+
+
+@dataclass
+class _Round:
+    about: object
+    ended: float | None = None
+    answers: dict[str, Answer] = field(default_factory=dict)
+    task: asyncio.Task[None] | None = None
+
+
+class Asker:
+    """Asks, and calls back when the answers are there."""
+
+    def __init__(self, prober: Prober, on_answer: Callable[[Key], None]) -> None:
+        self._prober = prober
+        self._on_answer = on_answer
+        self._rounds: dict[Key, _Round] = {}
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    def answers(
+        self, key: Key, service: LLMService, models: Sequence[Model], about: object
+    ) -> tuple[Answer, ...]:
+        """The answers of these models, each given once; empty while they are being asked.
+
+        Args:
+            key: The LLMService.
+            service: The same, read.
+            models: Who must answer.
+            about: What they are asked as. Answers given as something else are thrown away.
+        """
+        current = self._rounds.get(key)
+        if current is not None and current.about != about:
+            self.forget(key)
+            current = None
+        if current is not None:
+            wanted = [current.answers.pop(model.name) for model in models if model.name in current.answers]
+            resting = current.ended is not None and time.monotonic() < current.ended + PAUSE_SECONDS
+            if wanted or current.ended is None or resting:
+                return tuple(wanted)
+        new = _Round(about)
+        self._rounds[key] = new
+        new.task = asyncio.create_task(self._ask(key, service, models, new), name=f"ask {key}")
+        return ()
+
+    def forget(self, key: Key) -> None:
+        """Stop asking an LLMService that has nothing (more) to be asked."""
+        current = self._rounds.pop(key, None)
+        if current is not None and current.task is not None:
+            current.task.cancel()
+
+    async def close(self) -> None:
+        """Stop every question."""
+        tasks = [current.task for current in self._rounds.values() if current.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._prober.close()
+
+    async def _ask(self, key: Key, service: LLMService, models: Sequence[Model], current: _Round) -> None:
+        async with self._slots:
+            for answer in await asyncio.gather(*(self._ask_one(service, model) for model in models)):
+                metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
+                current.answers[answer.model] = answer
+        current.ended = time.monotonic()
+        self._on_answer(key)
+
+    async def _ask_one(self, service: LLMService, model: Model) -> Answer:
+        try:
+            return await self._prober.ask(service, model)
+        except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
+            return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")

@@ -1,0 +1,18 @@
+"""What is counted of reconciling."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+RECONCILES = Counter("daybreak_reconciles_total", "Reconciles of an LLMService.", ["outcome"])
+DURATION = Histogram(
+    "daybreak_reconcile_seconds",
+    "Duration of one reconcile.",
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+WAITING = Gauge("daybreak_queue_waiting", "LLMServices that wait for a worker.")
+OLDEST = Gauge("daybreak_queue_oldest_seconds", "How long the LLMService that waits longest has waited.")
+RUNNING = Gauge("daybreak_queue_running", "Reconciles under way.")
+LOOP_LAG = Gauge(
+    "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
+)
+WRITES = Counter("daybreak_writes_total", "Objects written, by kind.", ["kind"])
+ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

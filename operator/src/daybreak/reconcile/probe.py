@@ -1,0 +1,100 @@
+"""Asking a model through the service's own address: the only proof that an answer comes."""
+
+import json
+from typing import Any, Protocol
+
+import aiohttp
+
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import Model
+from daybreak.lifecycle.observed import Answer
+
+TIMEOUT = aiohttp.ClientTimeout(total=25.0, sock_connect=3.0)
+BODY_LIMIT = 256 * 1024
+"""How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
+MESSAGE_LIMIT = 300
+
+
+class Prober(Protocol):
+    """Who asks. Tests without a cluster network pass their own."""
+
+    async def ask(self, service: LLMService, model: Model) -> Answer:
+        """Ask the model for one answer through the service's address."""
+        ...
+
+    async def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class HttpProber:
+    """Asks over HTTP: is the model listed, and does it complete one token (or embed one word)?"""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    async def ask(self, service: LLMService, model: Model) -> Answer:
+        """Ask the model for one answer through the service's address."""
+        base = names.url(service.name, service.namespace)
+        try:
+            status, body = await self._fetch("GET", f"{base}/models", None)
+            if status != 200:
+                return Answer(model.name, False, f"{base}/models answered {status}: {_said(body)}")
+            listed = [item.get("id") for item in (body or {}).get("data") or ()]
+            if model.name not in listed:
+                return Answer(
+                    model.name, False, f"{base}/models does not list it, only {', '.join(map(str, listed))}"
+                )
+            path, request = question(model)
+            status, body = await self._fetch("POST", f"{base}{path}", request)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return Answer(model.name, False, f"{base} does not answer: {str(error) or type(error).__name__}")
+        if status == 200 or _not_its_trade(status, body):
+            return Answer(model.name, True)
+        return Answer(model.name, False, f"{base}{path} answered {status}: {_said(body)}")
+
+    async def close(self) -> None:
+        """Close what is open."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _fetch(
+        self, method: str, url: str, request: dict[str, Any] | None
+    ) -> tuple[int, dict[str, Any] | None]:
+        if self._session is None:
+            # A new connection for each question: an old one may still lead to the cluster before.
+            connector = aiohttp.TCPConnector(force_close=True, limit=32)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()
+            )
+        async with self._session.request(method, url, json=request, allow_redirects=False) as response:
+            content = b""
+            async for chunk in response.content.iter_any():
+                content += chunk
+                if len(content) > BODY_LIMIT:
+                    raise ValueError(f"more than {BODY_LIMIT} bytes for one token")
+            try:
+                body = json.loads(content)
+            except ValueError:
+                body = {"error": content[:MESSAGE_LIMIT].decode(errors="replace")}
+            return response.status, body if isinstance(body, dict) else None
+
+
+def question(model: Model) -> tuple[str, dict[str, Any]]:
+    """Path and body of the smallest request that makes the engine compute."""
+    if model.engine.args.get("runner") == "pooling":
+        return "/embeddings", {"model": model.name, "input": "Hello"}
+    return "/completions", {"model": model.name, "prompt": "Hello", "max_tokens": 1, "temperature": 0}
+
+
+def _not_its_trade(status: int, body: dict[str, Any] | None) -> bool:
+    """The engine is there and says that this model does something else (transcribes, scores, …)."""
+    return status in (400, 404, 501) and "does not support" in _said(body)
+
+
+def _said(body: dict[str, Any] | None) -> str:
+    """The message of an OpenAI error, in whichever of its forms."""
+    error = (body or {}).get("error", body)
+    message = error.get("message") if isinstance(error, dict) else error
+    return " ".join(str(message).split())[:MESSAGE_LIMIT]

@@ -1,0 +1,263 @@
+"""One reconcile: observe → decide → build → apply → ask → decide → status."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from daybreak.api.llmservice import LLMService
+from daybreak.builders.desired import desired, group_bounds
+from daybreak.builders.platform import Platform
+from daybreak.kube import resources, scale, status
+from daybreak.kube.apply import Applier, is_owned_by, key_of
+from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS
+from daybreak.lifecycle.decision import Decision, decide
+from daybreak.lifecycle.observed import Manifest, Observed
+from daybreak.reconcile import metrics
+from daybreak.reconcile.asker import Asker
+from daybreak.reconcile.conditions import transitions
+from daybreak.reconcile.observe import Observer, active_cluster
+
+SOON_SECONDS = 2.0
+"""When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
+REFUSED_SECONDS = 60.0
+"""When to try again what the API server has refused."""
+
+log = structlog.get_logger("daybreak.reconcile")
+
+
+class LeaseLost(Exception):
+    """The operator may not act any more."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """An owned object as it should be and as it is."""
+
+    wanted: dict[str, Any]
+    live: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a service's objects should be, and what stands in the way."""
+
+    targets: tuple[Target, ...]
+    surplus: tuple[dict[str, Any], ...]
+    """Objects of ours that the service does not have any more."""
+    foreign: tuple[str, ...]
+    """Names that somebody else has taken, as `Kind/name`."""
+    leaving: bool
+    """Whether objects of a deleted service of the same name are still there."""
+
+
+class Reconciler:
+    """Makes the cluster what an LLMService says, and says what came of it.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        observer: Reads it.
+        platform: Settings of the installation.
+        asker: Asks models.
+        may_act: Whether the lease is held this moment.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        observer: Observer,
+        platform: Platform,
+        asker: Asker,
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._observer = observer
+        self._platform = platform
+        self._asker = asker
+        self._may_act = may_act
+        self._applier = Applier(api, cache)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one LLMService. Returns when to look again, in seconds; None: at a change."""
+        seen = self._observer.observe(key)
+        if seen is None:
+            self._asker.forget(key)
+            return None
+        again: list[float] = []
+        plan = await self._plan(seen)
+        if plan is not None:
+            seen = replace(seen, foreign=plan.foreign)
+        decision = decide(seen)
+        if plan is not None and decision.apply:
+            if plan.leaving:
+                again.append(SOON_SECONDS)
+            else:
+                refusal, wrote = await self._apply(key, seen, plan)
+                if refusal is None:
+                    return None  # the service is gone
+                if refusal:
+                    again.append(REFUSED_SECONDS)
+                if refusal or wrote:
+                    seen = self._again(key, seen, refusal)
+                again += await self._scale(seen)
+        answers = self._answers(key, seen, decision)
+        decision = decide(replace(seen, answers=answers))
+        if not await self._say(key, seen, decision):
+            return None
+        if decision.requeue_after is not None:
+            again.append(decision.requeue_after.total_seconds())
+        return min(again) if again else None
+
+    async def _plan(self, seen: Observed) -> Plan | None:
+        """Compare what should be with what is. None when nothing can be built from the spec."""
+        service = seen.service
+        if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
+            return None
+        key = Key(service.namespace, service.name)
+        targets, foreign, leaving = [], [], False
+        for wanted in desired(service, self._platform, active_cluster(seen.ray_service)):
+            if resources.of(wanted) is resources.RAY_SERVICES and not seen.kuberay_installed:
+                continue
+            live = await self._applier.live(wanted)
+            if live is not None and not is_owned_by(live, service.uid):
+                if _of_predecessor(live, service):
+                    leaving = True
+                else:
+                    foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+            targets.append(Target(wanted, live))
+        kept = {(resources.of(target.wanted), key_of(target.wanted)) for target in targets}
+        surplus = [
+            live
+            for resource in OWNED
+            for live in self._cache.of_service(resource, key)
+            if is_owned_by(live, service.uid)
+            and (resource, key_of(live)) not in kept
+            and _may_go(resource, seen)
+        ]
+        return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+
+    async def _apply(self, key: Key, seen: Observed, plan: Plan) -> tuple[str | None, bool]:
+        """Write what differs.
+
+        Returns what was refused (None: the service is gone), and whether anything was written.
+        """
+        if any(target.live is None for target in plan.targets) and not await self._exists(key, seen.manifest):
+            return None, False
+        wrote = False
+        for target in plan.targets:
+            self._check()
+            try:
+                if await self._applier.apply(target.wanted, target.live):
+                    metrics.WRITES.labels(target.wanted["kind"]).inc()
+                    wrote = True
+            except ApiError as error:
+                if not error.refused:
+                    raise
+                return f"{target.wanted['kind']} {target.wanted['metadata']['name']}: {error.message}", wrote
+        for live in plan.surplus:
+            self._check()
+            await self._applier.delete(live)
+            metrics.WRITES.labels(live["kind"]).inc()
+            wrote = True
+        return "", wrote
+
+    async def _scale(self, seen: Observed) -> list[float]:
+        """Carry the bounds of the worker groups into the RayClusters that run."""
+        if seen.service is None:
+            return []
+        bounds, again = group_bounds(seen.service), []
+        for cluster in seen.ray_clusters:
+            self._check()
+            try:
+                if await scale.set_bounds(self._api, self._cache, cluster, bounds):
+                    metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
+            except ApiError as error:
+                if not (error.conflict or error.not_found or error.status == 422):
+                    raise
+                again.append(SOON_SECONDS)  # the autoscaler or KubeRay was quicker
+        return again
+
+    def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
+        if not decision.ask or seen.service is None:
+            self._asker.forget(key)
+            return ()
+        models = [model for model in seen.service.spec.models if model.name in decision.ask]
+        about = (seen.service.uid, seen.service.generation, active_cluster(seen.ray_service))
+        return self._asker.answers(key, seen.service, models, about)
+
+    async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
+        """Write the status if it has changed, post what has turned. False: the service is gone."""
+        before = seen.manifest.get("status") or {}
+        after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if before == after:
+            return True
+        self._check()
+        try:
+            await status.write_status(self._api, self._cache, seen.manifest, after)
+        except ApiError as error:
+            if error.not_found:
+                self._cache.forget(LLM_SERVICES, key)
+                return False
+            raise
+        metrics.WRITES.labels("status").inc()
+        for turned in transitions(before, after):
+            try:
+                await status.emit(
+                    self._api,
+                    seen.manifest,
+                    warning=turned.warning,
+                    reason=turned.reason,
+                    action=turned.type,
+                    note=turned.note,
+                    now=seen.now,
+                )
+            except ApiError as error:
+                # The condition says the same and is already written.
+                log.warning("event not posted", service=str(key), reason=turned.reason, error=str(error))
+        return True
+
+    async def _exists(self, key: Key, manifest: Manifest) -> bool:
+        """Whether this very LLMService is still there: nothing may be made for one that has gone."""
+        found = await status.read_service(self._api, key)
+        if found is None:
+            self._cache.forget(LLM_SERVICES, key)
+            return False
+        self._cache.put(LLM_SERVICES, found)
+        metadata = found["metadata"]
+        return bool(metadata["uid"] == manifest["metadata"]["uid"] and not metadata.get("deletionTimestamp"))
+
+    def _again(self, key: Key, seen: Observed, refusal: str) -> Observed:
+        """The same look with what was just written."""
+        later = self._observer.observe(key)
+        if later is None or later.manifest["metadata"]["uid"] != seen.manifest["metadata"]["uid"]:
+            return replace(seen, refusal=refusal)
+        # The spec of this look, the objects of now: a newer spec has its own reconcile.
+        return replace(
+            seen,
+            refusal=refusal,
+            ray_service=later.ray_service,
+            ray_clusters=later.ray_clusters,
+            pods=later.pods,
+            now=later.now,
+        )
+
+    def _check(self) -> None:
+        if not self._may_act():
+            raise LeaseLost
+
+
+def _of_predecessor(live: Manifest, service: LLMService) -> bool:
+    """Whether it belongs to a deleted LLMService of the same name: the garbage collector will take it."""
+    owner = controller(live)
+    return owner is not None and owner.get("kind") == LLM_SERVICES.kind and owner.get("name") == service.name
+
+
+def _may_go(resource: resources.Resource, seen: Observed) -> bool:
+    return resource is not resources.RAY_SERVICES or seen.kuberay_installed

@@ -1,0 +1,84 @@
+"""The operator's settings: environment variables, set by the chart."""
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from daybreak import versions
+from daybreak.builders.platform import Platform
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class InvalidSettings(ValueError):
+    """An environment variable with a value that means nothing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What can be set of an installation."""
+
+    namespace: str | None
+    """DAYBREAK_NAMESPACE: the one namespace that is watched; None (empty) means all."""
+    operator_namespace: str
+    """DAYBREAK_OPERATOR_NAMESPACE: where the operator runs and its lease lies."""
+    identity: str
+    """POD_NAME: who holds the lease."""
+    kuberay_namespace: str
+    """DAYBREAK_KUBERAY_NAMESPACE: where KubeRay's operator runs; empty: anywhere."""
+    ray_image: str
+    """DAYBREAK_RAY_IMAGE: image of Ray pods on accelerators."""
+    ray_cpu_image: str
+    """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
+    network_policy: bool
+    """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
+    cluster_domain: str
+    """DAYBREAK_CLUSTER_DOMAIN: the cluster's DNS domain."""
+    log_level: str
+    """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
+    http_port: int
+    """DAYBREAK_HTTP_PORT: port of health and metrics."""
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
+        """Read the environment. Raises InvalidSettings, naming the variable and what it takes."""
+
+        def text(name: str, default: str) -> str:
+            return environment.get(f"DAYBREAK_{name}", "").strip() or default
+
+        network_policy = text("NETWORK_POLICY", "true").lower()
+        if network_policy not in ("true", "false"):
+            raise InvalidSettings(f"DAYBREAK_NETWORK_POLICY is {network_policy!r}: use true or false")
+        log_level = text("LOG_LEVEL", "info").lower()
+        if log_level not in LOG_LEVELS:
+            raise InvalidSettings(f"DAYBREAK_LOG_LEVEL is {log_level!r}: use one of {', '.join(LOG_LEVELS)}")
+        port = text("HTTP_PORT", "8080")
+        if not port.isdecimal() or not 0 < int(port) < 65536:
+            raise InvalidSettings(f"DAYBREAK_HTTP_PORT is {port!r}: use a port between 1 and 65535")
+        namespace = text("NAMESPACE", "") or None
+        return cls(
+            namespace=namespace,
+            operator_namespace=text("OPERATOR_NAMESPACE", namespace or "default"),
+            identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
+            kuberay_namespace=text("KUBERAY_NAMESPACE", ""),
+            ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
+            ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
+            network_policy=network_policy == "true",
+            cluster_domain=text("CLUSTER_DOMAIN", "cluster.local"),
+            log_level=log_level,
+            http_port=int(port),
+        )
+
+    @property
+    def platform(self) -> Platform:
+        """What the builders need of it."""
+        return Platform(
+            operator_namespace=self.operator_namespace,
+            ray_image=self.ray_image,
+            ray_cpu_image=self.ray_cpu_image,
+            kuberay_namespace=self.kuberay_namespace,
+            network_policy=self.network_policy,
+            cluster_domain=self.cluster_domain,
+        )
