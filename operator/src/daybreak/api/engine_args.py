@@ -124,13 +124,12 @@ def _wrong_value(value: Any, argument: Argument) -> str | None:
     if not _fits(value, argument.json):
         wanted = " or ".join(_WORDS[kind] for kind in sorted(argument.json - {"null"}))
         return f"{_written(value)} is not what vLLM {versions.VLLM} takes: write {wanted}"
-    if argument.choices and value not in argument.choices:
-        near = nearest(str(value), tuple(str(choice) for choice in argument.choices))
-        hint = f"did you mean {near}?" if near else ""
-        known = ", ".join(str(choice) for choice in argument.choices)
-        return f"{_written(value)} is not one of vLLM {versions.VLLM}'s choices ({known}); {hint}".rstrip(
-            "; "
-        )
+    choices = tuple(str(choice) for choice in argument.choices)
+    # vLLM takes some of them in any case, and with '-' for '_'.
+    if choices and _plain(str(value)) not in map(_plain, choices):
+        near = nearest(str(value), choices)
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{_written(value)} is none of vLLM {versions.VLLM}'s choices ({', '.join(choices)}){hint}"
     return None
 
 

@@ -44,6 +44,11 @@ def list_by(*keys: str) -> dict[str, JsonValue]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
+def _left_to_the_operator(schema: dict[str, Any]) -> None:
+    """Keep a default out of the CRD: else every stored object would say it, also where it has no meaning."""
+    schema.pop("default", None)
+
+
 def _highest(replicas: "Replicas") -> int:
     return max(replicas.min, 1) if replicas.max is None else replicas.max
 
@@ -86,10 +91,13 @@ class Accelerator(ApiModel):
 
     kind: AcceleratorKind = AcceleratorKind.GPU
     """`gpu`, or `cpu` for small models and trials."""
-    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = (
-        "nvidia.com/gpu"
-    )
-    """Kubernetes' extended resource of one accelerator. Without meaning on the CPU."""
+    resource: Annotated[
+        str,
+        Field(
+            pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253, json_schema_extra=_left_to_the_operator
+        ),
+    ] = "nvidia.com/gpu"
+    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu."""
     type: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Ray's name of the accelerator, such as `H100`, to tell several kinds in one service apart. Unset: any.
     Which node a pod gets is up to `nodeSelector`."""
