@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind
 
 
 def _operator_labels() -> Mapping[str, str]:
-    return {"app.kubernetes.io/name": "daybreak", "app.kubernetes.io/component": "operator"}
+    return {names.PART_OF_LABEL: names.MANAGED_BY, names.COMPONENT_LABEL: "operator"}
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Platform:
     ray_cpu_image: str
     """The same for models on the CPU."""
     operator_labels: Mapping[str, str] = field(default_factory=_operator_labels)
-    """Labels of the Daybreak operator's own pods."""
+    """Labels of the Daybreak operator's own pods, whatever its installation is named."""
     kuberay_namespace: str = ""
     """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
     network_policy: bool = True

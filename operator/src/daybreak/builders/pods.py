@@ -14,10 +14,10 @@ from daybreak.builders.platform import Platform
 
 USER_ID = 1000
 """User of the Ray containers: what Ray's own images and Daybreak's use."""
-SHARED_MEMORY_VOLUME = "daybreak-shm"
-LOG_VOLUME = "ray-logs"
+_SHARED_MEMORY_VOLUME = f"{names.VOLUME_PREFIX}shm"
+_LOG_VOLUME = "ray-logs"
 """KubeRay's own name for it: the head's autoscaler container then writes its logs into the same volume."""
-CACHE_VOLUME = "daybreak-cache"
+_CACHE_VOLUME = f"{names.VOLUME_PREFIX}cache"
 CACHE_DIRECTORY = "/var/cache/daybreak"
 """Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
 emptyDir, and then outlives the pod."""
@@ -57,19 +57,23 @@ def _pod_security() -> dict[str, Any]:
 def memory_place(size: str) -> Place:
     """Shared memory of a size, at /dev/shm: Ray's object store and the engine's processes meet there."""
     return Place(
-        {"name": SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
-        {"name": SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
+        {"name": _SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
+        {"name": _SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
     )
 
 
-def directory_place(name: str, path: str) -> Place:
-    """An empty directory of the pod's own."""
+def _directory_place(name: str, path: str) -> Place:
     return Place({"name": name, "emptyDir": {}}, {"name": name, "mountPath": path})
 
 
 def log_place() -> Place:
     """Ray's session directory: logs and sockets."""
-    return directory_place(LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
+    return _directory_place(_LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
+
+
+def cache_place() -> Place:
+    """Downloaded weights and compiled kernels."""
+    return _directory_place(_CACHE_VOLUME, CACHE_DIRECTORY)
 
 
 def environment(svc: LLMService, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()) -> list[Any]:

@@ -11,9 +11,7 @@ from daybreak.api import names
 from daybreak.api.source import ModelSource, Scheme
 from daybreak.api.spec import Model
 
-MODELS_DIRECTORY = "/models"
-"""Below it, volumes with weights appear in worker pods, each under its worker group's name."""
-VOLUME = "daybreak-model"
+_VOLUME = f"{names.VOLUME_PREFIX}model"
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,11 @@ def weights(model: Model, pull_policy: str) -> Weights:
 
 
 def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
-    root = f"{MODELS_DIRECTORY}/{names.worker_group(model.name)}"
+    root = names.model_directory(model.name)
     return Weights(
         model_source=f"{root}/{path}" if path else root,
-        volume={"name": VOLUME, **volume},
-        mount={"name": VOLUME, "mountPath": root, "readOnly": True},
+        volume={"name": _VOLUME, **volume},
+        mount={"name": _VOLUME, "mountPath": root, "readOnly": True},
     )
 
 

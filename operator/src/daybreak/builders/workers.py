@@ -50,7 +50,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     places = [
         pods.memory_place(shared_memory),
         pods.log_place(),
-        pods.directory_place(pods.CACHE_VOLUME, pods.CACHE_DIRECTORY),
+        pods.cache_place(),
     ]
     weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
     if weights.volume is not None and weights.mount is not None:
