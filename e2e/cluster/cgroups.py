@@ -37,7 +37,8 @@ def parse_mounts(text: str) -> tuple[int, list[Path]]:
             trees[mount] = set(options.split(","))
     controllers = set().union(*trees.values()) if trees else set()
     if set(_V1_NEEDED) <= controllers:
-        return 1, list(trees)
+        # systemd mounts an empty version 2 tree beside the others; runc makes its groups there as well.
+        return 1, [*trees, *unified]
     return 2, unified[:1]
 
 

@@ -4,14 +4,13 @@ There is no registry: `images.py` and this module put images in, and a pod whose
 it would anywhere (ErrImagePull).
 """
 
-import hashlib
 import json
 import platform
 import tempfile
 import time
 from pathlib import Path
 
-from cluster import paths, pins
+from cluster import files, paths, pins
 from cluster.errors import ClusterError
 from cluster.processes import Processes
 from cluster.programs import run
@@ -38,15 +37,17 @@ def ctr(*arguments: str) -> list[str]:
 
 
 def config(restrict_oom_score: bool) -> str:
-    """containerd's configuration (version 3, TOML).
+    """containerd's configuration (version 4, TOML).
 
     Args:
         restrict_oom_score: Never give a container a lower oom_score_adj than containerd's own, which needs
             CAP_SYS_RESOURCE.
     """
-    return f"""version = 3
+    return f"""version = 4
 root = {_toml(paths.CONTAINERD_ROOT)}
 state = {_toml(paths.CONTAINERD_STATE)}
+# Nothing from the machine's own containerd, should there be one.
+imports = []
 disabled_plugins = [
   "io.containerd.snapshotter.v1.btrfs",
   "io.containerd.snapshotter.v1.zfs",
@@ -55,8 +56,11 @@ disabled_plugins = [
   "io.containerd.tracing.processor.v1.otlp",
 ]
 
-[grpc]
+[plugins."io.containerd.server.v1.grpc"]
 address = {_toml(paths.CONTAINERD_SOCKET)}
+
+[plugins."io.containerd.server.v1.ttrpc"]
+address = {_toml(f"{paths.CONTAINERD_SOCKET}.ttrpc")}
 
 [plugins."io.containerd.shim.v1.manager"]
 socket_dir = {_toml(paths.SHIM_SOCKETS)}
@@ -78,7 +82,6 @@ sandbox = "{PAUSE_IMAGE}"
 [plugins."io.containerd.cri.v1.runtime"]
 restrict_oom_score_adj = {_toml(restrict_oom_score)}
 netns_mounts_under_state_dir = true
-enable_cdi = false
 
 [plugins."io.containerd.cri.v1.runtime".cni]
 bin_dirs = [{_toml(paths.CNI_PLUGINS)}]
@@ -98,12 +101,9 @@ def start(processes: Processes, environment: dict[str, str], restrict_oom_score:
     for folder in (paths.RUN, paths.SHIM_SOCKETS, paths.CONTAINERD_STATE):
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     file = paths.CLUSTER / "containerd.toml"
-    content = config(restrict_oom_score)
-    file.write_text(content)
-    # The hash makes a changed configuration another command, and containerd is started anew.
-    mark = hashlib.sha256(content.encode()).hexdigest()[:12]
+    mark = files.write(file, config(restrict_oom_score))
     command = [str(paths.BIN / "containerd"), "--config", str(file), "--log-level", "info"]
-    record = processes.start(NAME, command, {**environment, "DAYBREAK_CONFIG": mark})
+    record = processes.start(NAME, command, {**environment, **mark})
     deadline = time.monotonic() + 60
     while not _answers():
         processes.check(NAME)

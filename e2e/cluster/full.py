@@ -8,9 +8,21 @@ import hashlib
 import os
 import shutil
 import time
-from pathlib import Path
 
-from cluster import addons, build, cgroups, commands, containerd, host, machine, network, node, paths, ports
+from cluster import (
+    addons,
+    build,
+    cgroups,
+    commands,
+    containerd,
+    files,
+    host,
+    machine,
+    network,
+    node,
+    paths,
+    ports,
+)
 from cluster.addons import Addon
 from cluster.certs import Authority
 from cluster.containerd import PAUSE_IMAGE
@@ -114,7 +126,7 @@ def _start_kubelet(plane: ClusterControlPlane, environment: dict[str, str], *, f
     content = node.kubelet_config(
         authority.pair.certificate, server.certificate, server.key, resolv_conf, full_rights=full_rights
     )
-    mark = _write(config, content)
+    mark = files.write(config, content)
     paths.KUBELET_ROOT.mkdir(parents=True, exist_ok=True)
     command = node.kubelet(paths.BIN / node.KUBELET, config, kubeconfig)
     plane.processes.start(node.KUBELET, command, {**environment, **mark})
@@ -124,19 +136,9 @@ def _start_kube_proxy(plane: ClusterControlPlane, environment: dict[str, str]) -
     kubeconfig = plane.directory / "kube-proxy.kubeconfig"
     plane.write_kubeconfig(kubeconfig, "system:kube-proxy", [])
     config = plane.directory / "kube-proxy.json"
-    mark = _write(config, node.kube_proxy_config(kubeconfig))
+    mark = files.write(config, node.kube_proxy_config(kubeconfig))
     command = node.kube_proxy(paths.BIN / node.KUBE_PROXY, config)
     plane.processes.start(node.KUBE_PROXY, command, {**environment, **mark})
-
-
-def _write(file: Path, content: str) -> dict[str, str]:
-    """Write a configuration file and return a variable that starts its process anew when it changed.
-
-    An unchanged file is left alone: kube-proxy ends when its file is written to.
-    """
-    if not file.exists() or file.read_text() != content:
-        file.write_text(content)
-    return {"DAYBREAK_CONFIG": hashlib.sha256(content.encode()).hexdigest()[:12]}
 
 
 def _wait_for_node(plane: ClusterControlPlane) -> None:
@@ -161,15 +163,17 @@ def _wait_for_node(plane: ClusterControlPlane) -> None:
 
 
 def _start_addons(plane: ClusterControlPlane, report: Report) -> None:
-    upstream = bool(node.name_servers(node.resolv_conf().read_text()))
-    for title, image, addon in (
-        ("CoreDNS", addons.coredns_image(), addons.coredns(upstream)),
-        ("KubeRay", addons.kuberay_image(), addons.kuberay()),
-    ):
-        with report.step(title):
-            containerd.load(image)
-            _apply(plane, addon)
-            _roll_out(plane, addon)
+    with report.step("CoreDNS"):
+        upstream = bool(node.name_servers(node.resolv_conf().read_text()))
+        _install(plane, addons.coredns_image(), addons.coredns(upstream))
+    with report.step("KubeRay"):
+        _install(plane, addons.kuberay_image(), addons.kuberay())
+
+
+def _install(plane: ClusterControlPlane, image: StaticImage, addon: Addon) -> None:
+    containerd.load(image)
+    _apply(plane, addon)
+    _roll_out(plane, addon)
 
 
 def _apply(plane: ClusterControlPlane, addon: Addon) -> None:

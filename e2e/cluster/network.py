@@ -14,7 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
-from cluster import cgroups, paths
+from cluster import cgroups, files, paths
 from cluster.errors import ClusterError
 from cluster.programs import run
 
@@ -58,7 +58,7 @@ def create() -> None:
     run(["ip", "link", "set", BRIDGE, "up"])
     _FORWARD.write_text("1")
     run(["nft", "-f", "-"], stdin=masquerade())
-    write_cni_config()
+    files.write(paths.CNI_CONFIG / "10-daybreak.conflist", json.dumps(cni_config(paths.CNI_DATA), indent=2))
 
 
 def masquerade() -> str:
@@ -73,12 +73,6 @@ def masquerade() -> str:
         "  }\n"
         "}\n"
     )
-
-
-def write_cni_config() -> None:
-    """Write the CNI configuration that containerd reads."""
-    paths.CNI_CONFIG.mkdir(parents=True, exist_ok=True)
-    (paths.CNI_CONFIG / "10-daybreak.conflist").write_text(json.dumps(cni_config(paths.CNI_DATA), indent=2))
 
 
 def cni_config(data: Path) -> dict[str, object]:

@@ -1,0 +1,22 @@
+"""Writing configuration files."""
+
+import hashlib
+from pathlib import Path
+
+
+def write(file: Path, content: str) -> dict[str, str]:
+    """Write a configuration file in one go, unless it has that content already.
+
+    Some programs watch their files: kube-proxy ends when its file is written to, containerd would read half
+    a file.
+
+    Returns:
+        A variable for the environment of the process that reads the file, so that it is started anew when the
+        content changed.
+    """
+    if not file.exists() or file.read_text() != content:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}.partial")
+        partial.write_text(content)
+        partial.replace(file)
+    return {"DAYBREAK_CONFIG": hashlib.sha256(content.encode()).hexdigest()[:12]}
