@@ -11,8 +11,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from daybreak.api import llmservice
+from daybreak.api.base import VALIDATIONS
 from daybreak.api.spec import LLMServiceSpec
 from daybreak.api.status import LLMServiceStatus
+
+__all__ = ["NAME", "VALIDATIONS", "crd", "printer_columns", "schema", "structural"]
 
 Schema = dict[str, Any]
 
@@ -65,9 +68,7 @@ def schema() -> Schema:
         "description": _DESCRIPTION,
         "type": "object",
         "required": ["spec"],
-        "x-kubernetes-validations": [
-            {"rule": rule.cel, "message": rule.message} for rule in llmservice.NAME_RULES
-        ],
+        VALIDATIONS: [{"rule": rule.cel, "message": rule.message} for rule in llmservice.NAME_RULES],
         "properties": {
             "apiVersion": {"type": "string", "description": f"Always `{llmservice.API_VERSION}`."},
             "kind": {"type": "string", "description": f"Always `{llmservice.KIND}`."},

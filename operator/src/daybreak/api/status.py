@@ -12,11 +12,17 @@ class Phase(StrEnum):
     """One word on the service, for people; programs read the conditions."""
 
     ASLEEP = "Asleep"
+    """No accelerators are held; the service answers as soon as it is woken."""
     WAKING = "Waking"
+    """On the way up, for the first time or from sleep."""
     AWAKE = "Awake"
+    """Every model answers."""
     DRAINING = "Draining"
+    """On the way down: requests in progress finish."""
     UPDATING = "Updating"
+    """A change of the spec is on its way to the running pods."""
     FAILED = "Failed"
+    """Somebody has to act; `Stalled` says on what."""
 
 
 class ConditionType(StrEnum):
@@ -38,26 +44,47 @@ class Reason(StrEnum):
     """Every reason that a condition can carry."""
 
     ANSWERING = "Answering"
+    """The address routes and every model has answered."""
     PROGRESSING = "Progressing"
+    """On the way; the message says what is waited for."""
     UPDATING = "Updating"
+    """A change of the spec is on its way to the running pods."""
     STEADY = "Steady"
+    """Nothing is left to do."""
     AWAKE = "Awake"
+    """Accelerators are held."""
     ASLEEP = "Asleep"
+    """Nobody asks, so no accelerators are held."""
     STARTING = "Starting"
+    """Pods or models are starting."""
     FITS = "Fits"
+    """Nodes have room for a replica of every model."""
     NO_NODE_FITS = "NoNodeFits"
+    """No node has room for a replica; the message has the numbers and the nearest fix."""
     NODES_UNKNOWN = "NodesUnknown"
+    """The operator may not see nodes, so nobody has looked."""
     INVALID_SPEC = "InvalidSpec"
+    """The spec cannot be built; the message names each field and the nearest fix."""
     NAME_TAKEN = "NameTaken"
+    """An object of a name that Daybreak needs belongs to somebody else."""
     KUBERAY_MISSING = "KubeRayMissing"
+    """The API server knows no RayService: KubeRay is not installed."""
     REFUSED = "Refused"
+    """The API server refused an object; the message is its own."""
     MODEL_FAILED = "ModelFailed"
+    """A model cannot start; the message is the engine's own."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
+    """An image cannot be pulled."""
     CONTAINER_CONFIG_FAILED = "ContainerConfigFailed"
+    """A container cannot be made, such as for a missing Secret."""
     CONTAINER_CRASHING = "ContainerCrashing"
+    """A container ends again and again."""
     UNSCHEDULABLE = "Unschedulable"
+    """Kubernetes finds no place for a pod; the message is the scheduler's own."""
     NOT_ANSWERING = "NotAnswering"
+    """Everything runs, but a model does not answer through the address."""
     TERMINATING = "Terminating"
+    """The service is being deleted."""
 
 
 class Condition(ApiModel):
@@ -81,11 +108,17 @@ class ModelState(StrEnum):
     """One word on a model."""
 
     PENDING = "Pending"
+    """Nothing of it runs yet."""
     STARTING = "Starting"
+    """Its pods or its engine are starting."""
     READY = "Ready"
+    """It answers."""
     UPDATING = "Updating"
+    """It answers, and a change is on its way to it."""
     ASLEEP = "Asleep"
+    """It holds no accelerators."""
     FAILED = "Failed"
+    """It cannot start; `message` says why."""
 
 
 class ModelStatus(ApiModel):
@@ -99,7 +132,7 @@ class ModelStatus(ApiModel):
     """Replicas whose worker pods are ready."""
     gpus: int = 0
     """Accelerators that its worker pods hold, ready or not."""
-    message: Annotated[str, Field(max_length=4096)] | None = None
+    message: Annotated[str, Field(max_length=32768)] | None = None
     """What stands in the way, in the engine's own words where it has spoken."""
     answered: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
