@@ -1,0 +1,67 @@
+"""Write down what the installed Ray takes as Serve's and Serve LLM's configuration, as JSON schemas.
+
+Run it with the Python of the Ray image, which has ray[llm]. The JSON on standard output is committed as
+tests/unit/builders/serve_schema.json: there the tests hold every configuration that the builders write to
+it, in an environment without Ray. Fields that Ray does not know are refused by the schemas even where Ray
+itself passes over them in silence.
+"""
+
+import contextlib
+import importlib
+import importlib.metadata
+import json
+import sys
+import warnings
+from typing import Any
+
+MODELS = {
+    "document": "ray.serve.schema:ServeDeploySchema",
+    "actor_options": "ray.serve.schema:RayActorOptionsSchema",
+    "autoscaling": "ray.serve.config:AutoscalingConfig",
+    "args": "ray.llm._internal.serve.core.ingress.builder:LLMServingArgs",
+    "llm_config": "ray.llm._internal.serve.core.configs.llm_config:LLMConfig",
+    "model_loading": "ray.llm._internal.serve.core.configs.llm_config:ModelLoadingConfig",
+    "placement_group": "ray.llm._internal.common.placement:PlacementGroupConfig",
+}
+_PROSE = ("title", "description", "default", "examples")
+
+
+def schema_of(path: str) -> Any:
+    """JSON schema of the pydantic model at `module:name`."""
+    module, _, name = path.partition(":")
+    model = getattr(importlib.import_module(module), name)
+    return _strict(model.model_json_schema())
+
+
+def _strict(schema: Any) -> Any:
+    """The schema without prose, and with every object closed whose fields are listed."""
+    if isinstance(schema, list):
+        return [_strict(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    strict: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("properties", "$defs"):
+            strict[key] = {name: _strict(part) for name, part in value.items()}
+        elif key not in _PROSE:
+            strict[key] = _strict(value)
+    if "properties" in strict:
+        strict.setdefault("additionalProperties", False)
+    return strict
+
+
+def main() -> int:
+    """Print the schemas."""
+    # Some defaults are classes, which JSON cannot hold; defaults are left out anyway.
+    warnings.simplefilter("ignore")
+    # vLLM writes its log to standard output.
+    with contextlib.redirect_stdout(sys.stderr):
+        schemas = {name: schema_of(path) for name, path in MODELS.items()}
+    document = {"ray": importlib.metadata.version("ray"), "schemas": schemas}
+    json.dump(document, sys.stdout, indent=1, sort_keys=True)
+    sys.stdout.write("\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
