@@ -58,7 +58,7 @@ def parse_quantity(text: str) -> Decimal:
     """
     if len(text) > SCALAR_LENGTH or not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(f"{text!r} is not a quantity: write a number with a unit, such as 500m, 4 or 16Gi")
-    number = text.rstrip("mkMGTPi")
+    number = text.rstrip("mkKMGTPi")
     return Decimal(number) * _FACTORS[text[len(number) :]]
 
 

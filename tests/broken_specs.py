@@ -1,0 +1,323 @@
+"""LLMServices that must be refused, with what must be said.
+
+The unit tests hold the operator's models to them, the API tests the real API server's CRD: both must refuse
+each, so that neither depends on the other.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.api.llmservice import API_VERSION, KIND
+
+Manifest = dict[str, Any]
+
+
+def manifest(name: str = "sample", model: Manifest | None = None, **spec: Any) -> Manifest:
+    """A manifest with one model, whose fields and whose spec's fields are replaced by those given."""
+    chat = {"name": "chat", "source": "hf://owner/model"} | (model or {})
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": {"models": [chat]} | spec,
+    }
+
+
+def with_model(**fields: Any) -> Manifest:
+    """A manifest whose model has these fields."""
+    return manifest(model=fields)
+
+
+def with_runtime(**fields: Any) -> Manifest:
+    """A manifest with these fields in `spec.runtime`."""
+    return manifest(runtime=fields)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A manifest that must be refused."""
+
+    id: str
+    manifest: Manifest
+    rule: str = ""
+    """The message of the rule that it breaks; empty when it breaks a field's own bounds."""
+    path: str = ""
+    """The field that must be named."""
+
+
+_EXISTS_WITH_VALUE = {"key": "gpu", "operator": "Exists", "value": "yes"}
+_TWO_MODELS = [{"name": "chat", "source": "hf://owner/model"}, {"name": "chat", "source": "hf://owner/other"}]
+_CPU_AND_GPU = [
+    {"name": "small", "source": "hf://owner/small", "accelerator": {"kind": "cpu"}},
+    {"name": "large", "source": "hf://owner/large"},
+]
+_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+_TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
+
+BY_RULE = [
+    Broken(
+        "name of 48 characters",
+        manifest(name="n" * 48),
+        "metadata.name may have at most 47 characters, KubeRay's limit for a RayService",
+    ),
+    Broken(
+        "name with a digit first",
+        manifest(name="7b"),
+        "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
+        "since a Service of that name is made",
+    ),
+    Broken(
+        "name with a dot",
+        manifest(name="qwen2.5"),
+        "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
+        "since a Service of that name is made",
+    ),
+    Broken("two models of one name", manifest(models=_TWO_MODELS), "every model needs a name of its own"),
+    Broken(
+        "CPU and GPU in one service",
+        manifest(models=_CPU_AND_GPU),
+        "all models of a service share one image: use one accelerator kind, or two services",
+    ),
+    Broken(
+        "token for a bucket",
+        with_model(source="s3://bucket/model", token=_TOKEN),
+        "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+        "spec.models[0]",
+    ),
+    Broken(
+        "revision of a file",
+        with_model(source="file:///models/tiny", revision="main"),
+        "revision belongs to hf:// sources",
+        "spec.models[0]",
+    ),
+    Broken(
+        "remote code without revision",
+        with_model(trustRemoteCode=True),
+        "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
+        "spec.models[0]",
+    ),
+    Broken(
+        "remote code of a branch",
+        with_model(trustRemoteCode=True, revision="main"),
+        "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
+        "spec.models[0]",
+    ),
+    Broken(
+        "tensor 2 on the CPU",
+        with_model(accelerator={"kind": "cpu"}, parallelism={"tensor": 2}),
+        "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
+        "spec.models[0]",
+    ),
+    Broken(
+        "accelerator type on the CPU",
+        with_model(accelerator={"kind": "cpu", "type": "H100"}),
+        "accelerator type belongs to kind gpu: leave it out on the CPU",
+        "spec.models[0].accelerator",
+    ),
+    Broken(
+        "max below min",
+        with_model(replicas={"min": 3, "max": 2}),
+        "replicas.max must not be below replicas.min",
+        "spec.models[0].replicas",
+    ),
+    Broken(
+        "initial above max",
+        with_model(replicas={"min": 1, "max": 2, "initial": 3}),
+        "replicas.initial must lie between replicas.min and replicas.max",
+        "spec.models[0].replicas",
+    ),
+    Broken(
+        "initial above what an unset max means",
+        with_model(replicas={"initial": 2}),
+        "replicas.initial must lie between replicas.min and replicas.max",
+        "spec.models[0].replicas",
+    ),
+    Broken(
+        "initial below min",
+        with_model(replicas={"min": 2, "initial": 1}),
+        "replicas.initial must lie between replicas.min and replicas.max",
+        "spec.models[0].replicas",
+    ),
+    Broken(
+        "no queue at all",
+        with_model(serve={"maxQueuedRequests": 0}),
+        "serve.maxQueuedRequests is -1 (no limit) or at least 1",
+        "spec.models[0].serve",
+    ),
+    Broken(
+        "look back of zero",
+        with_model(replicas={"lookBackPeriod": "0m0s"}),
+        "must be longer than 0s",
+        "spec.models[0].replicas.lookBackPeriod",
+    ),
+    Broken(
+        "health check without time",
+        with_model(serve={"healthCheckTimeout": "0s"}),
+        "must be longer than 0s",
+        "spec.models[0].serve.healthCheckTimeout",
+    ),
+    Broken(
+        "toleration with Exists and a value",
+        with_model(accelerator={"tolerations": [_EXISTS_WITH_VALUE]}),
+        "operator Exists takes no value: leave value out, or use operator Equal",
+        "spec.models[0].accelerator.tolerations[0]",
+    ),
+    Broken(
+        "toleration without a key",
+        manifest(runtime={"head": {"tolerations": [{"effect": "NoSchedule"}]}}),
+        "a toleration without a key tolerates everything and needs operator Exists",
+        "spec.runtime.head.tolerations[0]",
+    ),
+    Broken(
+        "toleration for a time without NoExecute",
+        with_model(accelerator={"tolerations": [{"key": "gpu", "tolerationSeconds": 5}]}),
+        "tolerationSeconds belongs to effect NoExecute",
+        "spec.models[0].accelerator.tolerations[0]",
+    ),
+    Broken(
+        "variable with two values",
+        with_runtime(env=[{"name": "A", "value": "1", "valueFrom": _TOKEN}]),
+        "a variable has a value or a valueFrom, not both",
+        "spec.runtime.env[0]",
+    ),
+    Broken(
+        "variable from nowhere",
+        with_runtime(env=[{"name": "A", "valueFrom": {}}]),
+        "valueFrom has exactly one of secretKeyRef, configMapKeyRef and fieldRef",
+        "spec.runtime.env[0].valueFrom",
+    ),
+    Broken(
+        "Hugging Face model without owner",
+        with_model(source="hf://gpt2"),
+        "a Hugging Face model is written hf://owner/name",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "Hugging Face model with a directory",
+        with_model(source="hf://owner/name/directory"),
+        "a Hugging Face model is written hf://owner/name",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "S3 without bucket",
+        with_model(source="s3:///prefix"),
+        "a bucket is written s3://bucket/prefix",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "Google storage without bucket",
+        with_model(source="gs:///prefix"),
+        "a bucket is written gs://bucket/prefix",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "claim in capitals",
+        with_model(source="pvc://Models/llama"),
+        "a PersistentVolumeClaim is written pvc://claim/path",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "image with a path and no reference",
+        with_model(source="image://#weights"),
+        "an image is written image://registry/name:tag#path",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "relative file",
+        with_model(source="file://models/tiny"),
+        "a path in the Ray image is written file:///path",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "root as file",
+        with_model(source="file:///"),
+        "a path in the Ray image is written file:///path",
+        "spec.models[0].source",
+    ),
+    Broken(
+        "way out of a claim",
+        with_model(source="pvc://models/../other"),
+        "'..' may not stand in a path",
+        "spec.models[0].source",
+    ),
+]
+"""Each breaks a rule, whose message both sides must say."""
+
+BY_SCHEMA = [
+    Broken("no spec", {k: v for k, v in manifest().items() if k != "spec"}),
+    Broken("no models", manifest(models=[]), path="spec.models"),
+    Broken("17 models", manifest(models=[{"name": f"m{n}", "source": "hf://o/m"} for n in range(17)])),
+    Broken("tensor 0", with_model(parallelism={"tensor": 0}), path="spec.models[0].parallelism.tensor"),
+    Broken("tensor a text", with_model(parallelism={"tensor": "all"}), path="parallelism.tensor"),
+    Broken("pipeline 65", with_model(parallelism={"pipeline": 65}), path="parallelism.pipeline"),
+    Broken("source of unknown scheme", with_model(source="ftp://host/model"), path="spec.models[0].source"),
+    Broken("source with a blank", with_model(source="s3://bucket/my model"), path="spec.models[0].source"),
+    Broken("model name with a blank", with_model(name="my model"), path="spec.models[0].name"),
+    Broken("model name of 97 characters", with_model(name="n" * 97), path="spec.models[0].name"),
+    Broken("model without source", manifest(models=[{"name": "chat"}]), path="spec.models[0].source"),
+    Broken("unknown field", with_model(replica=2), path="spec.models[0].replica"),
+    Broken("unknown field deep down", with_model(serve={"maxOngoing": 2}), path="serve.maxOngoing"),
+    Broken("unknown placement", with_model(placement="SPREAD"), path="spec.models[0].placement"),
+    Broken("unknown kind", with_model(accelerator={"kind": "tpu"}), path="accelerator.kind"),
+    Broken("resource without a domain", with_model(accelerator={"resource": "gpu"}), path="resource"),
+    Broken("quantity of words", with_model(resources={"cpu": "many"}), path="resources.cpu"),
+    Broken("negative quantity", with_model(resources={"cpu": -1}), path="resources.cpu"),
+    Broken("fraction without quotes", with_model(resources={"cpu": 0.5}), path="resources.cpu"),
+    Broken("duration without a unit", with_model(replicas={"upscaleDelay": "10"}), path="upscaleDelay"),
+    Broken("empty duration", with_model(replicas={"upscaleDelay": ""}), path="upscaleDelay"),
+    Broken("duration beyond all time", with_model(serve={"healthCheckPeriod": "9999999h"})),
+    Broken("target 0", with_model(replicas={"targetOngoingRequests": 0}), path="targetOngoingRequests"),
+    Broken("negative replicas", manifest(replicas=-1), path="spec.replicas"),
+    Broken("hold time of words", manifest(hold={"timeout": "Never"}), path="spec.hold.timeout"),
+    Broken("variable with a blank", with_runtime(env=[{"name": "A B", "value": "1"}]), path="env[0].name"),
+    Broken("Ray version of words", with_runtime(rayVersion="latest"), path="spec.runtime.rayVersion"),
+    Broken("relative mount", with_runtime(volumeMounts=[{"name": "a", "mountPath": "data"}])),
+    Broken("label with a blank", with_model(accelerator={"nodeSelector": {"zone": "a b"}})),
+    Broken(
+        "129 engine arguments",
+        with_model(engine={"args": {f"argument_{number}": 1 for number in range(129)}}),
+        path="spec.models[0].engine.args",
+    ),
+    Broken("Secret in another namespace", with_model(token={"secretKeyRef": {"name": "a/b", "key": "k"}})),
+]
+"""Each breaks the bounds of one field."""
+
+TAKEN = {
+    "least": manifest(),
+    "remote code of a commit": with_model(trustRemoteCode=True, revision=_COMMIT),
+    "remote code in a claim": with_model(source="pvc://models/llama", trustRemoteCode=True),
+    "no replicas at first": with_model(replicas={"min": 0, "initial": 0}),
+    "initial at the max that is meant": with_model(replicas={"min": 3, "initial": 3}),
+    "whole number as quantity": with_model(resources={"cpu": 4, "memory": "16Gi"}),
+    "toleration of everything": with_model(accelerator={"tolerations": [{"operator": "Exists"}]}),
+    "toleration for a time": with_model(
+        accelerator={"tolerations": [{"key": "gpu", "effect": "NoExecute", "tolerationSeconds": 0}]}
+    ),
+    "held as long as needed": manifest(hold={"timeout": "Auto"}, sleep={"depth": "Cluster"}),
+    "held for a time": manifest(hold={"timeout": "1h30m"}),
+    "claim without a path": with_model(source="pvc://models"),
+    "image by digest": with_model(source=f"image://registry:5000/weights@sha256:{'a' * 64}#model"),
+    "dots in a file's name": with_model(source="file:///models/..hidden..model"),
+    "name of 47 characters": manifest(name="n" * 47),
+    "volume of Kubernetes' own": with_runtime(
+        volumes=[{"name": "cache", "persistentVolumeClaim": {"claimName": "cache", "readOnly": True}}],
+        volumeMounts=[{"name": "cache", "mountPath": "/cache", "subPath": "weights"}],
+    ),
+    "variable from the pod": with_runtime(
+        env=[{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
+    ),
+    "arguments of every JSON type": with_model(
+        engine={
+            "args": {
+                "max_model_len": 8192,
+                "gpu_memory_utilization": 0.9,
+                "enforce_eager": True,
+                "dtype": "bfloat16",
+                "quantization": None,
+                "allowed_media_domains": ["example.com"],
+                "compilation_config": {"level": 3, "nested": {"empty": {}}},
+            }
+        }
+    ),
+}
+"""Both sides must take these as they are."""

@@ -1,0 +1,56 @@
+"""Names: within Kubernetes' limits, and different for different models."""
+
+import re
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.api import names
+from daybreak.api.llmservice import NAME_LIMIT
+
+MODEL = st.from_regex(r"\A[A-Za-z0-9]([A-Za-z0-9._/-]{0,94}[A-Za-z0-9])?\Z")
+DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LABEL_LIMIT = 63
+
+
+@given(MODEL)
+def test_a_worker_group_is_a_short_dns_label(model: str) -> None:
+    group = names.worker_group(model)
+    assert DNS_LABEL.fullmatch(group)
+    assert len(group) <= names.GROUP_NAME_LIMIT
+
+
+@given(st.lists(MODEL, min_size=2, max_size=2, unique=True))
+def test_two_models_never_share_a_group(models: list[str]) -> None:
+    assert len(set(names.worker_groups(models).values())) == 2
+
+
+def test_names_that_only_look_alike_stay_apart() -> None:
+    alike = ["a.b", "a-b", "a/b", "A-B", "a--b", "a_b"]
+    assert len(set(names.worker_groups(alike).values())) == len(alike)
+
+
+def test_a_plain_name_is_kept() -> None:
+    assert names.worker_group("qwen-7b") == "qwen-7b"
+
+
+def test_names_of_the_longest_service_fit() -> None:
+    service = "n" * NAME_LIMIT
+    for name in (
+        names.ray_service(service),
+        names.front_service(service),
+        names.service_account(service),
+        names.network_policy(service),
+        names.disruption_budget(service),
+    ):
+        assert len(name) <= LABEL_LIMIT
+    assert all(len(value) <= LABEL_LIMIT for value in names.labels(service, "worker").values())
+
+
+def test_serve_merges_what_validation_must_keep_apart() -> None:
+    assert names.serve_deployment("org/model-1.5") == "LLMServer:org--model-1_5"
+    assert names.serve_deployment("a/b") == names.serve_deployment("a--b")
+
+
+def test_the_url_is_a_base_url() -> None:
+    assert names.url("qwen", "models") == "http://qwen.models.svc/v1"

@@ -1,0 +1,181 @@
+"""Problems and notices: rules across fields, each one sentence with path, numbers and the nearest fix."""
+
+from typing import Any
+
+import pytest
+
+from daybreak import versions
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.api.validation import VOLUME_SOURCES, notices, problems
+from tests.broken_specs import TAKEN, manifest, with_model, with_runtime
+
+CACHE = {"name": "cache", "emptyDir": {}}
+
+
+def said(whole: dict[str, Any]) -> tuple[str, ...]:
+    return problems(LLMService.from_manifest(whole))
+
+
+def one(whole: dict[str, Any]) -> str:
+    (problem,) = said(whole)
+    return problem
+
+
+def models(*chosen: str) -> dict[str, Any]:
+    return manifest(models=[{"name": name, "source": "hf://owner/model"} for name in chosen])
+
+
+@pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
+def test_nothing_is_wrong(taken: dict[str, Any]) -> None:
+    assert said(taken) == ()
+
+
+def test_an_engine_argument_is_named_with_its_model() -> None:
+    chosen = models("one", "two")
+    chosen["spec"]["models"][1]["engine"] = {"args": {"max_model_lenn": 64}}
+    assert one(chosen) == (
+        f"spec.models[1].engine.args.max_model_lenn: vLLM {versions.VLLM} has no such argument; "
+        "did you mean max_model_len?"
+    )
+
+
+@pytest.mark.parametrize("kind", ["H100", "A10", "L40S", "A100-80G"])
+def test_accelerators_that_ray_knows(kind: str) -> None:
+    assert said(with_model(accelerator={"type": kind})) == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("H1000", "did you mean H100?"), ("nvidia-h100", "leave it out"), ("TPU-V5P", "leave it out")],
+)
+def test_accelerators_that_it_does_not(kind: str, hint: str) -> None:
+    problem = one(with_model(accelerator={"type": kind}))
+    assert problem.startswith(
+        f"spec.models[0].accelerator.type: Ray {versions.RAY} has no accelerator {kind}; "
+    )
+    assert hint in problem
+
+
+def test_a_target_that_is_never_reached() -> None:
+    whole = with_model(replicas={"max": 4, "targetOngoingRequests": 300}, serve={"maxOngoingRequests": 128})
+    assert one(whole) == (
+        "spec.models[0].replicas.targetOngoingRequests: 300 is never reached, since a replica takes at most "
+        "128 (serve.maxOngoingRequests); use 128 or less"
+    )
+
+
+@pytest.mark.parametrize(
+    "change", [{"replicas": {"min": 4}}, {"replicas": {"max": 1}}, {"replicas": {"max": 4}, "fixed": 2}]
+)
+def test_a_target_does_not_matter_to_fixed_replicas(change: dict[str, Any]) -> None:
+    replicas = {"targetOngoingRequests": 300} | change["replicas"]
+    whole = with_model(replicas=replicas, serve={"maxOngoingRequests": 128})
+    if "fixed" in change:
+        whole["spec"]["replicas"] = change["fixed"]
+    assert said(whole) == ()
+
+
+@pytest.mark.parametrize(
+    ("resources", "words"),
+    [
+        ({"memory": "16"}, "spec.models[0].resources.memory: 16 is less than 1Mi"),
+        ({"sharedMemory": "500m"}, "spec.models[0].resources.sharedMemory: 500m is less than 1Mi"),
+        ({"cpu": 0}, "spec.models[0].resources.cpu: 0 is no request"),
+        ({"memory": "8Gi", "sharedMemory": "8Gi"}, "8Gi counts against memory (8Gi)"),
+        ({"memory": "8Gi", "sharedMemory": "9Gi"}, "use at most 4096Mi"),
+    ],
+)
+def test_resources_that_cannot_be_meant(resources: dict[str, Any], words: str) -> None:
+    assert words in one(with_model(resources=resources))
+
+
+def test_memory_of_head_and_of_held_requests() -> None:
+    assert "spec.runtime.head.resources.memory" in one(with_runtime(head={"resources": {"memory": "4"}}))
+    assert "spec.hold.maxBodyBytes" in one(manifest(hold={"maxBodyBytes": 10}))
+
+
+def test_few_cores_are_a_choice() -> None:
+    assert said(with_model(resources={"cpu": "300m"}, parallelism={"tensor": 4})) == ()
+
+
+def test_names_that_serve_would_merge() -> None:
+    assert one(models("org/model", "org--model")) == (
+        "spec.models[1].name: org--model and org/model are both LLMServer:org--model to Ray Serve; rename one"
+    )
+    assert len(said(models("a.b", "a_b", "a/b"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "fine"),
+    [(versions.RAY_MINIMUM, True), (versions.RAY, True), ("2.9.0", False), ("1.99.99", False)],
+)
+def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
+    whole = said(with_runtime(rayVersion=version))
+    assert (whole == ()) is fine
+    assert all(versions.RAY_MINIMUM in problem for problem in whole)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "words"),
+    [
+        ({"volumeMounts": [{"name": "cach", "mountPath": "/c"}], "volumes": [CACHE]}, "did you mean cache?"),
+        (
+            {"volumeMounts": [{"name": "zoo", "mountPath": "/c"}]},
+            "spec.runtime.volumes has no zoo; add it there",
+        ),
+        ({"volumes": [{"name": "cache"}]}, "spec.runtime.volumes[0]: cache has no source"),
+        ({"volumes": [CACHE | {"nfs": {}}]}, "cache has 2 sources (emptyDir, nfs)"),
+        ({"volumes": [{"name": "a", "persistentVolumeClam": {}}]}, "did you mean persistentVolumeClaim?"),
+        ({"volumes": [{"name": "daybreak-shm", "emptyDir": {}}]}, "volume of Daybreak's own"),
+        ({"volumes": [{"name": names.RESERVED_VOLUMES[0], "emptyDir": {}}]}, "volume of Daybreak's own"),
+        ({"volumes": [CACHE, CACHE]}, "spec.runtime.volumes[1].name: cache stands there 2 times"),
+        (
+            {"env": [{"name": "A"}, {"name": "B"}, {"name": "A"}]},
+            "spec.runtime.env[2].name: A stands there 2 times",
+        ),
+        ({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "spec.runtime.imagePullSecrets[1].name"),
+        (
+            {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": p} for p in ("/c", "/c/")]},
+            "spec.runtime.volumeMounts[1].mountPath: /c stands there 2 times",
+        ),
+        (
+            {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": "/c", "subPath": "a/../b"}]},
+            "spec.runtime.volumeMounts[0].subPath: '..' may not stand in a path",
+        ),
+        (
+            {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": "/models/chat/"}]},
+            "spec.runtime.volumeMounts[0].mountPath: /models/chat/ is where the weights of chat appear",
+        ),
+    ],
+)
+def test_volumes_and_variables(runtime: dict[str, Any], words: str) -> None:
+    assert words in one(with_runtime(**runtime))
+
+
+@pytest.mark.parametrize("source", VOLUME_SOURCES)
+def test_every_volume_of_kubernetes(source: str) -> None:
+    assert said(with_runtime(volumes=[{"name": "a", source: {}}])) == ()
+
+
+def test_every_problem_is_said_at_once() -> None:
+    whole = with_model(engine={"args": {"zzzzzz": 1, "port": 80}}, resources={"cpu": 0})
+    whole["spec"]["runtime"] = {"rayVersion": "2.9.0"}
+    assert len(said(whole)) == 3  # another Ray knows whether it has zzzzzz
+
+
+def test_what_does_nothing_yet_is_noticed() -> None:
+    quiet = LLMService.from_manifest(manifest())
+    assert notices(quiet) == ()
+    later = LLMService.from_manifest(manifest(sleep={}, hold={}))
+    assert [notice.split()[0] for notice in notices(later)] == ["spec.sleep", "spec.hold"]
+
+
+def test_what_is_not_looked_at_is_noticed() -> None:
+    whole = with_model(engine={"args": {"max_model_len": 64}})
+    whole["spec"]["runtime"] = {"rayVersion": "2.61.0"}
+    (notice,) = notices(LLMService.from_manifest(whole))
+    assert "engine arguments are not checked" in notice
+    assert "2.61.0" in notice
+    whole["spec"]["runtime"] = {"rayVersion": versions.RAY}
+    assert notices(LLMService.from_manifest(whole)) == ()
