@@ -2,12 +2,13 @@
 
 import argparse
 import re
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster import build, full, machine, paths
+from cluster import build, full, machine, paths, ports, status
 from cluster.control_plane import ControlPlane
 from cluster.errors import ClusterError
 from cluster.fake_nodes import GPU, FakeNode
@@ -53,10 +54,10 @@ def _parser() -> argparse.ArgumentParser:
         "--control-plane", action="store_true", help="only the control plane (--name: of that name)"
     )
     down.add_argument("--name", type=_name, default="")
+    down.add_argument("--keep-binaries", action="store_true", help="leave the programs for the next `up`")
     down.set_defaults(run=_down)
 
-    status = commands.add_parser("status", help="what runs, which version, how much memory")
-    status.set_defaults(run=_status)
+    commands.add_parser("status", help="what runs, which version, how much memory").set_defaults(run=_status)
 
     nodes = commands.add_parser("fake-nodes", help="add nodes with fake GPUs, played by kwok")
     nodes.add_argument("--count", type=int, default=1)
@@ -110,16 +111,24 @@ def _crds(text: str) -> Path:
 
 
 def _down(options: argparse.Namespace) -> None:
-    if not options.control_plane:
-        with lock("cluster"):
-            full.down(Report())
+    if options.control_plane:
+        with lock(f"control-plane-{options.name}"):
+            ControlPlane(paths.control_plane(options.name)).remove()
         return
-    with lock(f"control-plane-{options.name}"):
-        ControlPlane(paths.control_plane(options.name)).remove()
+    report = Report()
+    with lock("cluster"):
+        full.down(report)
+    for directory in ports.holders(paths.PORTS):
+        with report.step(f"control plane in {directory} removed"):
+            ControlPlane(directory).remove()
+    if not options.keep_binaries:
+        with report.step("programs removed"):
+            for folder in (paths.BIN, paths.SHARE):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _status(options: argparse.Namespace) -> None:
-    raise ClusterError("not built yet")
+    print(status.status())
 
 
 def _fake_nodes(options: argparse.Namespace) -> None:
@@ -131,9 +140,17 @@ def _fake_nodes(options: argparse.Namespace) -> None:
         FakeNode(f"{options.prefix}-{number}", gpus=options.gpus, labels=labels, taints=taints)
         for number in range(options.count)
     ]
-    plane = ControlPlane(paths.control_plane(options.name))
+    build.build(build.SETS["fake-nodes"], Report())
+    plane = (
+        ControlPlane(paths.control_plane(options.name))
+        if options.control_plane
+        else full.ClusterControlPlane()
+    )
     plane.prepare()
+    if plane.apiserver is None:
+        raise ClusterError("that cluster does not run: start it with `up` first")
     plane.add_fake_nodes(nodes)
+    print(plane.kubectl("get", "nodes"), end="")
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -61,6 +61,7 @@ class Authority:
             _unsigned(subject, subject, self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(usage, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         _write(self.pair, self._certificate, self._key)
@@ -73,14 +74,16 @@ class Authority:
         Kubernetes takes the common name as the user's name and the organizations as groups.
         """
         pair = Pair(self._directory / f"{file}.crt", self._directory / f"{file}.key")
-        if pair.certificate.exists():
+        if pair.certificate.exists() and _hosts(pair.certificate) == sorted(hosts):
             return pair
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in organizations]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         key = ec.generate_private_key(ec.SECP256R1())
         purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = (
             _unsigned(subject, self._certificate.subject, key.public_key())
+            .add_extension(signer, critical=False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
         )
@@ -122,6 +125,17 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
+
+
+def _hosts(file: Path) -> list[str]:
+    """Names and addresses in a certificate."""
+    extensions = x509.load_pem_x509_certificate(file.read_bytes()).extensions
+    try:
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    addresses = [str(address) for address in names.get_values_for_type(x509.IPAddress)]
+    return sorted([*names.get_values_for_type(x509.DNSName), *addresses])
 
 
 def _load_key(file: Path) -> ec.EllipticCurvePrivateKey:

@@ -86,6 +86,16 @@ def processes() -> set[int]:
     return found
 
 
+def memory_bytes(name: str) -> int | None:
+    """Memory of the group of that name below the kubelet's, in bytes."""
+    for tree in _trees()[1]:
+        for group in (tree / ROOT[1:] / "kubepods").rglob(name):
+            for file in (group / "memory.usage_in_bytes", group / "memory.current"):
+                with contextlib.suppress(OSError):
+                    return int(file.read_text())
+    return None
+
+
 def kill(seconds: float = 30.0) -> None:
     """Kill every process below the group and wait until all are gone."""
     deadline = time.monotonic() + seconds

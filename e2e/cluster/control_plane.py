@@ -11,6 +11,7 @@ Alone it is what the API tests run against: started in seconds, as many at once 
 never finish deleting and there are no service accounts' tokens; without `scheduler` no pod gets a node.
 """
 
+import contextlib
 import http.client
 import shutil
 import ssl
@@ -117,10 +118,15 @@ class ControlPlane:
             self.processes.stop(name)
 
     def remove(self) -> None:
-        """Stop every process and delete the directory."""
+        """Stop every process and delete what was written; the directory goes when nothing else is in it."""
         self.stop()
         ports.release(paths.PORTS, self.directory)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        for name in ("etcd", "pki", "run", "logs"):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+        for file in self.directory.glob("*kubeconfig"):
+            file.unlink()
+        with contextlib.suppress(OSError):
+            self.directory.rmdir()
 
     def prepare(self) -> None:
         """Make certificates, reserve ports and write the kubeconfigs."""

@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import time
+from pathlib import Path
 
 from cluster import (
     addons,
@@ -59,7 +60,7 @@ def up(report: Report) -> None:
     machine.check_space(fresh=not paths.CONTAINERD_ROOT.exists())
     cgroups.check()
     machine.install_packages(report)
-    network.check_owner()
+    _check_owner()
     build.build(build.SETS["cluster"], report)
     host.remember()
     with report.step("network and control groups"):
@@ -79,15 +80,32 @@ def down(report: Report) -> None:
         # The kubelet first: it would start again what is killed below.
         for name in (node.KUBELET, *reversed(plane.processes.recorded())):
             plane.processes.stop(name, grace=3.0)
-        if network.is_ours():
-            cgroups.kill()
-            host.restore()
-            network.remove()
-            cgroups.remove()
+        if network.other_owner() is None:
+            _clear_machine(paths.CLUSTER, paths.RUN)
         ports.release(paths.PORTS, plane.directory)
         for path in (paths.RUN, paths.CLUSTER):
             shutil.rmtree(path, ignore_errors=True)
         paths.KUBECONFIG.unlink(missing_ok=True)
+
+
+def _check_owner() -> None:
+    """Raise when another checkout's cluster runs here; clear away what a deleted checkout left running."""
+    owner = network.other_owner()
+    if owner is None:
+        return
+    if owner.exists():
+        raise ClusterError(f"the cluster of {owner.parent} runs on this machine: `make down` there first")
+    run_directory = paths.run_directory(owner.parent)
+    _clear_machine(owner, run_directory)
+    shutil.rmtree(run_directory, ignore_errors=True)
+
+
+def _clear_machine(state: Path, run_directory: Path) -> None:
+    """End whatever runs in our control groups, and undo mounts, network and groups."""
+    cgroups.kill()
+    host.restore(state, run_directory)
+    network.remove()
+    cgroups.remove()
 
 
 def _start_control_plane(plane: ClusterControlPlane, report: Report) -> None:

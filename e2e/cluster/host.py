@@ -30,9 +30,9 @@ def remember() -> None:
     paths.HOST_STATE.write_text(json.dumps({"forwarding": network.forwarding(), "new": new}))
 
 
-def restore() -> None:
-    """Put the machine back to what `remember` noted."""
-    unmount(paths.RUN, paths.CLUSTER, *_FIXED_PATHS)
+def restore(*mounted: Path) -> None:
+    """Unmount what is below `mounted` and put the machine back to what `remember` noted."""
+    unmount(*mounted, *_FIXED_PATHS)
     state = json.loads(paths.HOST_STATE.read_text()) if paths.HOST_STATE.exists() else {"new": []}
     for path in state["new"]:
         shutil.rmtree(path, ignore_errors=True)

@@ -59,9 +59,9 @@ def check_space(fresh: bool) -> None:
         raise ClusterError(f"this machine has {memory:.0f} GiB of memory, {MEMORY_GIB} are needed")
 
 
-def parse_meminfo(text: str) -> int:
-    """MemTotal in bytes out of /proc/meminfo."""
-    return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith("MemTotal:"))
+def parse_meminfo(text: str, field: str = "MemTotal") -> int:
+    """One field of /proc/meminfo in bytes."""
+    return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(f"{field}:"))
 
 
 def install_packages(report: Report) -> None:

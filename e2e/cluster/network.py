@@ -14,7 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
-from cluster import cgroups, files, paths
+from cluster import files, paths
 from cluster.errors import ClusterError
 from cluster.programs import run
 
@@ -27,25 +27,16 @@ _PROXY_TABLE = "kube-proxy"
 _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 
-def check_owner() -> None:
-    """Raise when another checkout's cluster runs on this machine; clear away that of a deleted checkout."""
+def other_owner() -> Path | None:
+    """The `.daybreak` of another checkout whose cluster runs on this machine, or None.
+
+    Raises:
+        ClusterError: The bridge exists and is nobody's.
+    """
     owner = _owner()
-    if owner in (None, str(paths.DAYBREAK)):
-        return
-    if owner and Path(owner).exists():
-        repository = Path(owner).parent
-        raise ClusterError(f"the cluster of {repository} runs on this machine: `make down` there first")
-    if not owner:
-        raise ClusterError(
-            f"a network device {BRIDGE} exists that is not ours: remove it (ip link delete {BRIDGE})"
-        )
-    cgroups.kill()
-    remove()
-
-
-def is_ours() -> bool:
-    """Whether no other checkout's cluster has this machine."""
-    return _owner() in (None, str(paths.DAYBREAK))
+    if owner == "":
+        raise ClusterError(f"a device {BRIDGE} exists that is not ours: remove it (ip link delete {BRIDGE})")
+    return None if owner in (None, str(paths.DAYBREAK)) else Path(owner)
 
 
 def create() -> None:

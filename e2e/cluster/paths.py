@@ -36,7 +36,13 @@ NAMED_CONTROL_PLANES = DAYBREAK / "control-planes"
 PORTS = DAYBREAK / "ports.json"
 """Which control plane holds which loopback ports."""
 
-RUN = Path("/run") / f"daybreak-{hashlib.sha256(str(REPOSITORY).encode()).hexdigest()[:8]}"
+
+def run_directory(repository: Path) -> Path:
+    """Folder for the sockets of the cluster of that checkout."""
+    return Path("/run") / f"daybreak-{hashlib.sha256(str(repository).encode()).hexdigest()[:8]}"
+
+
+RUN = run_directory(REPOSITORY)
 CONTAINERD_SOCKET = RUN / "containerd.sock"
 CONTAINERD_STATE = RUN / "containerd"
 SHIM_SOCKETS = RUN / "s"

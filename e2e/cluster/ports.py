@@ -58,6 +58,12 @@ def release(file: Path, holder: Path) -> None:
             del taken[port]
 
 
+def holders(file: Path) -> list[Path]:
+    """Everybody who holds ports."""
+    with _registry(file) as taken:
+        return sorted({Path(holder) for holder in taken.values()})
+
+
 def _free(port: int) -> bool:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -17,6 +17,8 @@ from pathlib import Path
 
 from cluster.errors import ClusterError
 
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+"""The processes that this run of the program started."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -63,6 +65,13 @@ def _start_time(pid: int) -> int | None:
     return None if state in "ZX" else started
 
 
+def _reap() -> None:
+    """Collect our own children that have ended; the ones of an earlier run of the program are not ours."""
+    for pid, child in list(_CHILDREN.items()):
+        if child.poll() is not None:
+            del _CHILDREN[pid]
+
+
 def _key(command: Sequence[str], environment: Mapping[str, str]) -> str:
     file = os.stat(command[0])
     what = [list(command), dict(environment), file.st_ino, file.st_mtime_ns]
@@ -79,7 +88,6 @@ class Processes:
         self._records = directory / "run"
         self._logs = directory / "logs"
         self._started = started
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def log(self, name: str) -> Path:
         """File that holds what the process wrote to stdout and stderr."""
@@ -87,7 +95,7 @@ class Processes:
 
     def get(self, name: str) -> Record | None:
         """The recorded process of that name if it runs."""
-        self._reap(name)
+        _reap()
         try:
             record = Record(**json.loads((self._records / f"{name}.json").read_text()))
         except FileNotFoundError:
@@ -120,7 +128,7 @@ class Processes:
                 env={"PATH": os.environ["PATH"], "HOME": "/root", **(environment or {})},
                 start_new_session=True,
             )
-        self._children[name] = child
+        _CHILDREN[child.pid] = child
         if self._started:
             self._started(child.pid)
         record = Record(name, child.pid, _start_time(child.pid) or 0, _BOOT_ID.read_text().strip(), key)
@@ -157,11 +165,6 @@ class Processes:
                 return False
             time.sleep(0.02)
         return True
-
-    def _reap(self, name: str) -> None:
-        child = self._children.get(name)
-        if child is not None and child.poll() is not None:
-            del self._children[name]
 
 
 def _signal(record: Record, number: int) -> None:

@@ -1,0 +1,52 @@
+"""Ports: nobody gets a port that somebody holds or uses."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cluster import ports
+
+
+def _holder(folder: Path, name: str) -> Path:
+    (folder / name).mkdir()
+    return folder / name
+
+
+def test_a_holder_keeps_its_ports(tmp_path: Path) -> None:
+    holder = _holder(tmp_path, "one")
+    first = ports.reserve(tmp_path / "ports", holder, 3)
+    assert ports.reserve(tmp_path / "ports", holder, 3) == first
+    assert len(set(first)) == 3
+    more = ports.reserve(tmp_path / "ports", holder, 4)
+    assert set(first) < set(more)
+
+
+def test_holders_that_come_at_once_share_nothing(tmp_path: Path) -> None:
+    holders = [_holder(tmp_path, f"holder-{number}") for number in range(12)]
+    with ThreadPoolExecutor(12) as pool:
+        found = list(pool.map(lambda holder: ports.reserve(tmp_path / "ports", holder, 5), holders))
+    assert len({port for block in found for port in block}) == 60
+    assert ports.holders(tmp_path / "ports") == sorted(holders)
+
+
+def test_released_ports_and_those_of_deleted_holders_are_free_again(tmp_path: Path) -> None:
+    one, two, three = (_holder(tmp_path, name) for name in ("one", "two", "three"))
+    first = ports.reserve(tmp_path / "ports", one, 2)
+    second = ports.reserve(tmp_path / "ports", two, 2)
+    ports.release(tmp_path / "ports", one)
+    two.rmdir()
+    assert ports.reserve(tmp_path / "ports", three, 4) == first + second
+
+
+def test_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
+    holder = _holder(tmp_path, "one")
+    (taken,) = ports.reserve(tmp_path / "other", holder, 1)
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", taken))
+        server.listen()
+        assert taken not in ports.reserve(tmp_path / "ports", holder, 10)
+
+
+def test_ports_are_below_the_ephemeral_range() -> None:
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    assert lowest > ports.LAST
