@@ -196,7 +196,20 @@ class ControlPlane:
         for file in files:
             # Server-side: KubeRay's definitions are too large for kubectl's annotation.
             self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(file))
-            self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
+            self._wait_established(file)
+
+    def _wait_established(self, file: Path) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
+            except ClusterError:
+                # kubectl gives up at once on a definition that has no conditions yet.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def apply(self, manifest: str) -> None:
         """Apply objects (YAML or JSON text) by server-side apply."""
