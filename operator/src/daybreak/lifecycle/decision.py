@@ -1,0 +1,106 @@
+"""What to do next about a service, and what to say of it: a pure function of what is seen.
+
+Every decision starts from what is there, never from what was done before, so it may be taken any number of
+times. The only memory is the service's own status: when a condition turned, and as what a model answered.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from daybreak.api.llmservice import LLMService
+from daybreak.api.status import LLMServiceStatus, Reason
+from daybreak.lifecycle import fit, report
+from daybreak.lifecycle.look import condition_before, look_at, parse_time
+from daybreak.lifecycle.models import ModelView, judge
+from daybreak.lifecycle.observed import Observed
+from daybreak.lifecycle.reading import at, mapping, text
+from daybreak.lifecycle.trouble import Trouble
+
+ASK_AGAIN = (timedelta(seconds=5), timedelta(minutes=2))
+"""Shortest and longest pause before models that have not answered are asked again."""
+_PATIENCE = 8
+"""The pause is this fraction of the time since the service was last ready."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do, and what to say."""
+
+    apply: bool
+    """Whether the service's objects shall be made what they should be."""
+    ask: tuple[str, ...]
+    """Models to be asked for an answer through the service's address."""
+    status: LLMServiceStatus
+    requeue_after: timedelta | None
+    """When to look again although nothing has happened; None: not before something happens."""
+
+
+def decide(seen: Observed) -> Decision:
+    """Decide on a service."""
+    service = seen.service
+    if at(seen.manifest, "metadata").get("deletionTimestamp"):
+        return Decision(False, (), report.terminating(seen), None)
+    misfits = _misfits(seen)
+    blocked = _blocked(seen, misfits)
+    if service is None:
+        return Decision(False, (), report.unreadable(seen, blocked), None)
+    look = look_at(seen, service)
+    models = [judge(look, model) for model in service.spec.models]
+    status = report.status(seen, look, models, misfits, blocked)
+    if blocked is not None:
+        return Decision(False, (), status, None)
+    asked = tuple(model.name for model in models if model.ask)
+    return Decision(True, asked, status, _again(seen, models))
+
+
+def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble | None:
+    """What keeps the spec from being applied; None when nothing does."""
+    if seen.service is None or seen.problems:
+        said = "; ".join(seen.problems) or "the spec cannot be read"
+        return Trouble(Reason.INVALID_SPEC, said, stalled=True)
+    if not seen.kuberay_installed:
+        return Trouble(
+            Reason.KUBERAY_MISSING,
+            "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs",
+            stalled=True,
+        )
+    if seen.foreign:
+        return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
+    if misfits and not mapping(seen.ray_service):
+        return Trouble(Reason.NO_NODE_FITS, "; ".join(misfit.message for misfit in misfits), stalled=True)
+    if seen.refusal:
+        return Trouble(Reason.REFUSED, f"the API server refused {seen.refusal}", stalled=True)
+    return None
+
+
+def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:
+    objects = ", ".join(foreign)
+    verb = "exists" if len(foreign) == 1 else "exist"
+    return (
+        f"{objects} already {verb} in {service.namespace} and "
+        f"{'belongs' if len(foreign) == 1 else 'belong'} to somebody else: "
+        f"remove {'it' if len(foreign) == 1 else 'them'}, or give the LLMService another name"
+    )
+
+
+def _misfits(seen: Observed) -> tuple[fit.Misfit, ...] | None:
+    """What fits on no node; None when that is not known, or not asked."""
+    if seen.service is None or seen.problems or seen.nodes is None or fit_check_off(seen):
+        return None
+    return fit.fit(seen.service, seen.nodes)
+
+
+def fit_check_off(seen: Observed) -> bool:
+    """Whether the service says that nodes come when they are asked for."""
+    return text(at(seen.manifest, "metadata", "annotations").get(fit.ANNOTATION)).lower() == fit.OFF
+
+
+def _again(seen: Observed, models: list[ModelView]) -> timedelta | None:
+    """Nobody tells when a model could answer: it must be asked again, ever more seldom."""
+    pauses = [model.wait for model in models if model.wait is not None]
+    if any(model.ask for model in models):
+        shortest, longest = ASK_AGAIN
+        since = parse_time(text(condition_before(seen, "Ready").get("lastTransitionTime")))
+        unready = seen.now - since if since is not None else shortest
+        pauses.append(min(max(unready / _PATIENCE, shortest), longest))
+    return min(pauses) if pauses else None

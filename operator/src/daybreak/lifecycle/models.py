@@ -1,0 +1,229 @@
+"""The state of each model, and whether it must be asked before anybody may rely on it.
+
+A model that has answered is taken at that for as long as nothing happens that could have changed it: the
+same Ray cluster, the same configuration (replica numbers aside), and Ray Serve never said that it failed.
+A model that sleeps is not asked, for that would wake it.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from daybreak.api import names
+from daybreak.api.spec import Model
+from daybreak.api.status import ModelState, Reason
+from daybreak.lifecycle.diagnosis import deployment_of, model_trouble
+from daybreak.lifecycle.look import Look, parse_time
+from daybreak.lifecycle.podview import PodView, accelerators
+from daybreak.lifecycle.rayview import HEALTHY, RayView
+from daybreak.lifecycle.reading import text
+from daybreak.lifecycle.replicas import ReplicaRange, replica_range
+from daybreak.lifecycle.trouble import Trouble
+
+SETTLE = timedelta(seconds=5)
+"""How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
+reads Serve's state, then hands the change on, and looks again 2 seconds later."""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """As what a model has answered."""
+
+    cluster: str
+    configuration: str
+    generation: int
+    """Generation of the RayService at that time. Not part of the identity: it tells a change of numbers that
+    came later from a change of configuration that was still on its way when the model was asked."""
+
+    def __str__(self) -> str:
+        return f"{self.cluster}/{self.configuration}/{self.generation}"
+
+    @classmethod
+    def parse(cls, written: str) -> "Fingerprint | None":
+        """Read one back; None when it is none."""
+        parts = written.split("/")
+        if len(parts) != 3 or not parts[2].isdecimal():
+            return None
+        return cls(parts[0], parts[1], int(parts[2]))
+
+    @classmethod
+    def now(cls, ray: RayView) -> "Fingerprint":
+        """What a model would answer as at present."""
+        return cls(ray.active, ray.configuration, ray.generation)
+
+    def same(self, other: "Fingerprint") -> bool:
+        """Whether an answer as the one is worth as much as an answer as the other."""
+        return self.cluster == other.cluster and self.configuration == other.configuration
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """A model, judged."""
+
+    name: str
+    state: ModelState
+    answering: bool
+    """Whether a request to it is answered (after it has woken, where it sleeps)."""
+    ask: bool
+    """Whether it must be asked now."""
+    wait: timedelta | None
+    """How long until it may be asked; None when that is now, or never."""
+    replicas: int
+    gpus: int
+    pods: int
+    """Worker pods that are there to stay."""
+    wanted: int
+    """Fewest replicas that the spec asks for."""
+    answered: str | None
+    trouble: Trouble | None
+    doing: str
+    """What it is busy with, for people; empty when it has nothing to do."""
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    state: ModelState
+    answered: Fingerprint | None
+    answering: bool = False
+    ask: bool = False
+    wait: timedelta | None = None
+    trouble: Trouble | None = None
+
+
+def judge(look: Look, model: Model) -> ModelView:
+    """Judge one model."""
+    group = names.worker_group(model.name)
+    own = [pod for pod in look.pods if pod.group == group]
+    serving = look.ray.active or look.ray.pending
+    here = [pod for pod in own if pod.cluster == serving and pod.counts]
+    allowed = replica_range(look.service, model)
+    trouble = model_trouble(look.ray, own, model.name)
+    found = _judge(look, model, allowed, here, trouble)
+    return ModelView(
+        name=model.name,
+        state=found.state,
+        answering=found.answering,
+        ask=found.ask,
+        wait=found.wait,
+        replicas=sum(pod.ready for pod in here),
+        gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
+        pods=len(here),
+        wanted=allowed.min,
+        answered=str(found.answered) if found.answered else None,
+        trouble=found.trouble or trouble,
+        doing=_doing(look.ray, found, here),
+    )
+
+
+def _judge(
+    look: Look, model: Model, allowed: ReplicaRange, here: list[PodView], trouble: Trouble | None
+) -> _Judgement:
+    ray, present = look.ray, Fingerprint.now(look.ray)
+    before = Fingerprint.parse(text(look.before.get(model.name, {}).get("answered")))
+    proven = before is not None and before.same(present)
+    asleep = allowed.min == 0 and not here
+
+    if not ray.active or not ray.ready:
+        if proven and asleep:
+            return _Judgement(ModelState.ASLEEP, before)
+        return _Judgement(_starting(here, trouble or look.trouble), None)
+
+    if ray.upgrading:
+        # Of the active cluster nothing is said any more; it goes on as it was.
+        if before is not None and before.cluster == ray.active:
+            return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
+        return _Judgement(_starting(here, trouble or look.trouble), None)
+
+    application, deployment = ray.application, deployment_of(ray.application, model.name)
+    if application is None or deployment is None:
+        state = ModelState.FAILED if look.trouble and look.trouble.stalled else _starting(here, trouble)
+        return _Judgement(state, before if application is not None and application.failed else None)
+    if application.failed:
+        return _Judgement(ModelState.FAILED, before, trouble=look.trouble)
+    if deployment.failed:
+        return _Judgement(ModelState.FAILED, None)
+
+    if application.settled and deployment.status == HEALTHY:
+        if proven:
+            return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
+        if not ray.observed:
+            return _Judgement(_changing(before, ray), before)
+        if asleep and allowed.initial == 0:
+            # It is told to sleep from the beginning, so there is nothing to prove.
+            return _Judgement(ModelState.ASLEEP, before, answering=True)
+        return _ask(look, model, before, present)
+
+    if proven and before is not None and before.generation != ray.generation:
+        # A change of numbers: the replicas that have answered stay.
+        state = ModelState.READY if any(pod.ready for pod in here) else _waking(here)
+        return _Judgement(state, before, answering=True)
+    if proven and deployment.status not in ("UPDATING", HEALTHY):
+        # Serve's own scaling, between the bounds.
+        state = ModelState.READY if any(pod.ready for pod in here) else _waking(here)
+        return _Judgement(state, before, answering=True)
+    return _Judgement(_changing(before, ray), None if proven else before)
+
+
+def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerprint) -> _Judgement:
+    """A model that Serve calls healthy, and that has not answered as what it is now."""
+    state = _changing(before, look.ray)
+    wait = _unsettled(look, before)
+    if wait is not None:
+        return _Judgement(state, before, wait=wait)
+    answer = look.answers.get(model.name)
+    if answer is not None and answer.answered:
+        return _Judgement(ModelState.READY, present, answering=True)
+    if answer is not None:
+        said = answer.message or "no answer came"
+    else:
+        # Being asked. What it last said stands until it says something else.
+        said = text(look.before.get(model.name, {}).get("message")) if look.unanswered_before else ""
+    trouble = Trouble(Reason.NOT_ANSWERING, said, stalled=False) if said else None
+    return _Judgement(state, before, ask=True, trouble=trouble)
+
+
+def _unsettled(look: Look, before: Fingerprint | None) -> timedelta | None:
+    """How long what Serve says may still be of the configuration before; None when it is not."""
+    if before is None or before.cluster != look.ray.active:
+        return None
+    written = parse_time(look.ray.last_update)
+    if written is None:
+        return None
+    since = look.now - written
+    return SETTLE - since if timedelta(0) <= since < SETTLE else None
+
+
+def _starting(here: list[PodView], trouble: Trouble | None) -> ModelState:
+    if trouble is not None and trouble.stalled:
+        return ModelState.FAILED
+    return ModelState.STARTING if here else ModelState.PENDING
+
+
+def _changing(before: Fingerprint | None, ray: RayView) -> ModelState:
+    if before is not None and before.cluster == ray.active:
+        return ModelState.UPDATING
+    return ModelState.STARTING
+
+
+def _waking(here: list[PodView]) -> ModelState:
+    return ModelState.STARTING if here else ModelState.ASLEEP
+
+
+def _doing(ray: RayView, found: _Judgement, here: list[PodView]) -> str:
+    if found.ask:
+        return "it is being asked for a first answer"
+    match found.state:
+        case ModelState.UPDATING:
+            return "the new configuration is being rolled out"
+        case ModelState.PENDING if not ray.exists:
+            return "its Ray cluster is being made"
+        case ModelState.PENDING if ray.coming_application is None:
+            return "its Ray cluster is starting"
+        case ModelState.PENDING:
+            return "it waits for a worker pod"
+        case ModelState.STARTING if any(pod.ready for pod in here):
+            return "the engine is starting"
+        case ModelState.STARTING:
+            return "its worker pod is starting"
+        case ModelState.ASLEEP:
+            return "it sleeps; a request wakes it"
+    return ""

@@ -1,0 +1,41 @@
+"""Reading manifests that others have written: whatever is missing or of another shape reads as empty."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else _NOTHING
+
+
+def mappings(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a list; anything else in it is passed over."""
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def at(value: Any, *path: str) -> Mapping[str, Any]:
+    """The object at a path, or an empty one."""
+    for step in path:
+        value = mapping(value).get(step)
+    return mapping(value)
+
+
+def text(value: Any) -> str:
+    """The value if it is text, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def whole(value: Any) -> int:
+    """The value if it is a whole number, else 0."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def condition(status: Any, kind: str) -> Mapping[str, Any]:
+    """The condition of a type, or an empty one."""
+    for item in mappings(mapping(status).get("conditions")):
+        if item.get("type") == kind:
+            return item
+    return _NOTHING
