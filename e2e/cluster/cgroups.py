@@ -17,10 +17,12 @@ from cluster.errors import ClusterError
 ROOT = "/daybreak"
 """The group's path in every tree."""
 _SYSTEM = "system"
-_V1_NEEDED = ("cpu", "cpuset", "memory", "pids")
-_SERVERS_WEIGHT = 4096
-"""CPU share of the servers in version 1, where a pod that asks for one CPU has 1024: on a machine that is
-busy loading models, the control plane must still renew its leases."""
+_NEEDED = ("cpu", "cpuset", "memory", "pids")
+_PASSED_ON = (*_NEEDED, "hugetlb", "io", "rdma", "misc")
+"""Version 2: controllers to switch on for our group where the kernel has them; the kubelet wants all."""
+_SERVERS_SHARE = {"cpu.shares": 4096, "cpu.weight": 400}
+"""CPU share of the servers in version 1 and 2, four times the usual one: on a machine that is busy loading
+models, the control plane must still renew its leases."""
 
 
 def parse_mounts(text: str) -> tuple[int, list[Path]]:
@@ -36,7 +38,7 @@ def parse_mounts(text: str) -> tuple[int, list[Path]]:
         elif kind == "cgroup":
             trees[mount] = set(options.split(","))
     controllers = set().union(*trees.values()) if trees else set()
-    if set(_V1_NEEDED) <= controllers:
+    if controllers.issuperset(_NEEDED):
         # systemd mounts an empty version 2 tree beside the others; runc makes its groups there as well.
         return 1, [*trees, *unified]
     return 2, unified[:1]
@@ -52,7 +54,7 @@ def check() -> int:
         )
     if version == 2:
         have = set((trees[0] / "cgroup.controllers").read_text().split())
-        if missing := {"cpu", "cpuset", "memory", "pids"} - have:
+        if missing := set(_NEEDED) - have:
             raise ClusterError(f"control group controllers are missing: {', '.join(sorted(missing))}")
     return version
 
@@ -60,14 +62,16 @@ def check() -> int:
 def create() -> None:
     """Make the groups where they are missing."""
     version, trees = _trees()
+    if version == 2:
+        _enable_controllers(trees[0])
     for tree in trees:
         for group in (tree / ROOT[1:], tree / ROOT[1:] / _SYSTEM):
             group.mkdir(exist_ok=True)
             if version == 1:
                 _inherit_cpuset(group)
-        share = tree / ROOT[1:] / _SYSTEM / "cpu.shares"
-        if share.exists():
-            share.write_text(str(_SERVERS_WEIGHT))
+        for name, value in _SERVERS_SHARE.items():
+            if (share := tree / ROOT[1:] / _SYSTEM / name).exists():
+                share.write_text(str(value))
 
 
 def join(pid: int) -> None:
@@ -120,6 +124,22 @@ def remove() -> None:
 
 def _trees() -> tuple[int, list[Path]]:
     return parse_mounts(Path("/proc/self/mountinfo").read_text())
+
+
+def _enable_controllers(tree: Path) -> None:
+    """Version 2: a group has the controllers that its parent passes on."""
+    have = (tree / "cgroup.controllers").read_text().split()
+    wanted = " ".join(f"+{name}" for name in have if name in _PASSED_ON)
+    try:
+        (tree / "cgroup.subtree_control").write_text(wanted)
+    except OSError as error:
+        # The root of a container's own namespace has processes, and then the kernel refuses.
+        raise ClusterError(
+            f"control groups cannot be passed on ({error.strerror}): start the container with --cgroupns=host"
+        ) from None
+    group = tree / ROOT[1:]
+    group.mkdir(exist_ok=True)
+    (group / "cgroup.subtree_control").write_text(wanted)
 
 
 def _inherit_cpuset(group: Path) -> None:

@@ -112,14 +112,14 @@ class ControlPlane:
             self.add_fake_nodes(self._fake_nodes)
         return self
 
-    def stop(self) -> None:
-        """Stop every process; the objects stay."""
+    def stop(self, grace: float = 3.0) -> None:
+        """Stop every process, killing what has not ended after `grace` seconds; the objects stay."""
         for name in reversed(self.processes.recorded()):
-            self.processes.stop(name)
+            self.processes.stop(name, grace)
 
     def remove(self) -> None:
         """Stop every process and delete what was written; the directory goes when nothing else is in it."""
-        self.stop()
+        self.stop(grace=0.0)
         ports.release(paths.PORTS, self.directory)
         for name in ("etcd", "pki", "run", "logs"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
