@@ -1,0 +1,216 @@
+"""The CRD on the real API server: what it refuses, what it fills in, how kubectl shows it."""
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster import ClusterError, ControlPlane
+from daybreak.api import crd
+from daybreak.api.llmservice import LLMService
+from tests.api.admin import Admin, Refused
+from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest
+
+ROOT = Path(__file__).parents[2]
+SAMPLES = ROOT / "manifests" / "samples"
+FILES = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
+
+Manifest = dict[str, Any]
+
+
+NAMESPACE = "crd"
+
+
+@pytest.fixture(scope="module")
+def admin(plane: ControlPlane) -> Admin:
+    """An administrator's hands in one namespace for all tests of this module: most of them write nothing."""
+    everywhere = Admin(plane.kubeconfig)
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    return everywhere.within(NAMESPACE)
+
+
+def kubectl(plane: ControlPlane, *arguments: str, stdin: str | None = None) -> str:
+    """kubectl in the tests' namespace."""
+    return plane.kubectl("-n", NAMESPACE, *arguments, stdin=stdin)
+
+
+def post(admin: Admin, whole: Manifest, **query: str) -> Any:
+    """Create it as kubectl does: unknown fields are refused."""
+    path = admin.path("LLMService")
+    return admin.request("POST", path, whole, query={"fieldValidation": "Strict", **query})
+
+
+@pytest.fixture
+def stored(admin: Admin) -> Iterator[Any]:
+    """An LLMService that is there."""
+    yield post(admin, manifest("stored", replicas=1))
+    admin.delete("LLMService", "stored")
+
+
+def test_it_is_established_and_structural(admin: Admin) -> None:
+    seen = admin.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.NAME}")
+    conditions = {condition["type"]: condition["status"] for condition in seen["status"]["conditions"]}
+    assert conditions == {"NamesAccepted": "True", "Established": "True"}
+
+
+@pytest.mark.parametrize("broken", BY_RULE, ids=lambda broken: broken.id)
+def test_a_broken_rule_is_refused_in_its_words(admin: Admin, broken: Broken) -> None:
+    with pytest.raises(Refused) as refusal:
+        post(admin, broken.manifest, dryRun="All")
+    assert refusal.value.status == 422
+    assert broken.rule in str(refusal.value).replace(r"\u003e", ">")
+    assert broken.path in str(refusal.value)
+
+
+@pytest.mark.parametrize("broken", BY_SCHEMA, ids=lambda broken: broken.id)
+def test_a_broken_bound_is_refused_with_its_field(admin: Admin, broken: Broken) -> None:
+    with pytest.raises(Refused) as refusal:
+        post(admin, broken.manifest, dryRun="All")
+    assert refusal.value.status in {400, 422}
+    assert broken.path in str(refusal.value)
+
+
+@pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
+def test_the_unusual_is_kept_as_it_is(admin: Admin, taken: Manifest) -> None:
+    kept = post(admin, taken, dryRun="All")
+    # What the API server gives back means the same to the operator as what was sent.
+    assert LLMService.from_manifest(kept).spec == LLMService.from_manifest(taken).spec
+    written = taken["spec"]["models"][0].get("engine", {})
+    assert kept["spec"]["models"][0]["engine"] == written
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_sample_is_taken(admin: Admin, path: Path) -> None:
+    sample = yaml.safe_load(path.read_text())
+    assert LLMService.from_manifest(post(admin, sample, dryRun="All")).spec.models
+
+
+def test_defaults_are_written_into_the_object(stored: Any) -> None:
+    model = stored["spec"]["models"][0]
+    assert model["accelerator"] == {"kind": "gpu"}
+    assert model["parallelism"] == {"tensor": 1, "pipeline": 1}
+    assert model["replicas"]["min"] == 1
+    assert model["replicas"]["upscaleDelay"] == "10s"
+    assert model["serve"]["maxOngoingRequests"] == 256
+    assert stored["spec"]["runtime"]["head"]["resources"] == {"cpu": "1", "memory": "4Gi"}
+    assert "sleep" not in stored["spec"]
+
+
+def test_unset_goes_back_to_the_default(admin: Admin, stored: Any) -> None:
+    changed = admin.merge("LLMService", "stored", {"spec": {"rollout": {"strategy": "BlueGreen"}}})
+    assert changed["spec"]["rollout"]["strategy"] == "BlueGreen"
+    unset = admin.merge("LLMService", "stored", {"spec": {"rollout": None}})
+    assert unset["spec"] == stored["spec"]
+
+
+def test_two_managers_share_a_service(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+    """One applies a model, another its variables: neither takes the other's away."""
+    for manager, spec in (
+        ("one", {"models": [{"name": "second", "source": "hf://owner/second"}]}),
+        ("two", {"runtime": {"env": [{"name": "A", "value": "1"}]}, "models": [{"name": "chat"}]}),
+    ):
+        part = {**manifest("stored"), "spec": spec}
+        text = yaml.safe_dump(part)
+        kubectl(plane, "apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=text)
+    seen = admin.get("LLMService", "stored")["spec"]
+    assert [model["name"] for model in seen["models"]] == ["chat", "second"]
+    assert seen["runtime"]["env"] == [{"name": "A", "value": "1"}]
+
+
+def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> None:
+    status = {"phase": "Awake", "replicas": 2, "selector": "daybreak.dev/service=stored"}
+    seen = admin.merge("LLMService", "stored", {"status": status, "spec": {"replicas": 9}}, "status")
+    assert seen["status"] == status
+    assert seen["spec"]["replicas"] == 1
+    assert seen["metadata"]["generation"] == stored["metadata"]["generation"]
+    ignored = admin.merge("LLMService", "stored", {"status": {"phase": "Failed"}})
+    assert ignored["status"]["phase"] == "Awake"
+
+
+def test_a_wrong_status_is_refused(admin: Admin, stored: Any) -> None:
+    condition = {
+        "type": "Ready", "status": "Maybe", "reason": "X", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    with pytest.raises(Refused, match="Maybe"):
+        admin.merge("LLMService", "stored", {"status": {"conditions": [condition]}}, "status")
+    twins = [condition | {"status": "True"}] * 2
+    with pytest.raises(Refused, match="Duplicate"):
+        admin.merge("LLMService", "stored", {"status": {"conditions": twins}}, "status")
+
+
+def test_kubectl_scale_moves_the_replicas(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+    admin.merge("LLMService", "stored", {"status": {"replicas": 1, "selector": "a=b"}}, "status")
+    kubectl(plane, "scale", "llm", "stored", "--replicas=3")
+    assert admin.get("LLMService", "stored")["spec"]["replicas"] == 3
+    scale = admin.request("GET", admin.path("LLMService", "stored") + "/scale")
+    assert (scale["spec"]["replicas"], scale["status"]) == (3, {"replicas": 1, "selector": "a=b"})
+
+
+def test_kubectl_scale_sets_what_was_unset(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+    admin.merge("LLMService", "stored", {"spec": {"replicas": None}})
+    kubectl(plane, "scale", "llm/stored", "--replicas=2")
+    assert admin.get("LLMService", "stored")["spec"]["replicas"] == 2
+
+
+def test_kubectl_scale_beyond_the_bounds_is_refused(plane: ControlPlane, stored: Any) -> None:
+    with pytest.raises(ClusterError, match=r"spec\.replicas"):
+        kubectl(plane, "scale", "llm", "stored", "--replicas=1001")
+
+
+def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+    ready = {
+        "type": "Ready", "status": "False", "reason": "ModelFailed", "message": "chat: out of memory",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    other = ready | {"type": "Stalled", "status": "True", "reason": "Other"}
+    status = {
+        "phase": "Failed", "replicas": 2, "gpus": 8, "url": "http://stored.crd.svc/v1",
+        "conditions": [other, ready],
+    }  # fmt: skip
+    admin.merge("LLMService", "stored", {"status": status}, "status")
+    heading, line = kubectl(plane, "get", "llm", "stored").splitlines()
+    assert heading.split() == ["NAME", "READY", "PHASE", "REASON", "REPLICAS", "URL", "AGE"]
+    assert line.split()[:-1] == [
+        "stored",
+        "False",
+        "Failed",
+        "ModelFailed",
+        "2",
+        "http://stored.crd.svc/v1",
+    ]
+    heading, line = kubectl(plane, "get", "daybreak", "-o", "wide").splitlines()
+    assert heading.split()[-2:] == ["GPUS", "MESSAGE"]
+    assert line.endswith("8      chat: out of memory")
+
+
+def test_explain_reads_well(plane: ControlPlane) -> None:
+    text = kubectl(plane, "explain", "llm.spec.models.parallelism")
+    assert "tensor\t<integer>" in text
+    assert "vLLM's tensor_parallel_size" in " ".join(text.split())
+    models = kubectl(plane, "explain", "llm.spec.models")
+    assert "name\t<string> -required-" in models
+    assert "enum: STRICT_PACK, PACK" in models
+
+
+def test_an_unknown_field_is_refused_by_kubectl(plane: ControlPlane) -> None:
+    wrong = manifest("typo")
+    wrong["spec"]["models"][0]["replica"] = 2
+    with pytest.raises(ClusterError, match=r"spec\.models\[0\]\.replica"):
+        kubectl(plane, "apply", "-f", "-", stdin=yaml.safe_dump(wrong))
+
+
+def test_the_largest_service_is_within_the_cost_of_the_rules(admin: Admin) -> None:
+    tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(32)]
+    labels = {f"example.com/label-{number}": "v" * 63 for number in range(32)}
+    model = {
+        "source": f"hf://{'o' * 60}/{'m' * 900}",
+        "engine": {"args": {f"argument_{number}": "v" * 100 for number in range(128)}},
+        "accelerator": {"tolerations": tolerations, "nodeSelector": labels},
+    }
+    models = [copy.deepcopy(model) | {"name": f"{number:02}{'n' * 94}"} for number in range(16)]
+    env = [{"name": f"V{number}", "value": "v" * 1000} for number in range(64)]
+    assert post(admin, manifest("n" * 47, models=models, runtime={"env": env}), dryRun="All")
