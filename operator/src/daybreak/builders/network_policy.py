@@ -45,7 +45,7 @@ def _operators(platform: Platform) -> list[dict[str, Any]]:
     return [
         {
             "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: kuberay}} if kuberay else {},
-            "podSelector": {"matchLabels": _KUBERAY_LABELS},
+            "podSelector": {"matchLabels": dict(_KUBERAY_LABELS)},
         },
         {
             "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},

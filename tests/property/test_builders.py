@@ -1,0 +1,224 @@
+"""What holds for the objects of any service."""
+
+import copy
+import dataclasses
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.api.scalars import parse_quantity
+from daybreak.builders.desired import desired, group_bounds
+from daybreak.builders.platform import Platform
+from tests.property.services import SECRET, services
+
+PLATFORM = Platform(operator_namespace="daybreak-system", ray_image="ray:1", ray_cpu_image="ray-cpu:1")
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+
+
+def ray_service(svc: LLMService) -> Any:
+    """Spec of the RayService."""
+    return desired(svc, PLATFORM, None)[-1]["spec"]
+
+
+def groups(svc: LLMService) -> list[Any]:
+    """Worker groups of the Ray cluster."""
+    found: list[Any] = ray_service(svc)["rayClusterConfig"]["workerGroupSpecs"]
+    return found
+
+
+def llm_configs(svc: LLMService) -> list[Any]:
+    """Serve LLM's configuration of each model."""
+    found: list[Any] = yaml.safe_load(ray_service(svc)["serveConfigV2"])["applications"][0]["args"][
+        "llm_configs"
+    ]
+    return found
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value of a manifest that holds no other, with its path."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, f"{path}[]")
+    else:
+        yield path, value
+
+
+@given(services())
+def test_the_same_service_is_always_the_same_objects(svc: LLMService) -> None:
+    again = dataclasses.replace(svc, spec=type(svc.spec).model_validate(svc.spec.model_dump(by_alias=True)))
+    assert json.dumps(desired(svc, PLATFORM, "a")) == json.dumps(desired(again, PLATFORM, "a"))
+
+
+@given(services())
+def test_building_leaves_the_service_as_it_was(svc: LLMService) -> None:
+    before = copy.deepcopy(svc)
+    objects = desired(svc, PLATFORM, "a")
+    # Whoever gets the objects may write into them: nothing of the service, or of other objects, hangs on.
+    for manifest in objects:
+        spoil(manifest)
+    assert svc == before
+    assert desired(svc, PLATFORM, "a") == desired(before, PLATFORM, "a")
+
+
+def spoil(value: Any) -> None:
+    """Write into every object and list of a manifest; one that occurs twice fails."""
+    if isinstance(value, dict):
+        assert "spoiled" not in value
+        for inner in list(value.values()):
+            spoil(inner)
+        value["spoiled"] = True
+    elif isinstance(value, list):
+        assert "spoiled" not in value
+        for inner in list(value):
+            spoil(inner)
+        value.append("spoiled")
+
+
+@given(services())
+def test_names_and_labels_are_within_their_limits(svc: LLMService) -> None:
+    objects = desired(svc, PLATFORM, None)
+    for manifest in objects:
+        name = manifest["metadata"]["name"]
+        assert re.fullmatch(DNS_LABEL, name)
+        assert len(name) <= 63
+        assert all(
+            len(value) <= 63 and re.fullmatch(LABEL_VALUE, value)
+            for value in manifest["metadata"]["labels"].values()
+        )
+    assert len(objects[-1]["metadata"]["name"]) <= 47
+    found = groups(svc)
+    assert len({group["groupName"] for group in found}) == len(svc.spec.models)
+    for group in found:
+        assert re.fullmatch(DNS_LABEL, group["groupName"])
+        assert len(group["groupName"]) <= names.GROUP_NAME_LIMIT
+        labels = group["template"]["metadata"]["labels"].values()
+        assert all(len(value) <= 63 and re.fullmatch(LABEL_VALUE, value) for value in labels)
+
+
+@given(services())
+def test_no_object_holds_a_null_or_an_empty_name(svc: LLMService) -> None:
+    for manifest in desired(svc, PLATFORM, "a"):
+        for path, value in leaves(manifest):
+            assert value is not None, path
+            assert not path.endswith((".name", ".image", ".mountPath")) or value, path
+
+
+@given(services())
+def test_quantities_are_valid(svc: LLMService) -> None:
+    for path, value in leaves(ray_service(svc)):
+        if ".resources." in path or path.endswith(".sizeLimit"):
+            assert parse_quantity(value) >= 0, path
+
+
+@given(services())
+def test_a_pod_holds_its_bundles_and_the_replica_actor(svc: LLMService) -> None:
+    for model, group, config in zip(svc.spec.models, groups(svc), llm_configs(svc), strict=True):
+        bundle = config["placement_group_config"]["bundle_per_worker"]
+        count = model.parallelism.tensor * model.parallelism.pipeline
+        pods = 1
+        if config["placement_group_config"]["strategy"] == "PACK":
+            pods = model.parallelism.pipeline
+        assert count % pods == 0
+        offered = {name: parse_quantity(quantity) for name, quantity in group["resources"].items()}
+        asked = {name: each * count // pods for name, each in bundle.items()}
+        asked["CPU"] += 1  # Ray adds the replica actor to the first bundle.
+        # Exactly: a pod with room for a bundle more would take part of another replica.
+        assert all(offered[name] == amount for name, amount in asked.items())
+        limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
+        devices = limits.get(model.accelerator.resource, "0")
+        assert parse_quantity(devices) == offered["GPU"] == asked.get("GPU", 0)
+        if (kind := config.get("accelerator_type")) is not None:
+            assert offered[f"accelerator_type:{kind}"] >= 1
+
+
+@given(services())
+def test_a_bundle_fits_only_its_own_group(svc: LLMService) -> None:
+    found = groups(svc)
+    for own, config in enumerate(llm_configs(svc)):
+        bundle = config["placement_group_config"]["bundle_per_worker"]
+        fitting = [
+            number
+            for number, group in enumerate(found)
+            if all(parse_quantity(group["resources"].get(name, "0")) >= each for name, each in bundle.items())
+        ]
+        assert fitting == [own]
+
+
+@given(services())
+def test_bounds_agree_everywhere(svc: LLMService) -> None:
+    bounds = group_bounds(svc)
+    app = yaml.safe_load(ray_service(svc)["serveConfigV2"])["applications"][0]
+    by_name = {options["name"]: options["autoscaling_config"] for options in app["deployments"]}
+    for model, group in zip(svc.spec.models, groups(svc), strict=True):
+        fewest, most = bounds[group["groupName"]]
+        assert (group["minReplicas"], group["maxReplicas"]) == (fewest, most)
+        assert 0 <= fewest <= group["replicas"] <= most
+        assert most >= 1
+        scaling = by_name[names.serve_deployment(model.name)]
+        assert fewest * scaling["max_replicas"] == most * scaling["min_replicas"]
+        initial = scaling.get("initial_replicas", scaling["min_replicas"])
+        assert scaling["min_replicas"] <= initial <= scaling["max_replicas"]
+
+
+@given(services())
+def test_shared_memory_holds_the_object_store(svc: LLMService) -> None:
+    cluster = ray_service(svc)["rayClusterConfig"]
+    for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
+        [size] = [
+            volume["emptyDir"]["sizeLimit"]
+            for volume in group["template"]["spec"]["volumes"]
+            if volume.get("emptyDir")
+        ]
+        assert int(group["rayStartParams"]["object-store-memory"]) < parse_quantity(size)
+
+
+@given(services())
+def test_secrets_are_named_in_container_environments_only(svc: LLMService) -> None:
+    spec = ray_service(svc)
+    assert SECRET not in spec["serveConfigV2"]
+    for manifest in desired(svc, PLATFORM, "a"):
+        for path, value in leaves(manifest):
+            if value == SECRET:
+                assert path.endswith(".env[].valueFrom.secretKeyRef.name"), path
+                assert ".workerGroupSpecs[]" in path, path
+
+
+@given(services())
+def test_every_mount_has_its_volume_and_every_path_one_mount(svc: LLMService) -> None:
+    cluster = ray_service(svc)["rayClusterConfig"]
+    for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
+        pod = group["template"]["spec"]
+        volumes = [volume["name"] for volume in pod["volumes"]]
+        assert len(set(volumes)) == len(volumes)
+        mounts = pod["containers"][0]["volumeMounts"]
+        assert {mount["name"] for mount in mounts} <= set(volumes)
+        paths = [mount["mountPath"] for mount in mounts]
+        assert len(set(paths)) == len(paths)
+        variables = [variable["name"] for variable in pod["containers"][0]["env"]]
+        assert len(set(variables)) == len(variables)
+
+
+@given(services())
+def test_the_engines_arguments_arrive_as_they_were_written(svc: LLMService) -> None:
+    for model, config in zip(svc.spec.models, llm_configs(svc), strict=True):
+        kwargs = config.get("engine_kwargs", {})
+        for name, value in model.engine.args.items():
+            assert kwargs[name] == value
+
+
+@given(services(), st.sampled_from([None, "llama-abcde"]))
+def test_a_service_is_small(svc: LLMService, active: str | None) -> None:
+    # etcd takes 1.5 MiB; a thousand services should stay small in the operator's memory, too.
+    size = len(json.dumps(desired(svc, PLATFORM, active)[-1]))
+    assert size < 4000 + 4500 * len(svc.spec.models)
