@@ -25,6 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ClusterError as error:
         print(f"cluster: {error}", file=sys.stderr)
         return 1
+    except PermissionError as error:
+        print(f"cluster: {error.filename} may not be written by this user: run it as root", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("cluster: interrupted; run the same command again to go on", file=sys.stderr)
         return 130
@@ -140,15 +143,15 @@ def _fake_nodes(options: argparse.Namespace) -> None:
         FakeNode(f"{options.prefix}-{number}", gpus=options.gpus, labels=labels, taints=taints)
         for number in range(options.count)
     ]
-    build.build(build.SETS["fake-nodes"], Report())
     plane = (
         ControlPlane(paths.control_plane(options.name))
         if options.control_plane
         else full.ClusterControlPlane()
     )
-    plane.prepare()
     if plane.apiserver is None:
         raise ClusterError("that cluster does not run: start it with `up` first")
+    build.build(build.SETS["fake-nodes"], Report())
+    plane.prepare()
     plane.add_fake_nodes(nodes)
     print(plane.kubectl("get", "nodes"), end="")
 
