@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
 
 import kopf
 
@@ -15,9 +16,11 @@ from daybreak.reconcile.probe import HttpProber, Prober
 from daybreak.settings import InvalidSettings, Settings
 
 
-async def run(settings: Settings, prober: Prober) -> bool:
+async def run(
+    settings: Settings, prober: Prober, connect: Callable[[], Awaitable[Api]] = Api.connect
+) -> bool:
     """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one."""
-    api = await Api.connect()
+    api = await connect()
     stop, lost = asyncio.Event(), asyncio.Event()
 
     def on_lost() -> None:

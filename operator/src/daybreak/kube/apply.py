@@ -8,7 +8,7 @@ import structlog
 from daybreak.api import names
 from daybreak.kube import compare, resources
 from daybreak.kube.cache import Cache, Key, controller
-from daybreak.kube.client import APPLY, Api
+from daybreak.kube.client import APPLY, FROM_CACHE, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import Resource
 
@@ -25,10 +25,23 @@ def key_of(manifest: Manifest) -> Key:
     return Key(metadata.get("namespace", ""), metadata["name"])
 
 
-def is_owned_by(manifest: Manifest, uid: str) -> bool:
-    """Whether the object is controlled by the object of that uid."""
+def is_controlled_by(manifest: Manifest, uid: str) -> bool:
+    """Whether an object is controlled by the object of that uid."""
     owner = controller(manifest)
     return owner is not None and owner.get("uid") == uid
+
+
+def is_orphan_of(manifest: Manifest, service: str) -> bool:
+    """Whether nobody controls an object that bears our labels, and so may be taken back.
+
+    `kubectl delete --cascade=orphan` leaves such objects behind.
+    """
+    if controller(manifest) is not None:
+        return False
+    labels = manifest["metadata"].get("labels") or {}
+    return (
+        labels.get(names.MANAGED_BY_LABEL) == names.MANAGED_BY and labels.get(names.SERVICE_LABEL) == service
+    )
 
 
 class Applier:
@@ -50,9 +63,11 @@ class Applier:
         return self._cache.get(resource, key) or await self.read(resource, key)
 
     async def read(self, resource: Resource, key: Key) -> dict[str, Any] | None:
-        """The object as the API server has it this moment."""
+        """The object as the API server's own cache has it."""
         try:
-            return await self._api.request("get", resource, resource.path(key.namespace, key.name))
+            return await self._api.request(
+                "get", resource, resource.path(key.namespace, key.name), query=FROM_CACHE
+            )
         except ApiError as error:
             if error.not_found:
                 return None
@@ -67,11 +82,12 @@ class Applier:
             if not different or self._contended.get((resource, key)) == seen:
                 return False
         path = resource.path(key.namespace, key.name)
-        written = await self._api.request(
-            "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
-        )
-        # Its controller may have spoken in between; then there is more to see than our own write.
-        self._cache.put(resource, written, quiet=live is None or live.get("status") == written.get("status"))
+        with self._cache.writing(resource, key) as take:
+            written = await self._api.request(
+                "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
+            )
+            # Its controller may have spoken since it was read.
+            take(written, live is not None and live.get("status") != written.get("status"))
         left = compare.difference(wanted, written)
         if left:
             # Somebody's webhook or controller holds the field: once is enough, until one of the two moves.

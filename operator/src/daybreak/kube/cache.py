@@ -9,6 +9,7 @@ not undone by an event that was on its way.
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -50,6 +51,8 @@ class Cache:
         self._by_owner: dict[Resource, dict[Key, set[str]]] = {}
         self._listeners: list[Listener] = []
         self._changes: dict[Resource, int] = {}
+        self._writing: dict[tuple[Resource, Key], set[Key]] = {}
+        """Objects that are being written, with whom to tell of what has changed meanwhile."""
 
     def subscribe(self, listener: Listener) -> None:
         """Have `listener` called after every change."""
@@ -80,11 +83,33 @@ class Cache:
         objects = (self.get(resource, Key(service.namespace, name)) for name in sorted(found))
         return [item for item in objects if item is not None]
 
-    def put(self, resource: Resource, manifest: Mapping[str, Any], *, quiet: bool = False) -> bool:
-        """Take a newer state in. Returns False, and changes nothing, when it is not newer.
+    @contextmanager
+    def writing(self, resource: Resource, key: Key) -> Iterator[Callable[[Mapping[str, Any], bool], None]]:
+        """While the operator writes an object: call what this yields with the API server's answer.
 
-        Quiet: a write of our own, of which nobody needs to be told.
+        The watch may bring our own write before the answer does. Nobody needs to be told of that; of anything
+        else, when the write is over. The second argument says that the answer holds news beside our write.
         """
+        self._writing[resource, key] = set()
+        answered = 0
+
+        def take(written: Mapping[str, Any], news: bool) -> None:
+            nonlocal answered
+            answered = _version(written["metadata"].get("resourceVersion"))
+            self.put(resource, written)
+            if news:
+                answered = -1
+
+        try:
+            yield take
+        finally:
+            told = self._writing.pop((resource, key))
+            entry = self._entries.get(resource, {}).get(key)
+            if entry is None or entry.packed is None or entry.version != answered:
+                self._tell(resource, told)
+
+    def put(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
+        """Take a newer state in. Returns False, and changes nothing, when it is not newer."""
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         version = _version(metadata.get("resourceVersion"))
@@ -105,7 +130,7 @@ class Cache:
         if before is None or before.packed is None:
             metrics.CACHED.labels(resource.plural).inc()
         self._index(resource, key, before.owner if before else None, entry.owner)
-        self._changed(resource, key, set() if quiet else {before.owner if before else None, entry.owner})
+        self._changed(resource, key, {before.owner if before else None, entry.owner})
         return True
 
     def drop(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
@@ -164,8 +189,15 @@ class Cache:
 
     def _changed(self, resource: Resource, key: Key, owners: set[str | None]) -> None:
         self._changes[resource] = self._changes.get(resource, 0) + 1
-        services = [Key(key.namespace, owner) for owner in owners if owner]
-        concerned = [key] if resource is NODES else services
+        services = {Key(key.namespace, owner) for owner in owners if owner}
+        concerned = {key} if resource is NODES else services
+        held = self._writing.get((resource, key))
+        if held is not None:
+            held |= concerned
+        else:
+            self._tell(resource, concerned)
+
+    def _tell(self, resource: Resource, concerned: Iterable[Key]) -> None:
         for listener in self._listeners:
             for each in concerned:
                 listener(resource, each)

@@ -24,6 +24,9 @@ JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
+FROM_CACHE = {"resourceVersion": "0"}
+"""Has the API server answer from its memory, a moment old at worst, without asking etcd."""
+
 REQUEST_SECONDS = 8.0
 """How long one request may take; `kube.lease` counts on it that a write has ended by then."""
 LIST_SECONDS = 60.0

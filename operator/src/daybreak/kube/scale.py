@@ -50,6 +50,7 @@ async def set_bounds(api: Api, cache: Cache, cluster: Mapping[str, Any], wanted:
         return False
     key = key_of(cluster)
     path = RAY_CLUSTERS.path(key.namespace, key.name)
-    written = await api.request("patch", RAY_CLUSTERS, path, body=changes, content_type=JSON_PATCH)
-    cache.put(RAY_CLUSTERS, written, quiet=cluster.get("status") == written.get("status"))
+    with cache.writing(RAY_CLUSTERS, key) as take:
+        written = await api.request("patch", RAY_CLUSTERS, path, body=changes, content_type=JSON_PATCH)
+        take(written, cluster.get("status") != written.get("status"))
     return True

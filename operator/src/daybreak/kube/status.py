@@ -8,11 +8,13 @@ from typing import Any
 
 from daybreak.kube.apply import SERVER_SIDE_APPLY
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.client import APPLY, Api
+from daybreak.kube.client import APPLY, FROM_CACHE, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import EVENTS, LLM_SERVICES
 
 CONTROLLER = "daybreak.dev/operator"
+_OTHERS = ("generation", "deletionTimestamp")
+"""Metadata by which a change is seen that is not our own."""
 NOTE_LIMIT = 1024
 """Longest note of an event, set by the API server, in bytes."""
 
@@ -27,19 +29,19 @@ async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], statu
         "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
         "status": dict(status),
     }
-    written = await api.request(
-        "apply", LLM_SERVICES, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
-    )
-    same = all(
-        written["metadata"].get(name) == metadata.get(name) for name in ("generation", "deletionTimestamp")
-    )
-    cache.put(LLM_SERVICES, written, quiet=same)
+    with cache.writing(LLM_SERVICES, Key(metadata["namespace"], metadata["name"])) as take:
+        written = await api.request(
+            "apply", LLM_SERVICES, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
+        )
+        take(written, any(written["metadata"].get(name) != metadata.get(name) for name in _OTHERS))
 
 
 async def read_service(api: Api, key: Key) -> dict[str, Any] | None:
     """The LLMService as the API server has it this moment, or None."""
     try:
-        return await api.request("get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name))
+        return await api.request(
+            "get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name), query=FROM_CACHE
+        )
     except ApiError as error:
         if error.not_found:
             return None

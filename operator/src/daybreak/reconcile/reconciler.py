@@ -10,7 +10,7 @@ from daybreak.api.llmservice import LLMService
 from daybreak.builders.desired import desired, group_bounds
 from daybreak.builders.platform import Platform
 from daybreak.kube import resources, scale, status
-from daybreak.kube.apply import Applier, is_owned_by, key_of
+from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
 from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
@@ -24,6 +24,8 @@ from daybreak.reconcile.observe import Observer, active_cluster
 
 SOON_SECONDS = 2.0
 """When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
+FOREIGN_SECONDS = 15.0
+"""When to look again whether a name is still taken: objects without our labels are not watched."""
 REFUSED_SECONDS = 60.0
 """When to try again what the API server has refused."""
 
@@ -92,8 +94,9 @@ class Reconciler:
             return None
         again: list[float] = []
         plan = await self._plan(seen)
-        if plan is not None:
+        if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
+            again.append(FOREIGN_SECONDS)
         decision = decide(seen)
         if plan is not None and decision.apply:
             if plan.leaving:
@@ -106,6 +109,7 @@ class Reconciler:
                     again.append(REFUSED_SECONDS)
                 if refusal or wrote:
                     seen = self._again(key, seen, refusal)
+                    decision = decide(seen)
                 again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
         decision = decide(replace(seen, answers=answers))
@@ -126,10 +130,10 @@ class Reconciler:
             if resources.of(wanted) is resources.RAY_SERVICES and not seen.kuberay_installed:
                 continue
             live = await self._applier.live(wanted)
-            if live is not None and not is_owned_by(live, service.uid):
+            if live is not None and not is_controlled_by(live, service.uid):
                 if _of_predecessor(live, service):
                     leaving = True
-                else:
+                elif not is_orphan_of(live, service.name):
                     foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
             targets.append(Target(wanted, live))
         kept = {(resources.of(target.wanted), key_of(target.wanted)) for target in targets}
@@ -137,7 +141,7 @@ class Reconciler:
             live
             for resource in OWNED
             for live in self._cache.of_service(resource, key)
-            if is_owned_by(live, service.uid)
+            if is_controlled_by(live, service.uid)
             and (resource, key_of(live)) not in kept
             and _may_go(resource, seen)
         ]

@@ -1,0 +1,142 @@
+"""A thousand LLMServices on an API server without KubeRay: how soon, how many requests, how much memory.
+
+The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator is a process of
+its own; the loader creates the LLMServices. All share this machine's cores. Requests are those that the API
+server itself has counted. A Lease's renewals are writes too, every few seconds whatever is going on; they
+are told apart.
+"""
+
+import argparse
+import concurrent.futures
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from cluster import ControlPlane, kuberay_crds, paths
+from tests.api.admin import OWNED, Admin, eventually
+from tests.api.operator_process import OperatorProcess
+
+SERVICES = 1000
+RUNS = 3
+IDLE_SECONDS = 60.0
+LOADERS = 4
+NAMESPACE = "default"
+CRDS = Path(__file__).resolve().parents[1] / "charts" / "daybreak" / "files" / "crds"
+
+GOALS: dict[str, report.Goal] = {
+    "seconds_until_all_exist": {"max": 30},
+    "writes_per_service": {"max": 12},
+    "operator_rss_mib": {"max": 150},
+    "idle_writes": {"max": 0},
+}
+
+
+def main(services: int = SERVICES, runs: int = RUNS) -> None:
+    """Measure and write bench/results/reconcile.json."""
+    done = [_run(number, services) for number in range(1, runs + 1)]
+    report.write(
+        "reconcile",
+        "make bench",
+        measures={name: report.median([run[name] for run in done]) for name in done[0]},
+        goals=GOALS,
+        runs=done,
+        notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run.",
+    )
+
+
+def _run(number: int, services: int) -> dict[str, Any]:
+    with _plane() as plane, tempfile.TemporaryDirectory() as logs:
+        admin = Admin(plane.kubeconfig, NAMESPACE)
+        with OperatorProcess(plane.kubeconfig, Path(logs) / "operator.log") as operator:
+            before, cpu = admin.writes(), operator.cpu_seconds()
+            rss_empty = operator.memory()
+            began = time.monotonic()
+            _create(admin, services)
+            created = time.monotonic()
+            eventually(
+                "every owned object and status written",
+                lambda: operator.metric("daybreak_writes_total") >= services * (len(OWNED) + 1),
+                seconds=600,
+            )
+            ended = time.monotonic()
+            for kind in OWNED:
+                found = len(admin.list(kind, labelSelector="app.kubernetes.io/managed-by=daybreak"))
+                assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
+            cpu = operator.cpu_seconds() - cpu
+            time.sleep(5)  # what is still on its way is no idle traffic
+            after = admin.writes()
+            renewals = ("leases", "PUT")
+            writes = (
+                sum(after.values())
+                - sum(before.values())
+                - (after[renewals] - before.get(renewals, 0))
+                - services
+            )
+            requests = operator.metric("daybreak_api_requests_total")
+            idle_requests = _requests(operator)
+            time.sleep(IDLE_SECONDS)
+            still = admin.writes()
+            result = {
+                "seconds_until_all_exist": round(ended - began, 2),
+                "seconds_of_creating": round(created - began, 2),
+                "writes_per_service": round(writes / services, 3),
+                "requests_per_service": round(requests / services, 2),
+                "operator_rss_mib": round(operator.memory("VmHWM") / 2**20, 1),
+                "operator_rss_idle_mib": round(operator.memory() / 2**20, 1),
+                "operator_rss_empty_mib": round(rss_empty / 2**20, 1),
+                "operator_cpu_seconds": round(cpu, 2),
+                "idle_writes": sum(still.values())
+                - sum(after.values())
+                - (still[renewals] - after[renewals]),
+                "idle_lease_renewals": still[renewals] - after[renewals],
+                "idle_requests": _requests(operator) - idle_requests,
+            }
+            print(f"reconcile: run {number}: {result}", flush=True)
+            return result
+
+
+@contextmanager
+def _plane() -> Iterator[ControlPlane]:
+    with ControlPlane(paths.control_plane("bench-reconcile"), crds=[kuberay_crds(), CRDS]) as plane:
+        yield plane
+
+
+def _requests(operator: OperatorProcess) -> float:
+    """Requests of the operator beside the lease's."""
+    return operator.metric("daybreak_api_requests_total") - operator.metric(
+        "daybreak_api_requests_total", resource="leases"
+    )
+
+
+def _create(admin: Admin, services: int) -> None:
+    with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
+        list(pool.map(admin.create, (_service(index) for index in range(services))))
+
+
+def _service(index: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": f"bench-{index:04}"},
+        "spec": {
+            "models": [
+                {
+                    "name": "llama",
+                    "source": "hf://meta-llama/Llama-3.1-8B-Instruct",
+                    "engine": {"args": {"max_model_len": 8192, "max_num_seqs": 16}},
+                    "replicas": {"min": 1, "max": 2},
+                }
+            ]
+        },
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--services", type=int, default=SERVICES)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,153 @@
+"""The test's own hands on the API server, independent of the operator's client."""
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+import yaml
+
+MERGE, APPLY, JSON_PATCH = (
+    "application/merge-patch+json",
+    "application/apply-patch+yaml",
+    "application/json-patch+json",
+)
+
+_PATHS = {
+    "LLMService": "/apis/daybreak.dev/v1alpha1/{}llmservices",
+    "RayService": "/apis/ray.io/v1/{}rayservices",
+    "RayCluster": "/apis/ray.io/v1/{}rayclusters",
+    "Service": "/api/v1/{}services",
+    "ServiceAccount": "/api/v1/{}serviceaccounts",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/{}networkpolicies",
+    "PodDisruptionBudget": "/apis/policy/v1/{}poddisruptionbudgets",
+    "Pod": "/api/v1/{}pods",
+    "Event": "/apis/events.k8s.io/v1/{}events",
+    "Lease": "/apis/coordination.k8s.io/v1/{}leases",
+    "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Namespace": "/api/v1/namespaces",
+    "Node": "/api/v1/nodes",
+}
+OWNED = ("ServiceAccount", "NetworkPolicy", "PodDisruptionBudget", "Service", "RayService")
+"""What the operator makes for an LLMService."""
+
+T = TypeVar("T")
+
+
+class Refused(Exception):
+    """The API server's answer was an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class Admin:
+    """Plain requests with an administrator's kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
+        address = urlsplit(cluster["server"])
+        self.namespace = namespace
+        self._host = (address.hostname or "", address.port or 443)
+        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        self._tls = ssl.create_default_context(cadata=authority)
+        with tempfile.NamedTemporaryFile() as pair:
+            for part in ("client-certificate-data", "client-key-data"):
+                pair.write(base64.b64decode(user[part]))
+            pair.flush()
+            self._tls.load_cert_chain(pair.name)
+
+    def within(self, namespace: str) -> "Admin":
+        """The same, for another namespace."""
+        other = object.__new__(Admin)
+        other.__dict__ = {**self.__dict__, "namespace": namespace}
+        return other
+
+    def raw(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """One request; its answer's body. Raises Refused."""
+        connection = http.client.HTTPSConnection(*self._host, context=self._tls, timeout=30)
+        try:
+            headers = {"Content-Type": content_type}
+            content = json.dumps(body) if body is not None else None
+            connection.request(method, path + (f"?{urlencode(query)}" if query else ""), content, headers)
+            response = connection.getresponse()
+            data = response.read()
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise Refused(response.status, data.decode())
+        return data
+
+    def request(self, method: str, path: str, *more: Any, **options: Any) -> Any:
+        """One request; its answer's object."""
+        return json.loads(self.raw(method, path, *more, **options))
+
+    def path(self, kind: str, name: str = "") -> str:
+        """Path of an object, or of the list of its kind."""
+        return _PATHS[kind].format(f"namespaces/{self.namespace}/") + (f"/{name}" if name else "")
+
+    def create(self, manifest: Mapping[str, Any]) -> Any:
+        """Create an object."""
+        return self.request("POST", self.path(manifest["kind"]), manifest)
+
+    def get(self, kind: str, name: str) -> Any:
+        """An object, or None."""
+        try:
+            return self.request("GET", self.path(kind, name))
+        except Refused as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def list(self, kind: str, **query: str) -> Any:
+        """The objects of a kind in the namespace."""
+        return self.request("GET", self.path(kind), query=query)["items"]
+
+    def merge(self, kind: str, name: str, patch: Mapping[str, Any], subresource: str = "") -> Any:
+        """Merge into an object, as `kubectl patch --type merge` does."""
+        path = self.path(kind, name) + (f"/{subresource}" if subresource else "")
+        return self.request("PATCH", path, patch, MERGE)
+
+    def delete(self, kind: str, name: str, policy: str = "Background") -> None:
+        """Delete an object."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
+        self.raw("DELETE", self.path(kind, name), body)
+
+    def writes(self) -> dict[tuple[str, str], int]:
+        """How many writes the API server has answered, by resource and verb, from its own count."""
+        counted: dict[tuple[str, str], int] = {}
+        for line in self.raw("GET", "/metrics").decode().splitlines():
+            if line.startswith("apiserver_request_total{"):
+                labels, _, value = line.partition("{")[2].rpartition("} ")
+                found = dict(part.split("=", 1) for part in labels.replace('"', "").split(","))
+                if found["verb"] in ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"):
+                    key = (found["resource"], found["verb"])
+                    counted[key] = counted.get(key, 0) + int(float(value))
+        return counted
+
+
+def eventually(what: str, look: Callable[[], T | None], seconds: float = 60.0) -> T:
+    """Look until there is something to see; fail, saying what was waited for, when there never is."""
+    until = time.monotonic() + seconds
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > until:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.1)

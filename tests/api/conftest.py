@@ -1,0 +1,103 @@
+"""One control plane for all API tests of a worker: etcd, kube-apiserver, the garbage collector, real CRDs.
+
+Where a test needs KubeRay to do something, it does so itself ("plays KubeRay", `played.py`): there is no
+KubeRay and no node here, and the operator cannot tell.
+"""
+
+import itertools
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane, kuberay_crds, paths
+from tests.api.admin import Admin
+from tests.api.operator_process import OperatorProcess
+
+CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
+PLAYED_OPERATOR = "tests.api.played_operator"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of this folder on one worker, so that they share one control plane."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("api"))
+
+
+def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -> ControlPlane:
+    """A control plane of its own, for a test that does to it what others could not bear."""
+    directory = paths.DAYBREAK / "tests" / f"{name}-{os.getpid()}"
+    return ControlPlane(
+        directory, crds=[CRDS, *([kuberay_crds()] if kuberay else [])], controllers=controllers
+    )
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """The control plane that the API tests share."""
+    with start_plane("shared", controllers=True) as shared:
+        yield shared
+
+
+@pytest.fixture
+def admin(plane: ControlPlane) -> Iterator[Admin]:
+    """An administrator's hands in a namespace of the test's own."""
+    everywhere = Admin(plane.kubeconfig)
+    name = f"test-{uuid.uuid4().hex[:8]}"
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield everywhere.within(name)
+    everywhere.delete("Namespace", name)
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says which played services answer; see `played_operator.py`."""
+    return tmp_path_factory.mktemp("answers")
+
+
+@pytest.fixture(scope="module")
+def operator(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+) -> Iterator[OperatorProcess]:
+    """The operator as a process, watching all namespaces, for the tests of one module."""
+    log = tmp_path_factory.mktemp("operator") / "log"
+    with OperatorProcess(
+        plane.kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)
+    ) as process:
+        yield process
+        assert process.running, f"the operator has ended: {process.log()[-3000:]}"
+    assert '"level": "error"' not in process.log(), process.log()[-3000:]
+
+
+@pytest.fixture
+def alone(plane: ControlPlane, admin: Admin, tmp_path: Path, answers: Path) -> Iterator[Any]:
+    """Starts operators that watch the test's namespace only, and ends them after the test."""
+    started: list[OperatorProcess] = []
+    numbers = itertools.count(1)
+
+    def make(**settings: str) -> OperatorProcess:
+        number = next(numbers)
+        own = {
+            "NAMESPACE": admin.namespace,
+            "OPERATOR_NAMESPACE": admin.namespace,
+            "PLAYED_ANSWERS": str(answers),
+        }
+        process = OperatorProcess(
+            plane.kubeconfig,
+            tmp_path / f"operator-{number}.log",
+            f"operator-{number}",
+            PLAYED_OPERATOR,
+            **(own | settings),
+        )
+        started.append(process)
+        return process
+
+    yield make
+    for process in started:
+        if process.running:
+            process.kill()

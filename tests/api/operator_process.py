@@ -1,0 +1,150 @@
+"""The operator as a process of its own, as it runs in a pod."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
+
+
+class OperatorProcess:
+    """`python -m daybreak` against a control plane.
+
+    Args:
+        kubeconfig: Whom it runs as, and where.
+        log: File that takes its log.
+        pod: Its name as a candidate for the lease.
+        settings: More DAYBREAK_… variables, without the prefix.
+        program: Module that is run instead, which starts the same operator with something exchanged.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, log: Path, pod: str = "operator", program: str = "daybreak", **settings: str
+    ) -> None:
+        self.port = _free_port()
+        self._command = [sys.executable, "-m", program]
+        self._log = log
+        self._environment = {
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith(("DAYBREAK_", "KUBE"))
+            },
+            "KUBECONFIG": str(kubeconfig),
+            "POD_NAME": pod,
+            "PYTHONPATH": os.pathsep.join(
+                [*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(SOURCES), str(SOURCES.parents[1])]
+            ),
+            "DAYBREAK_HTTP_PORT": str(self.port),
+            "DAYBREAK_OPERATOR_NAMESPACE": "default",
+            **{f"DAYBREAK_{name}": value for name, value in settings.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.wait_ready()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start it."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 -- our own program
+                self._command, env=self._environment, stdout=log, stderr=log
+            )
+
+    def wait_ready(self, seconds: float = 60.0) -> None:
+        """Wait until it reconciles."""
+        until = time.monotonic() + seconds
+        while self.page("/readyz") != "ok":
+            assert self.running, f"the operator has ended: {self.log()[-2000:]}"
+            assert time.monotonic() < until, f"the operator is not ready: {self.log()[-2000:]}"
+            time.sleep(0.1)
+
+    def stop(self) -> int:
+        """Ask it to end, as the kubelet does, and wait. Returns its exit status."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End it without a chance to do anything more."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+
+    def wait(self, seconds: float) -> int:
+        """Wait until it ends by itself. Returns its exit status."""
+        assert self._process is not None
+        return self._process.wait(seconds)
+
+    def page(self, path: str) -> str:
+        """A page of its HTTP port; empty while it does not listen."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as error:
+            return error.read().decode()
+        except OSError:
+            return ""
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Sum of a metric's series that bear these labels."""
+        total = 0.0
+        for line in self.page("/metrics").splitlines():
+            series, _, value = line.rpartition(" ")
+            if series.split("{")[0] == name and all(
+                f'{key}="{wanted}"' in series for key, wanted in labels.items()
+            ):
+                total += float(value)
+        return total
+
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text(errors="replace")
+
+    def memory(self, field: str = "VmRSS") -> int:
+        """Resident memory in bytes; `VmHWM` is the most it ever was."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) * 1024
+        raise LookupError(field)
+
+    def cpu_seconds(self) -> float:
+        """Processor time used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,130 @@
+"""KubeRay, played: what it would make and say of a RayService, written by the test."""
+
+from typing import Any
+
+import yaml
+
+from daybreak.api import names
+from tests.api.admin import Admin
+
+ORIGIN = {"ray.io/originated-from-crd": "RayService"}
+
+
+class PlayedKubeRay:
+    """Does what KubeRay does in a namespace, one step at a time."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    def cluster(self, service: str, suffix: str = "abcde") -> str:
+        """Make the RayCluster of a RayService, with its labels, as KubeRay does. Returns its name."""
+        ray_service = self._admin.get("RayService", service)
+        name = f"{service}-{suffix}"
+        metadata = ray_service["metadata"]
+        self._admin.create(
+            {
+                "apiVersion": "ray.io/v1",
+                "kind": "RayCluster",
+                "metadata": {
+                    "name": name,
+                    "labels": metadata["labels"] | ORIGIN | {"ray.io/originated-from-cr-name": service},
+                    "annotations": metadata.get("annotations") or {},
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "ray.io/v1",
+                            "kind": "RayService",
+                            "name": service,
+                            "uid": metadata["uid"],
+                            "controller": True,
+                            "blockOwnerDeletion": True,
+                        }
+                    ],
+                },
+                "spec": ray_service["spec"]["rayClusterConfig"],
+            }
+        )
+        return name
+
+    def status(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:
+        """Say in the RayService's status that `cluster` is active and how its application does."""
+        ready = application == "RUNNING"
+        config = self._admin.get("RayService", service)["spec"]["serveConfigV2"]
+        deployments = {
+            name: {"status": "HEALTHY" if ready else "UNHEALTHY", "message": "" if ready else message}
+            for name in _deployments(config)
+        }
+        generation = self._admin.get("RayService", service)["metadata"]["generation"]
+        self._admin.merge(
+            "RayService",
+            service,
+            {
+                "status": {
+                    "observedGeneration": generation,
+                    "serviceStatus": "Running" if ready else "",
+                    "numServeEndpoints": 1 if ready else 0,
+                    "conditions": [_condition("Ready", ready), _condition("UpgradeInProgress", False)],
+                    "activeServiceStatus": {
+                        "rayClusterName": cluster,
+                        "applicationStatuses": {
+                            "llm": {
+                                "status": application,
+                                "message": message,
+                                "serveDeploymentStatuses": deployments,
+                            }
+                        },
+                    },
+                }
+            },
+            subresource="status",
+        )
+
+    def worker(self, service: str, cluster: str, group: str, ready: bool = True) -> str:
+        """Make a worker pod of a group, ready or not. Returns its name."""
+        ray_cluster = self._admin.get("RayCluster", cluster)
+        spec: dict[str, Any] = next(
+            each for each in ray_cluster["spec"]["workerGroupSpecs"] if each["groupName"] == group
+        )
+        name = f"{cluster}-{group}-{len(self._admin.list('Pod'))}"
+        template = spec["template"]
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        self._admin.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "labels": labels
+                    | {"ray.io/cluster": cluster, "ray.io/group": group, "ray.io/node-type": "worker"},
+                },
+                "spec": template["spec"] | {"serviceAccountName": "default"},
+            }
+        )
+        self._admin.merge(
+            "Pod",
+            name,
+            {
+                "status": {
+                    "phase": "Running",
+                    "conditions": [_condition("Ready", ready), _condition("PodScheduled", True)],
+                }
+            },
+            subresource="status",
+        )
+        return name
+
+
+def _condition(kind: str, holds: bool) -> dict[str, str]:
+    return {
+        "type": kind,
+        "status": "True" if holds else "False",
+        "reason": "Played",
+        "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+
+
+def _deployments(config: str) -> list[str]:
+    """Names that Serve gives the deployments of the models in a Serve configuration."""
+    application = yaml.safe_load(config)["applications"][0]
+    models = [each["model_loading_config"]["model_id"] for each in application["args"]["llm_configs"]]
+    return [names.serve_deployment(model) for model in models]

@@ -1,0 +1,199 @@
+"""What the operator makes of an LLMService on a real API server: objects, drift, names taken, deletion."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.admin import OWNED, Admin, eventually
+from tests.api.objects import NAMES, condition, everything, model, settled, tiny
+from tests.api.operator_process import OperatorProcess
+
+WRITES_MOST = 12
+"""Most writes of the operator for one service; `bench.reconcile` has the API server count them."""
+
+
+def test_every_owned_object_is_made_and_owned(admin: Admin, operator: OperatorProcess) -> None:
+    before = _writes(operator)
+    made = admin.create(tiny())
+    objects = eventually("all objects", lambda: everything(admin))
+    for found in objects.values():
+        [owner] = found["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == ("LLMService", made["metadata"]["uid"])
+        assert owner["controller"]
+        managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
+        assert "daybreak-operator" in managers
+    service = eventually("a status", lambda: settled(admin))
+    assert service["status"]["url"] == f"http://tiny.{admin.namespace}.svc/v1"
+    assert _writes(operator) - before <= WRITES_MOST
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "account": ("ServiceAccount", {"automountServiceAccountToken": True}),
+    "policy": ("NetworkPolicy", {"spec": {"ingress": [{}]}}),
+    "budget": ("PodDisruptionBudget", {"spec": {"minAvailable": 0}}),
+    "selector": ("Service", {"spec": {"selector": {"app": "somebody-elses"}}}),
+    "port": ("Service", {"spec": {"ports": [{"name": "http", "port": 80, "targetPort": 9}]}}),
+    "serve": ("RayService", {"spec": {"serveConfigV2": "applications: []"}}),
+    "groups": ("RayService", {"spec": {"rayClusterConfig": {"workerGroupSpecs": []}}}),
+    "label": ("Service", {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}),
+    "service label": ("NetworkPolicy", {"metadata": {"labels": {"daybreak.dev/service": "another"}}}),
+    "owner": ("PodDisruptionBudget", {"metadata": {"ownerReferences": None}}),
+    "digest": ("RayService", {"metadata": {"annotations": {"daybreak.dev/applied": "0"}}}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_by_somebody_else_is_undone(change: str, admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    before = eventually("all objects", lambda: everything(admin))
+    kind, patch = CHANGES[change]
+    admin.merge(kind, NAMES[kind], patch)
+
+    def repaired() -> bool:
+        found = admin.get(kind, NAMES[kind])
+        return bool(found and _content(found) == _content(before[kind]))
+
+    eventually(f"{kind} repaired", repaired)
+    uid = before[kind]["metadata"]["uid"]
+    assert admin.get(kind, NAMES[kind])["metadata"]["uid"] == uid, "repaired in place, not made anew"
+
+
+@pytest.mark.parametrize("kind", OWNED)
+def test_a_deleted_object_is_made_again(kind: str, admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    before = eventually("all objects", lambda: everything(admin))
+    admin.delete(kind, NAMES[kind])
+
+    def anew() -> bool:
+        found = admin.get(kind, NAMES[kind])
+        return bool(found and found["metadata"]["uid"] != before[kind]["metadata"]["uid"])
+
+    eventually(f"{kind} made again", anew)
+
+
+def test_what_others_add_is_left_alone(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    eventually("all objects", lambda: everything(admin))
+    patch = {"metadata": {"annotations": {"team": "search"}, "labels": {"cost-center": "7"}}}
+    admin.merge("Service", "tiny", patch)
+    admin.merge("LLMService", "tiny", {"spec": {"models": [model(replicas={"min": 2})]}})
+
+    def changed() -> bool:
+        budget = admin.get("PodDisruptionBudget", "tiny-ray")
+        return bool(budget["spec"]["minAvailable"] == 2)
+
+    eventually("the new spec applied", changed)
+    metadata = admin.get("Service", "tiny")["metadata"]
+    assert metadata["annotations"]["team"] == "search"
+    assert metadata["labels"]["cost-center"] == "7"
+
+
+@pytest.mark.parametrize("kind", OWNED)
+def test_somebody_elses_object_is_never_taken_over(
+    kind: str, admin: Admin, operator: OperatorProcess
+) -> None:
+    theirs = admin.create(_foreign(kind))
+    admin.create(tiny())
+    service = eventually("the name taken", lambda: _stalled(admin))
+    assert condition(service, "Stalled")["reason"] == "NameTaken"
+    assert f"{kind}/{NAMES[kind]}" in condition(service, "Stalled")["message"]
+    found = admin.get(kind, NAMES[kind])
+    for manifest in (theirs, found):
+        manifest["metadata"].pop("resourceVersion")  # the garbage collector and quota may touch it
+    assert found == theirs
+
+    admin.delete(kind, NAMES[kind])
+    eventually("the service goes on", lambda: everything(admin))
+    eventually("no longer stalled", lambda: not _stalled(admin))
+
+
+def test_orphans_are_taken_back(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    before = eventually("all objects", lambda: everything(admin))
+    admin.delete("LLMService", "tiny", policy="Orphan")
+    eventually("the service gone", lambda: admin.get("LLMService", "tiny") is None)
+    assert everything(admin) is not None
+    again = admin.create(tiny())
+
+    def taken() -> bool:
+        found = everything(admin) or {}
+        owners = [each["metadata"].get("ownerReferences") or [{}] for each in found.values()]
+        return bool(found) and all(owner[0].get("uid") == again["metadata"]["uid"] for owner in owners)
+
+    eventually("objects taken back", taken)
+    after = everything(admin) or {}
+    assert {kind: each["metadata"]["uid"] for kind, each in after.items()} == {
+        kind: each["metadata"]["uid"] for kind, each in before.items()
+    }
+
+
+def test_deletion_leaves_nothing(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    eventually("all objects", lambda: everything(admin))
+    admin.delete("LLMService", "tiny")
+    eventually("everything gone", lambda: not any(admin.get(kind, name) for kind, name in NAMES.items()))
+    # What comes late must not bring it back.
+    done = operator.metric("daybreak_reconciles_total")
+    admin.create(tiny("other"))
+    eventually("another service", lambda: admin.get("RayService", "other"))
+    assert operator.metric("daybreak_reconciles_total") > done
+    assert not any(admin.get(kind, name) for kind, name in NAMES.items())
+
+
+def test_a_service_deleted_in_the_foreground_is_not_rebuilt(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    eventually("all objects", lambda: everything(admin))
+    admin.delete("LLMService", "tiny", policy="Foreground")
+    eventually("the service gone", lambda: admin.get("LLMService", "tiny") is None)
+    eventually("everything gone", lambda: not any(admin.get(kind, name) for kind, name in NAMES.items()))
+
+
+def test_a_service_made_again_at_once_gets_its_own_objects(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(tiny())
+    eventually("all objects", lambda: everything(admin))
+    admin.delete("LLMService", "tiny")
+    again = admin.create(tiny())
+
+    def its_own() -> bool:
+        found = everything(admin) or {}
+        return bool(found) and all(
+            each["metadata"]["ownerReferences"][0]["uid"] == again["metadata"]["uid"]
+            for each in found.values()
+        )
+
+    eventually("objects of the new service", its_own)
+
+
+def _writes(operator: OperatorProcess) -> float:
+    """Writes that the operator has sent, its lease aside."""
+    verbs = ("apply", "create", "update", "patch", "delete")
+    sent = sum(operator.metric("daybreak_api_requests_total", verb=verb) for verb in verbs)
+    return sent - sum(
+        operator.metric("daybreak_api_requests_total", verb=verb, resource="leases") for verb in verbs
+    )
+
+
+def _stalled(admin: Admin) -> Any:
+    service = admin.get("LLMService", "tiny")
+    return service if condition(service, "Stalled").get("status") == "True" else None
+
+
+def _content(found: Any) -> Any:
+    metadata = found["metadata"]
+    kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences")}
+    return {"metadata": kept} | {key: found[key] for key in found if key not in ("metadata", "status")}
+
+
+def _foreign(kind: str) -> dict[str, Any]:
+    specs: dict[str, tuple[str, dict[str, Any]]] = {
+        "ServiceAccount": ("v1", {}),
+        "NetworkPolicy": ("networking.k8s.io/v1", {"spec": {"podSelector": {"matchLabels": {"app": "x"}}}}),
+        "PodDisruptionBudget": ("policy/v1", {"spec": {"selector": {"matchLabels": {"app": "x"}}}}),
+        "Service": ("v1", {"spec": {"selector": {"app": "x"}, "ports": [{"port": 1}]}}),
+        "RayService": ("ray.io/v1", {"spec": {"rayClusterConfig": {"headGroupSpec": _HEAD}}}),
+    }
+    version, rest = specs[kind]
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": NAMES[kind]}} | rest
+
+
+_HEAD = {"rayStartParams": {}, "template": {"spec": {"containers": [{"name": "ray-head", "image": "x"}]}}}

@@ -1,0 +1,102 @@
+"""An operator that is killed at any moment: whoever comes next ends at the same place."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.api.admin import OWNED, Admin, eventually
+from tests.api.normal import normal
+from tests.api.objects import everything, model, settled, tiny
+from tests.api.operator_process import OperatorProcess
+
+Start = Callable[..., OperatorProcess]
+CHANGED = {"models": [model(replicas={"min": 2, "max": 3}, engine={"args": {"max_num_seqs": 4}})]}
+
+
+def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Start) -> None:
+    first = alone()
+    first.start()
+    first.wait_ready()
+    admin.create(tiny())
+    objects = eventually("all objects", lambda: everything(admin))
+    service = eventually("a status", lambda: settled(admin))
+    assert first.stop() == 0
+
+    # Another process knows nothing of what the first has seen: it looks at everything anew.
+    second = alone()
+    second.start()
+    second.wait_ready()
+    eventually("a reconcile", lambda: second.metric("daybreak_reconciles_total", outcome="done") >= 1)
+    assert second.metric("daybreak_writes_total") == 0
+    assert everything(admin) == objects
+    assert admin.get("LLMService", "tiny") == service
+
+
+@pytest.mark.parametrize("moment", ["before", "sent", "after"])
+def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+    """Each operator dies at its second write: before it is sent, once it is sent, or when it is answered.
+
+    So every state between two writes is somebody's start, and every write but the first is somebody's end.
+    """
+    admin.create(tiny())
+    for _ in range(3 * len(OWNED)):
+        process = alone(PLAYED_DEATH=f"2 {moment}")
+        process.start()
+        _wait_for_end_or_rest(process)
+        if process.running:
+            break
+    else:
+        raise AssertionError("never came to an end")
+    process.kill()
+    disturbed = normal(admin, eventually("all objects", lambda: everything(admin)))
+    status = eventually("a status", lambda: settled(admin))["status"]
+    admin.delete("LLMService", "tiny")
+    eventually("everything gone", lambda: not _any(admin))
+
+    calm = alone()
+    calm.start()
+    admin.create(tiny())
+    assert disturbed == normal(admin, eventually("all objects", lambda: everything(admin)))
+    reference = eventually("a status", lambda: settled(admin))["status"]
+    assert _timeless(status) == _timeless(reference)
+
+
+def test_killed_in_the_middle_of_a_change(admin: Admin, alone: Start) -> None:
+    first = alone()
+    first.start()
+    admin.create(tiny())
+    eventually("all objects", lambda: everything(admin))
+    eventually("a status", lambda: settled(admin))
+    first.kill()
+    admin.merge("LLMService", "tiny", {"spec": CHANGED})
+    dying = alone(PLAYED_DEATH="2 sent")
+    dying.start()
+    eventually("its end", lambda: not dying.running)
+    last = alone()
+    last.start()
+    eventually("a status of the new spec", lambda: settled(admin))
+    budget = admin.get("PodDisruptionBudget", "tiny-ray")
+    assert budget["spec"]["minAvailable"] == 2
+    [group] = admin.get("RayService", "tiny")["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert (group["minReplicas"], group["maxReplicas"]) == (2, 3)
+
+
+def _wait_for_end_or_rest(process: OperatorProcess) -> None:
+    eventually("its end, or all its work done", lambda: not process.running or _idle(process))
+
+
+def _idle(process: OperatorProcess) -> bool:
+    done = process.metric("daybreak_reconciles_total", outcome="done")
+    return (
+        done > 0 and process.metric("daybreak_queue_waiting") + process.metric("daybreak_queue_running") == 0
+    )
+
+
+def _any(admin: Admin) -> bool:
+    return any(admin.list(kind, labelSelector="app.kubernetes.io/managed-by=daybreak") for kind in OWNED)
+
+
+def _timeless(status: dict[str, object]) -> object:
+    conditions = status["conditions"]
+    assert isinstance(conditions, list)
+    return {**status, "conditions": [{**each, "lastTransitionTime": ""} for each in conditions]}
