@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-VALIDATIONS = "x-kubernetes-validations"
+from daybreak.api.scalars import VALIDATIONS
 
 
 class Rule(NamedTuple):

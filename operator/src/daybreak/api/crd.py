@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from daybreak.api import llmservice
-from daybreak.api.base import VALIDATIONS
+from daybreak.api.scalars import VALIDATIONS
 from daybreak.api.spec import LLMServiceSpec
 from daybreak.api.status import LLMServiceStatus
 

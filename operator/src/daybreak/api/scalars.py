@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, WithJsonSchema
 
+VALIDATIONS = "x-kubernetes-validations"
+"""Where a CRD has its CEL rules."""
 DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
 """What Kubernetes takes as the name of most objects (at most 253 characters)."""
@@ -15,6 +17,11 @@ QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 SCALAR_LENGTH = 32
 """Longest duration or quantity, in characters."""
 AUTO = "Auto"
+
+_WRITE_DURATION = "write hours, minutes and seconds, such as 90s or 1h30m"
+_WRITE_QUANTITY = "write a number with a unit, such as 500m, 4 or 16Gi"
+_WRITE_AUTO = f"write {AUTO}, or hours, minutes and seconds, such as 90s or 1h30m"
+_LONGER_THAN_ZERO = "must be longer than 0s"
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FACTORS = {
@@ -39,9 +46,7 @@ def parse_duration(text: str) -> timedelta:
     Raises ValueError when the text is empty or of another form.
     """
     if not text or len(text) > SCALAR_LENGTH or not re.fullmatch(DURATION_PATTERN, text):
-        raise ValueError(
-            f"{text!r} is not a duration: write hours, minutes and seconds, such as 90s or 1h30m"
-        )
+        raise ValueError(f"{text!r} is not a duration: {_WRITE_DURATION}")
     parts = re.findall(r"([0-9]+)(ms|h|m|s)", text)
     return timedelta(seconds=sum(int(number) * _SECONDS[unit] for number, unit in parts))
 
@@ -57,7 +62,7 @@ def parse_quantity(text: str) -> Decimal:
     Raises ValueError when the text is not a quantity; signs and exponents (`1e3`) are not taken.
     """
     if len(text) > SCALAR_LENGTH or not re.fullmatch(QUANTITY_PATTERN, text):
-        raise ValueError(f"{text!r} is not a quantity: write a number with a unit, such as 500m, 4 or 16Gi")
+        raise ValueError(f"{text!r} is not a quantity: {_WRITE_QUANTITY}")
     number = text.rstrip("mkKMGTPi")
     return Decimal(number) * _FACTORS[text[len(number) :]]
 
@@ -74,7 +79,12 @@ def _longer_than_zero(text: str) -> str:
 
 
 def _checked_duration_or_auto(text: str) -> str:
-    return text if text == AUTO else _checked_duration(text)
+    if text == AUTO:
+        return text
+    try:
+        return _checked_duration(text)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is no time to wait: {_WRITE_AUTO}") from error
 
 
 def _checked_quantity(text: str) -> str:
@@ -94,12 +104,11 @@ def _as_text(value: Any) -> Any:
     return value
 
 
-_LONGER_THAN_ZERO = "must be longer than 0s"
-_DURATION_SCHEMA: dict[str, JsonValue] = {
-    "pattern": DURATION_PATTERN,
-    "minLength": 2,
-    "maxLength": SCALAR_LENGTH,
-}
+def _schema(pattern: str, *rules: tuple[str, str], least: int = 2) -> dict[str, JsonValue]:
+    """Schema of a text: the pattern is for editors, the rules (CEL, message) say the same to people."""
+    said: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
+    return {"pattern": pattern, "minLength": least, "maxLength": SCALAR_LENGTH, VALIDATIONS: said}
+
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{DNS_SUBDOMAIN}$")]
 """Name of an object in the service's own namespace."""
@@ -124,19 +133,24 @@ Labels = Annotated[
 ]
 """Kubernetes labels."""
 
-Duration = Annotated[str, AfterValidator(_checked_duration), Field(json_schema_extra=_DURATION_SCHEMA)]
+_IS_DURATION = f"self.matches('{DURATION_PATTERN}')"
+
+Duration = Annotated[
+    str,
+    AfterValidator(_checked_duration),
+    Field(json_schema_extra=_schema(DURATION_PATTERN, (_IS_DURATION, _WRITE_DURATION))),
+]
 """A length of time, such as `90s` or `1h30m`."""
 
 PositiveDuration = Annotated[
     str,
     AfterValidator(_longer_than_zero),
     Field(
-        json_schema_extra={
-            **_DURATION_SCHEMA,
-            "x-kubernetes-validations": [
-                {"rule": "duration(self) > duration('0s')", "message": _LONGER_THAN_ZERO}
-            ],
-        }
+        json_schema_extra=_schema(
+            DURATION_PATTERN,
+            (_IS_DURATION, _WRITE_DURATION),
+            (f"!{_IS_DURATION} || duration(self) > duration('0s')", _LONGER_THAN_ZERO),
+        )
     ),
 ]
 """A length of time above zero."""
@@ -145,10 +159,9 @@ AutoOrDuration = Annotated[
     str,
     AfterValidator(_checked_duration_or_auto),
     Field(
-        json_schema_extra={
-            **_DURATION_SCHEMA,
-            "pattern": rf"^{AUTO}$|{DURATION_PATTERN}",
-        }
+        json_schema_extra=_schema(
+            rf"^{AUTO}$|{DURATION_PATTERN}", (f"self == '{AUTO}' || {_IS_DURATION}", _WRITE_AUTO)
+        )
     ),
 ]
 """`Auto`, or a length of time."""
@@ -163,6 +176,12 @@ Quantity = Annotated[
             "pattern": QUANTITY_PATTERN,
             "minimum": 0,
             "maxLength": SCALAR_LENGTH,
+            VALIDATIONS: [
+                {
+                    "rule": f"type(self) == int || self.matches(r'{QUANTITY_PATTERN}')",
+                    "message": _WRITE_QUANTITY,
+                }
+            ],
         }
     ),
 ]

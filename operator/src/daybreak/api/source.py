@@ -7,7 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from daybreak.api.scalars import DNS_SUBDOMAIN
+from daybreak.api.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 SOURCE_LENGTH = 1024
 """Longest source, in characters."""
@@ -24,6 +24,7 @@ class Scheme(StrEnum):
     FILE = "file"
 
 
+USE_ONE_OF = "use one of " + ", ".join(f"{scheme}://" for scheme in Scheme)
 SOURCE_PATTERN = rf"^({'|'.join(Scheme)})://[!-~]+$"
 
 
@@ -81,8 +82,7 @@ class ModelSource:
         """
         scheme_text, separator, rest = text.partition("://")
         if not separator or scheme_text not in list(Scheme):
-            known = ", ".join(f"{scheme.value}://" for scheme in Scheme)
-            raise ValueError(f"{text!r} has no known scheme: use one of {known}")
+            raise ValueError(f"{text!r} has no known scheme: {USE_ONE_OF}")
         scheme = Scheme(scheme_text)
         if not re.fullmatch(FORMS[scheme].pattern, rest):
             raise ValueError(f"{text!r} does not fit: {FORMS[scheme].wanted}")
@@ -112,7 +112,8 @@ def _checked_source(text: str) -> str:
 
 def _cel_rules() -> list[JsonValue]:
     """The same forms for the API server."""
-    rules: list[JsonValue] = []
+    known = rf"self.matches('^({'|'.join(Scheme)})://')"
+    rules: list[JsonValue] = [{"rule": known, "message": USE_ONE_OF}]
     for scheme, form in FORMS.items():
         start = f"{scheme}://"
         rule = f"!self.startsWith('{start}') || self.matches(r'^{start}{form.pattern}$')"
@@ -129,7 +130,7 @@ Source = Annotated[
         json_schema_extra={
             "pattern": SOURCE_PATTERN,
             "maxLength": SOURCE_LENGTH,
-            "x-kubernetes-validations": _cel_rules(),
+            VALIDATIONS: _cel_rules(),
         }
     ),
 ]
