@@ -10,7 +10,7 @@ from datetime import timedelta
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import LLMServiceStatus, Reason
 from daybreak.lifecycle import fit, report
-from daybreak.lifecycle.look import condition_before, look_at, parse_time
+from daybreak.lifecycle.look import Look, look_at, parse_time
 from daybreak.lifecycle.models import ModelView, judge
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, text
@@ -44,13 +44,13 @@ def decide(seen: Observed) -> Decision:
     blocked = _blocked(seen, misfits)
     if service is None:
         return Decision(False, (), report.unreadable(seen, blocked), None)
-    look = look_at(seen, service)
+    look = look_at(seen, service, misfits or ())
     models = [judge(look, model) for model in service.spec.models]
     status = report.status(seen, look, models, misfits, blocked)
     if blocked is not None:
         return Decision(False, (), status, None)
     asked = tuple(model.name for model in models if model.ask)
-    return Decision(True, asked, status, _again(seen, models))
+    return Decision(True, asked, status, _again(look, models))
 
 
 def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble | None:
@@ -67,7 +67,7 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
     if seen.foreign:
         return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
     if misfits and not mapping(seen.ray_service):
-        return Trouble(Reason.NO_NODE_FITS, "; ".join(misfit.message for misfit in misfits), stalled=True)
+        return Trouble(Reason.NO_NODE_FITS, report.misfit_message(misfits), stalled=True)
     if seen.refusal:
         return Trouble(Reason.REFUSED, f"the API server refused {seen.refusal}", stalled=True)
     return None
@@ -95,12 +95,12 @@ def fit_check_off(seen: Observed) -> bool:
     return text(at(seen.manifest, "metadata", "annotations").get(fit.ANNOTATION)).lower() == fit.OFF
 
 
-def _again(seen: Observed, models: list[ModelView]) -> timedelta | None:
+def _again(look: Look, models: list[ModelView]) -> timedelta | None:
     """Nobody tells when a model could answer: it must be asked again, ever more seldom."""
     pauses = [model.wait for model in models if model.wait is not None]
     if any(model.ask for model in models):
         shortest, longest = ASK_AGAIN
-        since = parse_time(text(condition_before(seen, "Ready").get("lastTransitionTime")))
-        unready = seen.now - since if since is not None else shortest
+        since = parse_time(text(look.before.ready.get("lastTransitionTime")))
+        unready = look.now - since if since is not None else shortest
         pauses.append(min(max(unready / _PATIENCE, shortest), longest))
     return min(pauses) if pauses else None

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from daybreak.api import names
 from daybreak.api.status import Reason
 from daybreak.lifecycle.observed import Manifest
-from daybreak.lifecycle.podview import HEAD, PodView, pod_trouble
+from daybreak.lifecycle.podtrouble import pod_trouble
+from daybreak.lifecycle.podview import HEAD, PodView
 from daybreak.lifecycle.rayview import DEPLOY_FAILED, Application, Deployment, RayView, pods_refused
 from daybreak.lifecycle.trouble import Trouble
 from daybreak.lifecycle.words import engine_error, excerpt
 
 _FIRST_WORDS = "A replica failed to start with exception."
 """How Serve begins while it is still trying."""
+_STANDING = ("forbidden", "is invalid", "denied")
+"""Words of a refusal that stands until somebody acts."""
 
 
 def service_trouble(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView]) -> Trouble | None:
@@ -31,7 +34,9 @@ def service_trouble(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[P
         return Trouble(found.reason, f"head: {found.message}", found.stalled)
     refused = pods_refused(clusters, ray.coming)
     if refused:
-        return Trouble(Reason.REFUSED, f"KubeRay cannot make the pods: {excerpt(refused)}", stalled=True)
+        # A quota or a policy stays as it is; a time-out or a lost race does not.
+        stalled = any(word in refused for word in _STANDING)
+        return Trouble(Reason.REFUSED, f"KubeRay cannot make the pods: {excerpt(refused)}", stalled)
     application = ray.coming_application
     if application is not None and application.failed:
         return Trouble(Reason.MODEL_FAILED, engine_error(application.message), stalled=True)

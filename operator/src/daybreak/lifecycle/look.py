@@ -6,12 +6,26 @@ from datetime import UTC, datetime
 from typing import Any
 
 from daybreak.api.llmservice import LLMService
+from daybreak.api.status import ConditionType, Reason
 from daybreak.lifecycle.diagnosis import service_trouble
+from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.observed import Answer, Observed
-from daybreak.lifecycle.podview import PodView, pod_views
+from daybreak.lifecycle.podview import HEAD, PodView, pod_views
 from daybreak.lifecycle.rayview import RayView, ray_view
-from daybreak.lifecycle.reading import mapping, mappings, text
-from daybreak.lifecycle.trouble import Trouble
+from daybreak.lifecycle.reading import condition, mapping, mappings, text, whole
+from daybreak.lifecycle.trouble import Trouble, lasting
+
+
+@dataclass(frozen=True)
+class Before:
+    """What the status has said so far: the only memory."""
+
+    models: Mapping[str, Mapping[str, Any]]
+    """The models by name."""
+    ready: Mapping[str, Any]
+    """The condition Ready; empty when there is none."""
+    standing: str
+    """Reason for which the service is stalled at its present generation; empty when it is not."""
 
 
 @dataclass(frozen=True)
@@ -23,40 +37,56 @@ class Look:
     pods: list[PodView]
     trouble: Trouble | None
     """What keeps the whole Ray cluster from coming up."""
-    before: Mapping[str, Mapping[str, Any]]
-    """What the status has said of each model so far, by the model's name."""
-    unanswered_before: bool
-    """Whether the status has said that models do not answer."""
+    misfits: Mapping[str | None, Misfit]
+    """What fits on no node, by model; the head's is under None."""
+    before: Before
     answers: Mapping[str, Answer]
     now: datetime
 
 
-def look_at(seen: Observed, service: LLMService) -> Look:
+def look_at(seen: Observed, service: LLMService, misfits: tuple[Misfit, ...]) -> Look:
     """Read what is seen."""
     ray = ray_view(seen.ray_service)
     pods = pod_views(seen.pods)
+    before = said_before(seen)
+    trouble = lasting(service_trouble(ray, seen.ray_clusters, pods), before.standing)
     return Look(
         service=service,
         ray=ray,
         pods=pods,
-        trouble=service_trouble(ray, seen.ray_clusters, pods),
-        before=models_before(seen),
-        unanswered_before=condition_before(seen, "Ready").get("reason") == "NotAnswering",
+        trouble=trouble or _head_still_crashing(ray, pods, before),
+        misfits={misfit.model: misfit for misfit in misfits},
+        before=before,
         answers={answer.model: answer for answer in seen.answers},
         now=seen.now,
     )
 
 
-def models_before(seen: Observed) -> dict[str, Mapping[str, Any]]:
-    """The models of the status as it stands, by name."""
-    status = mapping(seen.manifest.get("status"))
-    return {text(item.get("name")): item for item in mappings(status.get("models"))}
+def said_before(seen: Observed) -> Before:
+    """Read the status as it stands."""
+    metadata, status = mapping(seen.manifest.get("metadata")), mapping(seen.manifest.get("status"))
+    stalled = condition(status, ConditionType.STALLED)
+    stands = stalled.get("status") == "True" and whole(stalled.get("observedGeneration")) == whole(
+        metadata.get("generation")
+    )
+    return Before(
+        models={text(item.get("name")): item for item in mappings(status.get("models"))},
+        ready=condition(status, ConditionType.READY),
+        standing=text(stalled.get("reason")) if stands else "",
+    )
 
 
-def condition_before(seen: Observed, kind: str) -> Mapping[str, Any]:
-    """A condition of the status as it stands; empty when there is none."""
-    status = mapping(seen.manifest.get("status"))
-    return next((item for item in mappings(status.get("conditions")) if item.get("type") == kind), {})
+def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Trouble | None:
+    """What ended the last head, as long as the next one has not become ready.
+
+    A head that has ended is not restarted but replaced, so nothing of its end can be seen any more.
+    """
+    said = text(before.ready.get("message")).partition("; model ")[0]
+    if before.standing != Reason.CONTAINER_CRASHING or not said.startswith("head: "):
+        return None
+    if any(pod.role == HEAD and pod.cluster == ray.coming and pod.ready for pod in pods):
+        return None
+    return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
 
 
 def parse_time(written: str) -> datetime | None:

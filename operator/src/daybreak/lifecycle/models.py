@@ -17,7 +17,7 @@ from daybreak.lifecycle.podview import PodView, accelerators
 from daybreak.lifecycle.rayview import HEALTHY, RayView
 from daybreak.lifecycle.reading import text
 from daybreak.lifecycle.replicas import ReplicaRange, replica_range
-from daybreak.lifecycle.trouble import Trouble
+from daybreak.lifecycle.trouble import Trouble, lasting
 
 SETTLE = timedelta(seconds=5)
 """How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
@@ -96,7 +96,8 @@ def judge(look: Look, model: Model) -> ModelView:
     serving = look.ray.active or look.ray.pending
     here = [pod for pod in own if pod.cluster == serving and pod.counts]
     allowed = replica_range(look.service, model)
-    trouble = model_trouble(look.ray, own, model.name)
+    trouble = lasting(model_trouble(look.ray, own, model.name), look.before.standing)
+    trouble = trouble or _still_crashing(look, model, here)
     found = _judge(look, model, allowed, here, trouble)
     return ModelView(
         name=model.name,
@@ -109,8 +110,8 @@ def judge(look: Look, model: Model) -> ModelView:
         pods=len(here),
         wanted=allowed.min,
         answered=str(found.answered) if found.answered else None,
-        trouble=found.trouble or trouble,
-        doing=_doing(look.ray, found, here),
+        trouble=found.trouble or trouble or (look.trouble if found.state is ModelState.FAILED else None),
+        doing=_doing(look.ray, model.name, found, here),
     )
 
 
@@ -118,7 +119,7 @@ def _judge(
     look: Look, model: Model, allowed: ReplicaRange, here: list[PodView], trouble: Trouble | None
 ) -> _Judgement:
     ray, present = look.ray, Fingerprint.now(look.ray)
-    before = Fingerprint.parse(text(look.before.get(model.name, {}).get("answered")))
+    before = Fingerprint.parse(text(look.before.models.get(model.name, {}).get("answered")))
     proven = before is not None and before.same(present)
     asleep = allowed.min == 0 and not here
 
@@ -146,7 +147,7 @@ def _judge(
         if proven:
             return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
         if not ray.observed:
-            return _Judgement(_changing(before, ray), before)
+            return _Judgement(_changing(before), before)
         if asleep and allowed.initial == 0:
             # It is told to sleep from the beginning, so there is nothing to prove.
             return _Judgement(ModelState.ASLEEP, before, answering=True)
@@ -160,12 +161,14 @@ def _judge(
         # Serve's own scaling, between the bounds.
         state = ModelState.READY if any(pod.ready for pod in here) else _waking(here)
         return _Judgement(state, before, answering=True)
-    return _Judgement(_changing(before, ray), None if proven else before)
+    if proven:
+        return _Judgement(ModelState.STARTING, None)
+    return _Judgement(_changing(before), before)
 
 
 def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerprint) -> _Judgement:
     """A model that Serve calls healthy, and that has not answered as what it is now."""
-    state = _changing(before, look.ray)
+    state = _changing(before)
     wait = _unsettled(look, before)
     if wait is not None:
         return _Judgement(state, before, wait=wait)
@@ -176,7 +179,8 @@ def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerpr
         said = answer.message or "no answer came"
     else:
         # Being asked. What it last said stands until it says something else.
-        said = text(look.before.get(model.name, {}).get("message")) if look.unanswered_before else ""
+        unanswered = look.before.ready.get("reason") == Reason.NOT_ANSWERING
+        said = text(look.before.models.get(model.name, {}).get("message")) if unanswered else ""
     trouble = Trouble(Reason.NOT_ANSWERING, said, stalled=False) if said else None
     return _Judgement(state, before, ask=True, trouble=trouble)
 
@@ -198,28 +202,44 @@ def _starting(here: list[PodView], trouble: Trouble | None) -> ModelState:
     return ModelState.STARTING if here else ModelState.PENDING
 
 
-def _changing(before: Fingerprint | None, ray: RayView) -> ModelState:
-    if before is not None and before.cluster == ray.active:
-        return ModelState.UPDATING
-    return ModelState.STARTING
+def _changing(before: Fingerprint | None) -> ModelState:
+    return ModelState.STARTING if before is None else ModelState.UPDATING
 
 
 def _waking(here: list[PodView]) -> ModelState:
     return ModelState.STARTING if here else ModelState.ASLEEP
 
 
-def _doing(ray: RayView, found: _Judgement, here: list[PodView]) -> str:
+def _still_crashing(look: Look, model: Model, here: list[PodView]) -> Trouble | None:
+    """What ended the last worker pod, as long as the next one has not become ready."""
+    before = look.before.models.get(model.name, {})
+    said = text(before.get("message"))
+    if look.before.standing != Reason.CONTAINER_CRASHING or before.get("state") != ModelState.FAILED:
+        return None
+    if not said or said.startswith("head: ") or any(pod.ready for pod in here):
+        return None
+    return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+
+
+def _doing(ray: RayView, model: str, found: _Judgement, here: list[PodView]) -> str:
+    deployment = deployment_of(ray.coming_application, model)
     if found.ask:
-        return "it is being asked for a first answer"
+        return "it is being asked for an answer"
     match found.state:
         case ModelState.UPDATING:
             return "the new configuration is being rolled out"
-        case ModelState.PENDING if not ray.exists:
-            return "its Ray cluster is being made"
+        case _ if ray.leaving:
+            return "its RayService is being deleted, and made anew when it is gone"
+        case ModelState.PENDING if not ray.coming:
+            return (
+                "KubeRay has not begun with its Ray cluster" if ray.exists else "its RayService is being made"
+            )
         case ModelState.PENDING if ray.coming_application is None:
             return "its Ray cluster is starting"
         case ModelState.PENDING:
             return "it waits for a worker pod"
+        case ModelState.STARTING if deployment is not None and deployment.status == HEALTHY:
+            return "it runs, and waits for the rest of the service"
         case ModelState.STARTING if any(pod.ready for pod in here):
             return "the engine is starting"
         case ModelState.STARTING:

@@ -64,6 +64,8 @@ class RayView:
     """A RayService, read."""
 
     exists: bool
+    leaving: bool
+    """Whether it is being deleted."""
     ready: bool
     """KubeRay's word that requests can be sent to the active cluster."""
     active: str
@@ -104,13 +106,16 @@ def ray_view(ray_service: Manifest | None) -> RayView:
     manifest = mapping(ray_service)
     status = mapping(manifest.get("status"))
     ready = condition(status, "Ready")
-    generation = whole(at(manifest, "metadata").get("generation"))
+    metadata = at(manifest, "metadata")
+    leaving = bool(metadata.get("deletionTimestamp"))
+    generation = whole(metadata.get("generation"))
     observed = whole(status.get("observedGeneration")) >= generation
     active = mapping(status.get("activeServiceStatus"))
     pending = mapping(status.get("pendingServiceStatus"))
     return RayView(
         exists=bool(manifest),
-        ready=ready.get("status") == "True",
+        leaving=leaving,
+        ready=ready.get("status") == "True" and not leaving,
         active=text(active.get("rayClusterName")),
         pending=text(pending.get("rayClusterName")),
         application=_application(active),
@@ -129,14 +134,6 @@ def configuration(serve_config: str) -> str:
     How many replicas there may be, and the like, Serve changes in place: that part is left out.
     """
     return hashlib.sha256(serve_config.partition(_SCALES)[0].encode()).hexdigest()[:12]
-
-
-def head_ready(clusters: Iterable[Manifest], name: str) -> bool:
-    """Whether the head pod of a RayCluster is ready, by KubeRay's word."""
-    for cluster in clusters:
-        if at(cluster, "metadata").get("name") == name:
-            return condition(mapping(cluster).get("status"), "HeadPodReady").get("status") == "True"
-    return False
 
 
 def pods_refused(clusters: Iterable[Manifest], name: str) -> str:

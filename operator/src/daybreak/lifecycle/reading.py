@@ -8,6 +8,9 @@ _NOTHING: Mapping[str, Any] = {}
 
 def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is an object, else an empty one."""
+    # The type of almost everything; the general test is ten times slower.
+    if type(value) is dict:
+        return value
     return value if isinstance(value, Mapping) else _NOTHING
 
 

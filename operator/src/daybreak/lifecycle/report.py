@@ -28,6 +28,7 @@ from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
 from daybreak.lifecycle.trouble import Trouble
 
 _MODEL_MESSAGE_LIMIT = 2000
+_NODES_COME = f"if nodes are added on demand, annotate the LLMService with {fit.ANNOTATION}={fit.OFF}"
 
 
 def status(
@@ -147,8 +148,15 @@ def _answering(look: Look, models: Sequence[ModelView]) -> str:
 def _troubles(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
     found = [] if look.trouble is None else [look.trouble]
+    head = look.misfits.get(None)
+    if head is not None and not look.ray.ready and (look.trouble is None or not look.trouble.stalled):
+        found.append(Trouble(Reason.NO_NODE_FITS, f"{head.message}; {_NODES_COME}", stalled=True))
     for model in models:
-        if model.trouble is not None and model.trouble is not look.trouble:
+        misfit = look.misfits.get(model.name)
+        stuck = model.trouble is None or model.trouble.reason is Reason.UNSCHEDULABLE
+        if misfit is not None and stuck and not model.answering and not model.replicas:
+            found.append(Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True))
+        elif model.trouble is not None and model.trouble is not look.trouble:
             said = f"model {model.name}: {model.trouble.message}"
             found.append(Trouble(model.trouble.reason, said, model.trouble.stalled))
     return sorted(found, key=lambda trouble: not trouble.stalled)
@@ -178,9 +186,14 @@ def _active(service: LLMService, models: Sequence[ModelView]) -> tuple[Truth, Re
     return "False", Reason.STARTING, f"no worker pod is there yet{told}"
 
 
+def misfit_message(misfits: Sequence[fit.Misfit]) -> str:
+    """What fits nowhere, and what to do where that is only so for the moment."""
+    return "; ".join([*(misfit.message for misfit in misfits), _NODES_COME])
+
+
 def _schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> tuple[Truth, Reason, str]:
     if misfits:
-        return "False", Reason.NO_NODE_FITS, "; ".join(misfit.message for misfit in misfits)
+        return "False", Reason.NO_NODE_FITS, misfit_message(misfits)
     if misfits is not None:
         return "True", Reason.FITS, "the head and a replica of each model fit on the nodes"
     if seen.problems:
