@@ -34,6 +34,8 @@ async def run(
     try:
         await kopf.operator(
             registry=registry(operator),
+            # kopf would ask for the user's name, which a container's user need not have.
+            identity=settings.identity,  # type: ignore[arg-type]  # a name for text, which kopf keeps private
             clusterwide=settings.namespace is None,
             namespaces=[settings.namespace] if settings.namespace else [],
             stop_flag=stop,
