@@ -1,4 +1,4 @@
-"""Argo CD's health checks in the form that it reads: keys of its ConfigMap argocd-cm, made from the Lua files."""
+"""Argo CD's health checks in the form that it reads: keys of argocd-cm, made from the Lua files."""
 
 from pathlib import Path
 

@@ -97,7 +97,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- if hasKey $own .name -}}
-{{- fail (printf "extraEnv: %s is set by the chart already (use the value made for it, or leave it out)" .name) -}}
+{{- fail (printf "extraEnv: %s is set by the chart already or named twice: use the value made for it, or leave it out" .name) -}}
 {{- end -}}
 {{- $_ := set $own .name true -}}
 {{- end -}}

@@ -1,0 +1,32 @@
+"""Helm for every chart test, and a real API server for those in the group `chart-plane`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane, kuberay_crds
+from tests.chart.tools import Helm, Manifest, argo_crds, monitor_crds
+
+
+@pytest.fixture(scope="session")
+def helm() -> Helm:
+    """Helm without a cluster."""
+    return Helm()
+
+
+@pytest.fixture(scope="session")
+def rendered(helm: Helm) -> list[Manifest]:
+    """The chart with its default values."""
+    return helm.template()
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server that knows KubeRay's, Argo CD's and the Prometheus operator's kinds, as a user's would.
+
+    Tests that use it share it, so they belong in the xdist group `chart-plane`.
+    """
+    crds: list[Path] = [kuberay_crds(), argo_crds(), *monitor_crds()]
+    with ControlPlane(tmp_path_factory.mktemp("chart") / "plane", crds=crds) as running:
+        yield running

@@ -1,0 +1,186 @@
+"""Argo CD: its Applications, and the health checks.
+
+These run in Lua 5.1, the language of Argo CD's interpreter, with no more libraries than Argo CD gives.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from daybreak import versions
+from daybreak.api import llmservice
+from daybreak.api.status import LLMServiceStatus, Reason
+from scripts import render_argocd
+from tests.chart.tools import CHART, ROOT, Helm
+
+ARGOCD = ROOT / "manifests" / "argocd"
+STATUSES = {"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}
+TAKEN_AWAY = ("string", "math", "io", "os", "debug", "coroutine", "python")
+"""Argo CD opens the base, package and table libraries (and an os with the time only)."""
+
+
+LUA: Any = importlib.import_module("lupa.lua51")
+"""Imported by name: its type hints know less than it does."""
+
+
+def lua_value(lua: Any, value: Any) -> Any:
+    """A YAML value as Lua has it."""
+    if isinstance(value, dict):
+        return lua.table_from({key: lua_value(lua, item) for key, item in value.items()})
+    if isinstance(value, list):
+        return lua.table_from([lua_value(lua, item) for item in value])
+    return value
+
+
+def health(script: str, manifest: Any) -> dict[str, Any]:
+    """Run a health check as Argo CD does and return what it says."""
+    lua = LUA.LuaRuntime(register_eval=False, register_builtins=False)
+    lua.execute("getmetatable('').__index = nil")
+    for library in TAKEN_AWAY:
+        lua.globals()[library] = None
+    lua.globals()["obj"] = lua_value(lua, manifest)
+    return dict(lua.execute(script))
+
+
+def cases() -> list[Any]:
+    """Every case of every health_test.yaml."""
+    return [
+        pytest.param(
+            file.parent / "health.lua",
+            file.parent / case["inputPath"],
+            case["healthStatus"],
+            id=f"{file.parent.name}-{Path(case['inputPath']).stem}",
+        )
+        for file in sorted(ARGOCD.glob("resource_customizations/*/*/health_test.yaml"))
+        for case in yaml.safe_load(file.read_text())["tests"]
+    ]
+
+
+@pytest.mark.parametrize(("script", "manifest", "expected"), cases())
+def test_health(script: Path, manifest: Path, expected: dict[str, str]) -> None:
+    assert expected["status"] in STATUSES
+    assert health(script.read_text(), yaml.safe_load(manifest.read_text())) == expected
+
+
+def test_every_health_check_and_every_file_has_a_case() -> None:
+    tested = {(case.values[0], case.values[1]) for case in cases()}
+    scripts = set(ARGOCD.glob("resource_customizations/*/*/health.lua"))
+    assert {
+        script.parent.relative_to(ARGOCD / "resource_customizations").as_posix() for script in scripts
+    } == {
+        f"{llmservice.GROUP}/{llmservice.KIND}",
+        "ray.io/RayService",
+    }
+    assert {script for script, _ in tested} == scripts
+    assert {file for _, file in tested} == set(ARGOCD.glob("resource_customizations/*/*/testdata/*.yaml"))
+
+
+def test_cases_are_what_the_operator_can_write() -> None:
+    """Statuses and reasons of the LLMServices are those of the API, so that they do not drift from it."""
+    reasons = {reason.value for reason in Reason}
+    for file in ARGOCD.glob(f"resource_customizations/{llmservice.GROUP}/{llmservice.KIND}/testdata/*.yaml"):
+        manifest = yaml.safe_load(file.read_text())
+        llmservice.LLMService.from_manifest(manifest)
+        status = LLMServiceStatus.model_validate(manifest.get("status", {}))
+        assert {condition.reason for condition in status.conditions} <= reasons, file.name
+
+
+def test_every_line_of_a_health_check_decides_some_case() -> None:
+    """Taking a `return` away changes what some case says: no case is there for show, no branch untested."""
+    for script in sorted(ARGOCD.glob("resource_customizations/*/*/health.lua")):
+        text = script.read_text()
+        own = [case.values for case in cases() if case.values[0] == script]
+        returns = [n for n, line in enumerate(text.splitlines()) if line.strip().startswith("return health(")]
+        assert len(returns) >= 7
+        for number in returns:
+            lines = text.splitlines()
+            lines[number] = "return {status = 'Unknown'}"
+            broken = "\n".join(lines)
+            assert any(
+                health(broken, yaml.safe_load(file.read_text())) != expected for _, file, expected in own
+            ), f"{script}: no case reaches line {number + 1}"
+
+
+def test_config_map_is_made_from_the_lua_files() -> None:
+    text = (ARGOCD / "argocd-cm.yaml").read_text()
+    assert text == render_argocd.argocd_cm_yaml(), "run `make generate`"
+    data = yaml.safe_load(text)["data"]
+    for script in ARGOCD.glob("resource_customizations/*/*/health.lua"):
+        key = f"resource.customizations.health.{script.parent.parent.name}_{script.parent.name}"
+        assert data.pop(key) == script.read_text()
+    assert not data
+
+
+def applications() -> list[dict[str, Any]]:
+    """Every Application of manifests/argocd."""
+    documents = [yaml.safe_load(file.read_text()) for file in sorted(ARGOCD.glob("*.yaml"))]
+    return [document for document in documents if document["kind"] == "Application"]
+
+
+def sources() -> list[dict[str, Any]]:
+    """Every source of every Application."""
+    return [
+        source
+        for application in applications()
+        for source in application["spec"].get("sources") or [application["spec"]["source"]]
+    ]
+
+
+def test_every_application_applies_and_compares_on_the_server() -> None:
+    assert len(applications()) == 4
+    for application in applications():
+        assert "ServerSideApply=true" in application["spec"]["syncPolicy"]["syncOptions"]
+        options = application["metadata"]["annotations"]["argocd.argoproj.io/compare-options"]
+        assert options == "ServerSideDiff=true"
+
+
+def test_sources_exist_and_their_values_render(helm: Helm, tmp_path: Path) -> None:
+    charts = 0
+    for source in sources():
+        if "chart" in source:
+            assert source["chart"] == "kuberay-operator"
+            assert source["targetRevision"] == versions.KUBERAY
+        elif source["path"] != "models":  # the reader's own repository
+            assert source["targetRevision"] == f"v{versions.DAYBREAK}"
+            assert (ROOT / source["path"]).is_dir()
+        if source.get("path") == CHART.relative_to(ROOT).as_posix():
+            charts += 1
+            values = tmp_path / "values.yaml"
+            values.write_text(yaml.safe_dump(source["helm"]["valuesObject"]))
+            kinds = {manifest["kind"] for manifest in helm.template("--values", values)}
+            # Argo CD excludes Leases, and warns of one for ever.
+            assert "Lease" not in kinds
+            assert "CustomResourceDefinition" in kinds
+    assert charts == 2
+
+
+def test_in_one_sync_models_come_after_crd_and_operator() -> None:
+    """Argo CD dry-runs everything first, so the LLMService must say that its kind may be missing yet."""
+    documents = list(yaml.safe_load_all((ARGOCD / "models" / "llama.yaml").read_text()))
+    (model,) = (document for document in documents if document["kind"] == llmservice.KIND)
+    annotations = model["metadata"]["annotations"]
+    assert int(annotations["argocd.argoproj.io/sync-wave"]) > 0
+    assert annotations["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
+
+
+def test_in_an_app_of_apps_the_order_is_kuberay_daybreak_models() -> None:
+    waves = {
+        application["metadata"]["name"]: int(
+            application["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]
+        )
+        for application in applications()
+        if application["metadata"]["name"] != "daybreak-and-models"
+    }
+    assert waves["kuberay"] < waves["daybreak"] < waves["models"]
+
+
+def test_only_replicas_are_left_to_others() -> None:
+    ignored = [
+        entry for application in applications() for entry in application["spec"].get("ignoreDifferences", [])
+    ]
+    assert ignored == [
+        {"group": llmservice.GROUP, "kind": llmservice.KIND, "jsonPointers": ["/spec/replicas"]}
+    ]

@@ -1,0 +1,88 @@
+"""What the operator may do: a golden file for people to read, and rules that no change may break.
+
+Whether it is enough is tested with the operator itself in test_operator_rights.py.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.tools import EVERYTHING, Helm, Manifest, dump
+
+GOLDEN = Path(__file__).parent / "golden"
+KINDS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ServiceAccount"}
+MODES = {"cluster": "watch.namespaced=false", "namespaced": "watch.namespaced=true"}
+ALL_OPTIONS = [("--set", option) for option in MODES.values()] + [("--values", str(EVERYTHING))]
+
+
+def rights(manifests: list[Manifest]) -> list[Manifest]:
+    """The objects that give rights, without labels that change with each version."""
+    found = [manifest for manifest in manifests if manifest["kind"] in KINDS]
+    for manifest in found:
+        for label in ("app.kubernetes.io/version", "helm.sh/chart"):
+            manifest["metadata"]["labels"].pop(label)
+    return sorted(found, key=lambda manifest: (manifest["kind"], manifest["metadata"]["name"]))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_rights_are_the_golden_ones(helm: Helm, mode: str) -> None:
+    """A change of rights is a change of this file, seen by whoever reviews it.
+
+    When it is wanted: copy the text of the failure into the golden file.
+    """
+    text = dump(rights(helm.template("--set", MODES[mode])))
+    assert text == (GOLDEN / f"rbac-{mode}.yaml").read_text()
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS)
+def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str, ...]) -> None:
+    roles = [m for m in helm.template(*options) if m["kind"] in {"Role", "ClusterRole"}]
+    assert roles
+    for rule in (rule for role in roles for rule in role["rules"]):
+        assert "nonResourceURLs" not in rule
+        for words in rule.values():
+            assert not any("*" in word for word in words), rule
+        assert not {
+            "secrets",
+            "pods/exec",
+            "pods/attach",
+            "pods/portforward",
+            "pods/log",
+            "pods/proxy",
+        } & set(rule["resources"]), rule
+        assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), rule
+        assert "rbac.authorization.k8s.io" not in rule["apiGroups"], rule
+
+
+def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
+    """Nodes, pods and LLMServices are read; an LLMService's status is written, its spec never."""
+    (role,) = (
+        m for m in helm.template() if m["kind"] == "ClusterRole" and m["metadata"]["name"] == "daybreak"
+    )
+    read_only = {"get", "list", "watch"}
+    for rule in role["rules"]:
+        for resource in rule["resources"]:
+            if resource in {"nodes", "pods", "llmservices"}:
+                assert set(rule["verbs"]) <= read_only, resource
+
+
+@pytest.mark.parametrize("options", ALL_OPTIONS)
+def test_rights_go_to_the_operators_account_only(helm: Helm, options: tuple[str, ...]) -> None:
+    manifests = helm.template(*options)
+    (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
+    account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
+    bindings = [m for m in manifests if m["kind"].endswith("RoleBinding")]
+    assert bindings
+    for binding in bindings:
+        assert binding["subjects"] == [
+            {"kind": "ServiceAccount", "name": account, "namespace": "daybreak-system"}
+        ]
+        role = (binding["roleRef"]["kind"], binding["roleRef"]["name"])
+        assert role in {(m["kind"], m["metadata"]["name"]) for m in manifests}
+
+
+def test_without_an_account_of_its_own_it_takes_the_one_named(helm: Helm) -> None:
+    manifests = helm.template("--set", "serviceAccount.create=false")
+    assert not [m for m in manifests if m["kind"] == "ServiceAccount"]
+    (binding,) = (m for m in manifests if m["kind"] == "ClusterRoleBinding")
+    assert binding["subjects"][0]["name"] == "default"

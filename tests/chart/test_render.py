@@ -1,0 +1,302 @@
+"""What the chart renders, and what it refuses. The real Helm renders."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from daybreak import versions
+from scripts import render_values_table
+from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, ToolFailed, of_kind, one
+
+OPERATOR_LABELS = {"app.kubernetes.io/part-of": "daybreak", "app.kubernetes.io/component": "operator"}
+
+
+def leaves(values: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Every value that is no mapping with keys, with its dotted path."""
+    if isinstance(values, dict) and values:
+        for key, value in values.items():
+            yield from leaves(value, f"{path}.{key}" if path else key)
+    else:
+        yield path, values
+
+
+def defaults() -> dict[str, Any]:
+    """values.yaml."""
+    values: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+    return values
+
+
+def operator_pod(manifests: list[Manifest]) -> dict[str, Any]:
+    """Spec of the operator's pod."""
+    spec: dict[str, Any] = one(manifests, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def environment(manifests: list[Manifest]) -> dict[str, Any]:
+    """The operator's environment variables: text, or the field that they take."""
+    variables = operator_pod(manifests)["containers"][0]["env"]
+    assert len({variable["name"] for variable in variables}) == len(variables), "a name twice"
+    return {
+        variable["name"]: variable["value"]
+        if "value" in variable
+        else variable["valueFrom"]["fieldRef"]["fieldPath"]
+        for variable in variables
+    }
+
+
+def test_lint_has_nothing_to_say(helm: Helm) -> None:
+    report = helm("lint", "--strict", CHART, "--values", EVERYTHING)
+    assert not re.search(r"\[(WARNING|ERROR)\]", report), report
+
+
+def test_versions_are_those_of_the_code() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
+    assert chart["version"] == chart["appVersion"] == versions.DAYBREAK == project["version"]
+    assert chart["annotations"]["daybreak.dev/kuberay-version"] == versions.KUBERAY
+
+
+def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
+    assert sorted(f"{m['kind']}/{m['metadata']['name']}" for m in rendered) == [
+        "ClusterRole/daybreak",
+        "ClusterRole/daybreak-edit",
+        "ClusterRole/daybreak-view",
+        "ClusterRoleBinding/daybreak",
+        "CustomResourceDefinition/llmservices.daybreak.dev",
+        "Deployment/daybreak",
+        "Lease/daybreak-operator",
+        "Role/daybreak-lease",
+        "RoleBinding/daybreak-lease",
+        "Service/daybreak-metrics",
+        "ServiceAccount/daybreak",
+    ]
+
+
+def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
+    assert environment(rendered) == {
+        "DAYBREAK_NAMESPACE": "",
+        "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
+        "POD_NAME": "metadata.name",
+        "DAYBREAK_KUBERAY_NAMESPACE": "",
+        "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
+        "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
+        "DAYBREAK_NETWORK_POLICY": "true",
+        "DAYBREAK_CLUSTER_DOMAIN": "cluster.local",
+        "DAYBREAK_LOG_LEVEL": "info",
+        "DAYBREAK_HTTP_PORT": "8080",
+    }
+
+
+def test_operator_settings_from_values(helm: Helm) -> None:
+    assert environment(helm.template("--values", EVERYTHING)) == {
+        "DAYBREAK_NAMESPACE": "metadata.namespace",
+        "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
+        "POD_NAME": "metadata.name",
+        "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
+        "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
+        "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
+        "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_CLUSTER_DOMAIN": "cluster.example",
+        "DAYBREAK_LOG_LEVEL": "debug",
+        "DAYBREAK_HTTP_PORT": "8080",
+        "HTTPS_PROXY": "http://proxy.example.com:3128",
+        "NODE_NAME": "spec.nodeName",
+    }
+
+
+def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> None:
+    """The names and forms are those that the operator reads: its own reader takes them."""
+    from daybreak.settings import (
+        Settings,
+    )  # here, so that the other tests do without the operator's libraries
+
+    fields = {"metadata.namespace": "daybreak-system", "metadata.name": "daybreak-7d4b9-x2x"}
+    given = {name: fields.get(value, value) for name, value in environment(rendered).items()}
+    settings = Settings.from_environment(given)
+    assert settings.namespace is None
+    assert settings.operator_namespace == "daybreak-system"
+    assert settings.identity == "daybreak-7d4b9-x2x"
+    assert settings.ray_image == f"daybreak-ray:{versions.DAYBREAK}"
+    assert settings.http_port == 8080
+    for name in environment(rendered):
+        changed = {**given, name: "something/else:1"} if name.endswith("IMAGE") else None
+        if changed is not None:
+            assert Settings.from_environment(changed) != settings, f"{name} has no effect"
+
+
+def test_everything_differs_from_the_defaults() -> None:
+    """The file really is everything: each value of values.yaml stands in it, and away from its default."""
+    everything = yaml.safe_load(EVERYTHING.read_text())
+    usual = dict(leaves(defaults()))
+    same = {"crds.enabled"}  # off, there would be no CRD to render
+    for path, value in usual.items():
+        given: Any = everything
+        for step in path.split("."):
+            assert step in given, f"values-everything.yaml has no {path}"
+            given = given[step]
+        assert (given == value) == (path in same), f"{path} is its default, {value!r}"
+
+
+def test_every_value_has_an_effect(helm: Helm) -> None:
+    """Each value of values-everything.yaml alone changes what is rendered; a few need another one beside."""
+    base = helm("template", "daybreak", CHART)
+    with_others = {
+        "serviceAccount.create": [],
+        "metrics.serviceMonitor.interval": ["metrics.serviceMonitor.enabled=true"],
+        "metrics.serviceMonitor.labels": ["metrics.serviceMonitor.enabled=true"],
+        "metrics.podMonitor.interval": ["metrics.podMonitor.enabled=true"],
+        "metrics.podMonitor.labels": ["metrics.podMonitor.enabled=true"],
+        "operatorNetworkPolicy.metricsFrom": ["operatorNetworkPolicy.enabled=true"],
+        "operatorNetworkPolicy.apiServerPorts": ["operatorNetworkPolicy.enabled=true"],
+    }
+    everything = yaml.safe_load(EVERYTHING.read_text())
+    for value in render_values_table.values():
+        if value.name == "crds.enabled":
+            given: Any = False
+        else:
+            given = everything
+            for step in value.name.split("."):
+                given = given[step]
+        needs = [option for pair in with_others.get(value.name, []) for option in ("--set", pair)]
+        before = helm("template", "daybreak", CHART, *needs) if needs else base
+        after = helm("template", "daybreak", CHART, *needs, "--set-json", f"{value.name}={json.dumps(given)}")
+        assert after != before, f"{value.name} has no effect"
+
+
+def test_values_have_comments_and_the_schema_knows_them_all() -> None:
+    documented = [value.name for value in render_values_table.values()]
+    assert len(documented) == len(set(documented))
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    jsonschema.Draft7Validator.check_schema(schema)
+    jsonschema.validate(defaults(), schema)
+    for name in documented:
+        part = schema
+        for step in name.split("."):
+            part = part["properties"][step]
+            if "$ref" in part:
+                part = schema["definitions"][part["$ref"].rpartition("/")[2]]
+    known = set(schema["properties"]) - {"global"}
+    assert known == set(defaults())
+
+
+def test_readme_table_is_current() -> None:
+    assert render_values_table.readme_md() == (CHART / "README.md").read_text(), "run `make generate`"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "image.tga=1",
+        "imagee.tag=1",
+        "rayimage=x",
+        "crds.kept=false",
+        "watch.namespace=models",
+        "logLevel=verbose",
+        "image.pullPolicy=Sometimes",
+        "image.digest=sha256:abc",
+        "image.repository=",
+        "metrics.serviceMonitor.interval=soon",
+        "podLabels.app\\.kubernetes\\.io/component=mine",
+        "serviceAccount.create=maybe",
+        "tolerations[0].oeprator=Exists",
+        "extraEnv[0].vale=1",
+        "operatorNetworkPolicy.apiServerPorts[0]=0",
+        "kuberay.namespace=Ray System",
+    ],
+)
+def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
+    with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
+        helm.template("--set", option)
+
+
+def test_a_chart_above_may_hand_down_globals(helm: Helm) -> None:
+    assert helm.template("--set", "global.region=north")
+
+
+@pytest.mark.parametrize("name", ["DAYBREAK_LOG_LEVEL", "POD_NAME"])
+def test_a_variable_of_the_chart_is_not_set_twice(helm: Helm, name: str) -> None:
+    with pytest.raises(ToolFailed, match=f"extraEnv: {name} is set by the chart already"):
+        helm.template("--set", f"extraEnv[0].name={name}", "--set", "extraEnv[0].value=x")
+
+
+def test_a_variable_of_ones_own_is_not_set_twice(helm: Helm) -> None:
+    with pytest.raises(ToolFailed, match="extraEnv: A is set by the chart already or named twice"):
+        helm.template("--set", "extraEnv[0].name=A", "--set", "extraEnv[1].name=A")
+
+
+def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
+    def image(*options: str) -> str:
+        text: str = operator_pod(helm.template(*options))["containers"][0]["image"]
+        return text
+
+    digest = "sha256:" + "0" * 64
+    assert image() == f"daybreak-operator:{versions.DAYBREAK}"
+    assert image("--set", "image.repository=r.example/x,image.tag=v7") == "r.example/x:v7"
+    assert image("--set", f"image.tag=v7,image.digest={digest}") == f"daybreak-operator@{digest}"
+
+
+def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
+    kept = one(rendered, "CustomResourceDefinition")
+    assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    loose = one(helm.template("--set", "crds.keep=false"), "CustomResourceDefinition")
+    assert "annotations" not in loose["metadata"]
+    assert not of_kind(helm.template("--set", "crds.enabled=false"), "CustomResourceDefinition")
+
+
+def test_crd_is_the_generated_one(rendered: list[Manifest]) -> None:
+    """Through the template come labels and the annotation, and nothing is lost (numbers included)."""
+    (file,) = (CHART / "files" / "crds").glob("*.yaml")
+    assert one(rendered, "CustomResourceDefinition")["spec"] == yaml.safe_load(file.read_text())["spec"]
+
+
+def test_one_operator_at_a_time(rendered: list[Manifest]) -> None:
+    spec = one(rendered, "Deployment")["spec"]
+    assert spec["replicas"] == 1
+    assert spec["strategy"] == {"type": "Recreate"}
+    assert operator_pod(rendered)["containers"][0]["command"] == ["python", "-m", "daybreak"]
+
+
+def test_probes_ask_the_operators_own_server(rendered: list[Manifest]) -> None:
+    (container,) = operator_pod(rendered)["containers"]
+    assert container["ports"] == [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
+
+
+@pytest.mark.parametrize("options", [(), ("--values", EVERYTHING), ("--set", "nameOverride=night")])
+def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> None:
+    """The NetworkPolicies of LLMServices let the operator in by these labels, whatever its name is."""
+    manifests = helm.template(*options)
+    pod_labels = one(manifests, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    assert OPERATOR_LABELS.items() <= pod_labels.items()
+    assert one(manifests, "Service")["spec"]["selector"].items() <= pod_labels.items()
+    assert one(manifests, "Deployment")["spec"]["selector"]["matchLabels"].items() <= pod_labels.items()
+    for kind in ("ServiceMonitor", "PodMonitor", "NetworkPolicy"):
+        for found in of_kind(manifests, kind):
+            selector = found["spec"].get("podSelector") or found["spec"]["selector"]
+            target = (
+                one(manifests, "Service")["metadata"]["labels"] if kind == "ServiceMonitor" else pod_labels
+            )
+            assert selector["matchLabels"].items() <= target.items(), kind
+
+
+def test_namespaced_mode_has_nothing_of_the_clusters_scope(helm: Helm) -> None:
+    manifests = helm.template("--set", "watch.namespaced=true,crds.enabled=false", namespace="models")
+    for manifest in manifests:
+        assert manifest["metadata"].get("namespace") == "models", f"{manifest['kind']} has another scope"
+    assert not {m["kind"] for m in manifests} & {"ClusterRole", "ClusterRoleBinding"}
+
+
+def test_names_stay_within_kubernetes_limits(helm: Helm) -> None:
+    release = "r" * 53  # Helm's own limit
+    for manifest in yaml.safe_load_all(helm("template", release, CHART)):
+        name = manifest["metadata"]["name"]
+        if manifest["kind"] != "CustomResourceDefinition":
+            assert len(name) <= 63, name
+            assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", name)
