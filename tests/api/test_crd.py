@@ -100,9 +100,9 @@ def test_defaults_are_written_into_the_object(stored: Any) -> None:
 
 
 def test_unset_goes_back_to_the_default(admin: Admin, stored: Any) -> None:
-    changed = admin.merge("LLMService", "stored", {"spec": {"rollout": {"strategy": "BlueGreen"}}})
-    assert changed["spec"]["rollout"]["strategy"] == "BlueGreen"
-    unset = admin.merge("LLMService", "stored", {"spec": {"rollout": None}})
+    changed = admin.merge("LLMService", "stored", {"spec": {"runtime": {"idleTimeout": "5m"}}})
+    assert changed["spec"]["runtime"]["idleTimeout"] == "5m"
+    unset = admin.merge("LLMService", "stored", {"spec": {"runtime": None}})
     assert unset["spec"] == stored["spec"]
 
 

@@ -289,7 +289,6 @@ class RolloutStrategy(StrEnum):
     """How a change that needs new pods is rolled out."""
 
     AUTO = "Auto"
-    BLUE_GREEN = "BlueGreen"
 
 
 class Rollout(ApiModel):
@@ -297,8 +296,8 @@ class Rollout(ApiModel):
     place; a change of images, environment, resources or volumes needs new pods."""
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
-    """`BlueGreen`: a second cluster is started, and traffic moves when it answers; needs the accelerators
-    twice for that time. `Auto`: what suits the change; today that is in place or BlueGreen."""
+    """`Auto`, the only one yet: for new pods a second Ray cluster is started beside the first, and traffic
+    moves when it answers. For that time the accelerators are needed twice."""
 
 
 class HeadResources(ApiModel):
