@@ -92,7 +92,7 @@ KUBECONFORM = Binary(
 SETS: dict[str, tuple[Binary, ...]] = {
     "control-plane": (ETCD, KUBERNETES),
     "fake-nodes": (KWOK,),
-    "tests": (ETCD, KUBERNETES, KWOK, HELM, KUBECONFORM),
+    "tests": (ETCD, KUBERNETES, KUBERAY, KWOK, HELM, KUBECONFORM),
     "cluster": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM),
     "all": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM, KUBECONFORM),
 }

@@ -1,0 +1,308 @@
+"""What the builders make, on the real API server and before the real KubeRay."""
+
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+
+from cluster import ControlPlane, paths
+from daybreak.api.llmservice import API_VERSION, KIND, LLMService
+from daybreak.api.names import FIELD_MANAGER
+from daybreak.builders.desired import desired
+from daybreak.builders.platform import Platform
+from tests.api.admin import APPLY, Admin, Refused, eventually
+from tests.property.services import services
+
+SAMPLES = paths.REPOSITORY / "manifests" / "samples"
+EVERYTHING = paths.REPOSITORY / "tests" / "golden" / "everything.yaml"
+PLATFORM = Platform(
+    operator_namespace="daybreak-system", ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1"
+)
+RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
+
+
+def written() -> list[Any]:
+    """Every LLMService of the samples, and the one that sets every field."""
+    return [
+        pytest.param(manifest, id=manifest["metadata"]["name"])
+        for path in [EVERYTHING, *sorted(SAMPLES.glob("*.yaml"))]
+        for manifest in yaml.safe_load_all(path.read_text())
+        if manifest.get("kind") == KIND
+    ]
+
+
+def read(manifest: dict[str, Any], namespace: str) -> LLMService:
+    """The service in a namespace. It exists nowhere, and a dry run does not ask."""
+    metadata = {**manifest["metadata"], "namespace": namespace, "uid": str(uuid.UUID(int=1))}
+    return LLMService.from_manifest({**manifest, "metadata": metadata})
+
+
+def create(admin: Admin, spec: dict[str, Any]) -> LLMService:
+    """A service that exists, so that garbage collection leaves its objects alone. No operator looks at it."""
+    manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "one"}, "spec": spec}
+    return LLMService.from_manifest(admin.create(manifest))
+
+
+def apply(admin: Admin, manifest: dict[str, Any], **query: str) -> Any:
+    """Apply as the operator does; a field that the API server does not know is an error."""
+    path = admin.path(manifest["kind"], manifest["metadata"]["name"])
+    options = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict", **query}
+    return admin.request("PATCH", path, manifest, APPLY, query=options)
+
+
+def pod_of(group: dict[str, Any], namespace: str) -> dict[str, Any]:
+    """The pod of a group as its template says, without what KubeRay adds."""
+    template = group["template"]
+    metadata = {**template["metadata"], "name": "a-pod", "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
+
+
+def accept(admin: Admin, svc: LLMService) -> None:
+    """Every object, and the pods that it asks for, are accepted, with no field unknown."""
+    objects = desired(svc, PLATFORM, f"{svc.name}-abcde")
+    for manifest in objects:
+        apply(admin, manifest, dryRun="All")
+    cluster = objects[-1]["spec"]["rayClusterConfig"]
+    for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
+        pod = pod_of(group, admin.namespace)
+        # These must exist for a pod to be taken; they have no part in what is tested.
+        pod["spec"].pop("serviceAccountName")
+        pod["spec"].pop("priorityClassName", None)
+        query = {"dryRun": "All", "fieldValidation": "Strict"}
+        admin.request("POST", admin.path("Pod"), pod, query=query)
+
+
+@pytest.fixture(scope="module")
+def restricted(plane: ControlPlane) -> Iterator[Admin]:
+    """A namespace that takes restricted pods only."""
+    everywhere = Admin(plane.kubeconfig)
+    name = f"builders-{uuid.uuid4().hex[:8]}"
+    metadata = {"name": name, "labels": RESTRICTED}
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    admin = everywhere.within(name)
+    eventually("the default account", lambda: admin.get("ServiceAccount", "default"))
+    yield admin
+    everywhere.delete("Namespace", name)
+
+
+@pytest.mark.parametrize("manifest", written())
+def test_a_sample_is_accepted(manifest: dict[str, Any], restricted: Admin) -> None:
+    accept(restricted, read(manifest, restricted.namespace))
+
+
+@given(svc=services())
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_service_is_accepted(svc: LLMService, restricted: Admin) -> None:
+    accept(
+        restricted,
+        read(
+            {"metadata": {"name": svc.name}, "spec": svc.spec.model_dump(by_alias=True, exclude_none=True)},
+            restricted.namespace,
+        ),
+    )
+
+
+def test_the_api_server_does_refuse_here(restricted: Admin) -> None:
+    svc = read(
+        {"metadata": {"name": "one"}, "spec": {"models": [{"name": "m", "source": "hf://o/m"}]}},
+        restricted.namespace,
+    )
+    ray_service = desired(svc, PLATFORM, None)[-1]
+    ray_service["spec"]["rayClusterConfig"]["headGroupSpec"]["nodeSelektor"] = {}
+    with pytest.raises(Refused, match="nodeSelektor"):
+        apply(restricted, ray_service, dryRun="All")
+    pod = pod_of(ray_service["spec"]["rayClusterConfig"]["headGroupSpec"], restricted.namespace)
+    pod["spec"].pop("serviceAccountName")
+    pod["spec"]["securityContext"] = {}
+    with pytest.raises(Refused, match="violates PodSecurity"):
+        restricted.request("POST", restricted.path("Pod"), pod, query={"dryRun": "All"})
+
+
+def test_applying_twice_changes_nothing(restricted: Admin) -> None:
+    svc = create(restricted, yaml.safe_load(EVERYTHING.read_text())["spec"])
+    for manifest in desired(svc, PLATFORM, None):
+        first, second = apply(restricted, manifest), apply(restricted, manifest)
+        assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"], manifest["kind"]
+    remove(restricted)
+
+
+def remove(admin: Admin) -> None:
+    """Delete the service and wait until nothing of it is left."""
+    admin.delete(KIND, "one")
+
+    def gone() -> bool:
+        pods = admin.list("Pod")
+        for pod in pods:
+            # There is no kubelet to end them; KubeRay may be quicker.
+            path = admin.path("Pod", pod["metadata"]["name"])
+            with contextlib.suppress(Refused):
+                admin.raw("DELETE", path, query={"gracePeriodSeconds": "0"})
+        return not pods and not admin.list("RayService") and not admin.list("RayCluster")
+
+    eventually("nothing left", gone)
+
+
+@pytest.fixture(scope="module")
+def kuberay(plane: ControlPlane, restricted: Admin) -> Iterator[Path]:
+    """KubeRay's operator for the restricted namespace; its log."""
+    command = [
+        str(paths.BIN / "kuberay-operator"),
+        f"-kubeconfig={plane.kubeconfig}",
+        f"-watch-namespace={restricted.namespace}",
+        "-enable-leader-election=false",
+        "-metrics-addr=0",
+        "-health-probe-bind-address=0",
+    ]
+    name = "kuberay-operator"
+    plane.processes.start(name, command)
+    yield plane.processes.log(name)
+    plane.processes.check(name)
+    plane.processes.stop(name)
+
+
+@pytest.fixture
+def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
+    """Applies a service's objects, and gives its Ray pods as KubeRay has made them, the head first."""
+
+    def start(spec: dict[str, Any], pods: int) -> list[Any]:
+        for manifest in desired(create(restricted, spec), PLATFORM, None):
+            apply(restricted, manifest)
+
+        def seen() -> list[Any]:
+            found: list[Any] = restricted.list("Pod", labelSelector="daybreak.dev/service=one")
+            return found if len(found) == pods else []
+
+        def order(pod: Any) -> tuple[bool, str]:
+            labels = pod["metadata"]["labels"]
+            return labels["ray.io/node-type"] != "head", labels["ray.io/group"]
+
+        try:
+            return sorted(eventually(f"{pods} Ray pods", seen), key=order)
+        except AssertionError:
+            pytest.fail(kuberay.read_text()[-3000:])
+
+    yield start
+    remove(restricted)
+
+
+def command_of(pod: Any) -> str:
+    """What KubeRay lets the Ray container run."""
+    [command] = pod["spec"]["containers"][0]["args"]
+    assert isinstance(command, str)
+    return command
+
+
+def test_kuberay_makes_restricted_pods_that_know_their_resources(started: Any) -> None:
+    spec = {
+        "models": [
+            {
+                "name": "a",
+                "source": "pvc://claim/a",
+                "parallelism": {"tensor": 4},
+                "accelerator": {"type": "H100"},
+            },
+            {"name": "b", "source": "hf://owner/b", "parallelism": {"tensor": 2, "pipeline": 2}},
+        ]
+    }
+    head, one, *stages = started(spec, pods=4)
+
+    assert "--num-cpus=0" in command_of(head)
+    assert "--num-gpus=0" in command_of(head)
+    assert "--resources='{\"daybreak-head\":1}'" in command_of(head)
+    assert [container["name"] for container in head["spec"]["containers"]] == ["ray-head", "autoscaler"]
+    assert "--num-cpus=5" in command_of(one)
+    assert "--num-gpus=4" in command_of(one)
+    assert '"accelerator_type:H100":1' in command_of(one)
+    assert '"model-a":4' in command_of(one)
+    for stage in stages:
+        assert "--num-cpus=3" in command_of(stage)
+        assert "--num-gpus=2" in command_of(stage)
+        assert "--resources='{\"model-b\":2}'" in command_of(stage)
+
+
+def test_only_the_autoscaler_gets_the_api_token(started: Any) -> None:
+    spec = {"models": [{"name": "a", "source": "hf://owner/a", "accelerator": {"kind": "cpu"}}]}
+    head, worker = started(spec, pods=2)
+    path = "/var/run/secrets/kubernetes.io/serviceaccount"
+    seeing = {
+        container["name"]
+        for pod in (head, worker)
+        for container in [*pod["spec"]["containers"], *pod["spec"].get("initContainers", [])]
+        if path in {mount["mountPath"] for mount in container.get("volumeMounts", [])}
+    }
+    assert seeing == {"autoscaler"}
+    ray, autoscaler = head["spec"]["containers"]
+    logs = [
+        mount["name"]
+        for container in (ray, autoscaler)
+        for mount in container["volumeMounts"]
+        if mount["mountPath"] == "/tmp/ray"  # noqa: S108 - where Ray keeps its session
+    ]
+    assert logs[0] == logs[1], "the autoscaler writes its logs where Ray reads them"
+
+
+def test_pods_keep_daybreaks_labels_and_ray_asks_for_a_token(started: Any) -> None:
+    spec = {"models": [{"name": "Owner/A.1", "source": "hf://owner/a"}]}
+    head, worker = started(spec, pods=2)
+    for pod in (head, worker):
+        assert pod["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "daybreak"
+        variables = {variable["name"]: variable for variable in pod["spec"]["containers"][0]["env"]}
+        assert variables["RAY_AUTH_MODE"]["value"] == "token"
+        assert "secretKeyRef" in json.dumps(variables["RAY_AUTH_TOKEN"])
+    labels = worker["metadata"]["labels"]
+    assert labels["daybreak.dev/model"] == labels["ray.io/group"]
+
+
+def test_the_budget_is_one_that_kubernetes_can_count(started: Any, restricted: Admin) -> None:
+    started({"models": [{"name": "a", "source": "hf://owner/a"}]}, pods=2)
+
+    def counted() -> Any:
+        budget = restricted.get("PodDisruptionBudget", "one-ray")
+        return budget["status"] if budget["status"].get("expectedPods") else None
+
+    # Of a maximum of absent pods it would say SyncFailed, and then let no pod go at all.
+    status = eventually("a count of the pods", counted)
+    assert status["desiredHealthy"] == 1
+    [condition] = status["conditions"]
+    assert (condition["type"], condition["reason"]) == ("DisruptionAllowed", "InsufficientPods")
+
+
+MODEL = {"name": "a", "source": "hf://owner/a"}
+IN_PLACE: dict[str, dict[str, Any]] = {
+    "replicas": {"replicas": {"min": 0, "max": 5}},
+    "engine": {"engine": {"args": {"max_model_len": 4096}}},
+    "serve": {"serve": {"maxOngoingRequests": 5, "healthCheckPeriod": "5s"}},
+    "tolerations": {"accelerator": {"tolerations": [{"operator": "Exists"}]}},
+}
+
+
+def test_kuberay_starts_a_new_cluster_only_for_what_needs_new_pods(started: Any, restricted: Admin) -> None:
+    started({"models": [MODEL]}, pods=2)
+
+    def clusters() -> list[str]:
+        return [cluster["metadata"]["name"] for cluster in restricted.list("RayCluster")]
+
+    def change(changed: dict[str, Any]) -> None:
+        merged = restricted.merge(KIND, "one", {"spec": {"models": [{**MODEL, **changed}]}})
+        apply(restricted, desired(LLMService.from_manifest(merged), PLATFORM, None)[-1])
+
+    [before] = clusters()
+    for changed in IN_PLACE.values():
+        change(changed)
+        # KubeRay looks at a RayService every two seconds, and says nowhere that it has.
+        time.sleep(3)
+        assert clusters() == [before], changed
+    change({"resources": {"memory": "9Gi"}})
+    eventually("another cluster", lambda: set(clusters()) - {before})
