@@ -17,7 +17,7 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
 
     Raises ClusterError when kubectl cannot forward.
     """
-    process = subprocess.Popen(  # noqa: S603 - a fixed tool, arguments from this package
+    with subprocess.Popen(  # noqa: S603 - a fixed tool, arguments from this package
         [
             program("kubectl"),
             "-n",
@@ -31,18 +31,15 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    try:
-        assert process.stdout is not None  # noqa: S101 - it was asked for above
-        line = process.stdout.readline()
-        found = re.search(r"127\.0\.0\.1:(\d+)", line)
-        if found is None:
+    ) as process:
+        try:
+            assert process.stdout is not None  # noqa: S101 - it was asked for above
+            found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
+            if found is None:
+                raise ClusterError(f"kubectl port-forward failed: {process.communicate()[1].strip()}")
+            yield f"http://127.0.0.1:{found.group(1)}/v1"
+        finally:
             process.terminate()
-            raise ClusterError(f"kubectl port-forward failed: {process.communicate()[1].strip()}")
-        yield f"http://127.0.0.1:{found.group(1)}/v1"
-    finally:
-        process.terminate()
-        process.wait(timeout=10)
 
 
 def ask(base_url: str, model: str, question: str) -> str:

@@ -68,7 +68,7 @@ def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: st
     assert pods is not None
     assert {pod["metadata"]["labels"]["ray.io/node-type"] for pod in pods["items"]} == {"head", "worker"}
     for pod in pods["items"]:
-        assert pod["spec"]["serviceAccountName"] == f"{tiny}-ray"
+        assert pod["spec"]["serviceAccountName"] == f"{tiny}-sa"
         for container in pod["spec"]["containers"]:
             security = {**pod["spec"].get("securityContext", {}), **container["securityContext"]}
             assert security["runAsNonRoot"] is True
