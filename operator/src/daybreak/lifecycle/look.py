@@ -27,6 +27,13 @@ class Before:
     standing: str
     """Reason for which the service is stalled at its present generation; empty when it is not."""
 
+    def silence(self, model: str) -> str:
+        """What came when the model was asked last; empty when an answer came, or none was asked for."""
+        said = text(self.models.get(model, {}).get("message"))
+        if said and self.ready.get("reason") == Reason.NOT_ANSWERING:
+            return said if f"model {model}: {said}" in text(self.ready.get("message")) else ""
+        return ""
+
 
 @dataclass(frozen=True)
 class Look:

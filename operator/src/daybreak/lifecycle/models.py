@@ -97,7 +97,8 @@ def judge(look: Look, model: Model) -> ModelView:
     here = [pod for pod in own if pod.cluster == serving and pod.counts]
     allowed = replica_range(look.service, model)
     trouble = lasting(model_trouble(look.ray, own, model.name), look.before.standing)
-    trouble = trouble or _still_crashing(look, model, here)
+    if trouble is None or not trouble.stalled:
+        trouble = _still_crashing(look, model, here) or trouble
     found = _judge(look, model, allowed, here, trouble)
     return ModelView(
         name=model.name,
@@ -179,8 +180,7 @@ def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerpr
         said = answer.message or "no answer came"
     else:
         # Being asked. What it last said stands until it says something else.
-        unanswered = look.before.ready.get("reason") == Reason.NOT_ANSWERING
-        said = text(look.before.models.get(model.name, {}).get("message")) if unanswered else ""
+        said = look.before.silence(model.name)
     trouble = Trouble(Reason.NOT_ANSWERING, said, stalled=False) if said else None
     return _Judgement(state, before, ask=True, trouble=trouble)
 

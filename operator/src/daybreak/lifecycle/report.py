@@ -129,7 +129,8 @@ def _ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> 
     if troubles:
         return "False", troubles[0].reason, "; ".join(trouble.message for trouble in troubles)
     doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
-    if look.ray.active and not look.ray.ready:
+    lost = look.before.ready.get("status") in ("True", "False")
+    if lost and look.ray.active and not look.ray.ready:
         return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
     if any(model.state is ModelState.UPDATING for model in silent):
         return "Unknown", Reason.UPDATING, doing

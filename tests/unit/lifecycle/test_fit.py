@@ -1,0 +1,226 @@
+"""Whether the nodes have room: each way not to fit is told apart, with its numbers and its fix."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.scalars import parse_quantity
+from daybreak.lifecycle import fit
+from daybreak.lifecycle.observed import Node
+from tests.unit.lifecycle.scenes import GPU_MODEL, Manifest, manifest, node, ray_service, service
+
+TAINT = {"key": "dedicated", "value": "llm", "effect": "NoSchedule"}
+GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+
+
+def model(**fields: Any) -> Manifest:
+    return {**GPU_MODEL, **fields}
+
+
+def said(nodes: tuple[Node, ...], *models: Manifest, **spec: Any) -> str:
+    """What the check says of the models; empty when they fit."""
+    found = fit.fit(service(*(models or (model(),)), **spec), nodes)
+    return "\n".join(misfit.message for misfit in found)
+
+
+HEAD_NODE = node("head", cpu="4", memory="16Gi")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields"),
+    [
+        ((node(gpus=1),), {}),
+        ((HEAD_NODE, node("node-b", gpus=4)), {"parallelism": {"tensor": 4}}),
+        ((node(gpus=8),), {"parallelism": {"tensor": 4, "pipeline": 2}, "placement": "STRICT_PACK"}),
+        # Two pods of four devices each: on one node, or on two.
+        ((node(gpus=8),), {"parallelism": {"tensor": 4, "pipeline": 2}}),
+        ((node(gpus=4), node("node-b", gpus=4)), {"parallelism": {"tensor": 4, "pipeline": 2}}),
+        ((node(labels={"gpu": "a100"}, gpus=1),), {"accelerator": {"nodeSelector": {"gpu": "a100"}}}),
+        (
+            (HEAD_NODE, node("node-b", gpus=1, taints=(TAINT,))),
+            {"accelerator": {"tolerations": [{"key": "dedicated", "operator": "Equal", "value": "llm"}]}},
+        ),
+        (
+            (HEAD_NODE, node("node-b", gpus=1, taints=(TAINT,))),
+            {"accelerator": {"tolerations": [{"operator": "Exists"}]}},
+        ),
+        # What admission adds, what only asks, and what passes.
+        ((HEAD_NODE, node("node-b", gpus=1, taints=(GPU_TAINT,))), {}),
+        ((node(gpus=1, taints=({"key": "slow", "effect": "PreferNoSchedule"},)),), {}),
+        ((node(gpus=1, taints=({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"},)),), {}),
+        ((node(gpus=1, resource="amd.com/gpu"),), {"accelerator": {"resource": "amd.com/gpu"}}),
+        ((node(cpu="4", memory="16Gi"),), {"accelerator": {"kind": "cpu"}}),
+    ],
+)
+def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
+    assert said(nodes, model(**fields)) == ""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fields", "wanted"),
+    [
+        pytest.param(
+            (HEAD_NODE,),
+            {},
+            "model qwen: a replica needs 1 nvidia.com/gpu; no node has that resource: install the device "
+            "plugin that announces it, or use accelerator kind: cpu for a small model",
+            id="no device at all",
+        ),
+        pytest.param(
+            (node(gpus=2, resource="amd.com/gpu"),),
+            {},
+            "model qwen: a replica needs 1 nvidia.com/gpu; no node has that resource: set "
+            "accelerator.resource to what nodes have (amd.com/gpu)",
+            id="another maker's device",
+        ),
+        pytest.param(
+            (node(gpus=4), node("node-b", gpus=4), node("node-c", gpus=2)),
+            {"parallelism": {"tensor": 8}},
+            "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): "
+            "use parallelism pipeline: 2 with tensor: 4",
+            id="too many on one node",
+        ),
+        pytest.param(
+            (node(gpus=4), node("node-b", gpus=4)),
+            {"parallelism": {"tensor": 4, "pipeline": 2}, "placement": "STRICT_PACK"},
+            "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): "
+            "use placement: PACK, which gives each pipeline stage a pod of its own",
+            id="stages that could part",
+        ),
+        pytest.param(
+            (node(gpus=4), node("node-b", gpus=1)),
+            {"parallelism": {"tensor": 8}},
+            "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): "
+            "all nodes together have 5: use a smaller parallelism, or other nodes",
+            id="not enough anywhere",
+        ),
+        pytest.param(
+            (node(gpus=4), node("node-b", gpus=2)),
+            {"parallelism": {"tensor": 4, "pipeline": 2}},
+            "model qwen: a replica needs 2 pods of 5 cpu, 72Gi memory, 4 nvidia.com/gpu each; all nodes "
+            "together have room for 1: use a smaller parallelism.pipeline, or add nodes",
+            id="too few places for the stages",
+        ),
+        pytest.param(
+            (node(gpus=8, labels={"gpu": "a100-80g"}), node("node-b", gpus=8, labels={"gpu": "l4"})),
+            {"accelerator": {"nodeSelector": {"gpu": "a100"}}},
+            "model qwen: a replica needs a node with label gpu=a100; nodes have gpu=a100-80g: "
+            "change accelerator.nodeSelector",
+            id="nearest value of a label",
+        ),
+        pytest.param(
+            (node(gpus=8, labels={"example.com/gpu-kind": "a100"}),),
+            {"accelerator": {"nodeSelector": {"example.com/gpukind": "a100"}}},
+            "model qwen: a replica needs a node with label example.com/gpukind=a100; no node has a label "
+            "example.com/gpukind (did you mean example.com/gpu-kind?): change accelerator.nodeSelector, or "
+            "label a node",
+            id="nearest label",
+        ),
+        pytest.param(
+            (node(gpus=8, labels={"gpu": "a100"}), node("node-b", labels={"zone": "b"})),
+            {"accelerator": {"nodeSelector": {"gpu": "a100", "zone": "b"}}},
+            "model qwen: a replica needs a node with gpu=a100 and zone=b; node-a lacks zone=b: "
+            "change accelerator.nodeSelector, or label a node",
+            id="labels on different nodes",
+        ),
+        pytest.param(
+            (node(labels={"zone": "b"}), node("node-b", gpus=8)),
+            {"accelerator": {"nodeSelector": {"zone": "b"}}},
+            "model qwen: a replica needs 1 nvidia.com/gpu; the nodes that match nodeSelector have none: "
+            "change accelerator.nodeSelector",
+            id="labels of nodes without devices",
+        ),
+        pytest.param(
+            (HEAD_NODE, node("node-b", gpus=8, taints=(TAINT,)), node("node-c", gpus=8, taints=(TAINT,))),
+            {},
+            "model qwen: a replica fits on node-b and 1 more, tainted dedicated=llm:NoSchedule: add to "
+            "accelerator.tolerations {key: dedicated, operator: Equal, value: llm, effect: NoSchedule}",
+            id="tainted",
+        ),
+        pytest.param(
+            (
+                HEAD_NODE,
+                node("node-b", gpus=8, taints=(TAINT, {"key": "x", "effect": "NoExecute"}, GPU_TAINT)),
+            ),
+            {},
+            "model qwen: a replica fits on node-b, tainted dedicated=llm:NoSchedule, x:NoExecute: add to "
+            "accelerator.tolerations {key: dedicated, operator: Equal, value: llm, effect: NoSchedule}, "
+            "{key: x, operator: Exists, effect: NoExecute}",
+            id="tainted twice",
+        ),
+        pytest.param(
+            (HEAD_NODE, node("node-b", gpus=8, taints=(TAINT,))),
+            {"accelerator": {"tolerations": [{"key": "dedicated", "value": "web"}]}},
+            "model qwen: a replica fits on node-b, tainted dedicated=llm:NoSchedule: add to "
+            "accelerator.tolerations {key: dedicated, operator: Equal, value: llm, effect: NoSchedule}",
+            id="another value tolerated",
+        ),
+        pytest.param(
+            (HEAD_NODE, node("node-b", gpus=8, cordoned=True)),
+            {},
+            "model qwen: a replica fits on node-b, closed for new pods: kubectl uncordon node-b",
+            id="cordoned",
+        ),
+        pytest.param(
+            (node(gpus=8, memory="64Gi"), node("node-b", gpus=2, memory="512Gi")),
+            {"parallelism": {"tensor": 8}},
+            "model qwen: a replica needs 136Gi memory beside its 8 nvidia.com/gpu on one node; the nearest, "
+            "node-a, has 64Gi memory in all: lower resources.memory, or use a larger node",
+            id="too little memory",
+        ),
+        pytest.param(
+            (node(gpus=8, cpu="6", memory="64Gi"),),
+            {"parallelism": {"tensor": 8}},
+            "model qwen: a replica needs 9 cpu and 136Gi memory beside its 8 nvidia.com/gpu on one node; the "
+            "nearest, node-a, has 6 cpu and 64Gi memory in all: lower resources.cpu and resources.memory, or "
+            "use a larger node",
+            id="too little of both",
+        ),
+    ],
+)
+def test_it_does_not_fit(nodes: tuple[Node, ...], fields: dict[str, Any], wanted: str) -> None:
+    assert said(nodes, model(**fields)) == wanted
+
+
+def test_a_split_is_only_advised_where_it_fits() -> None:
+    # Four devices a node, and memory for half of what four devices would ask for.
+    small = tuple(node(f"node-{number}", gpus=4, memory="45Gi") for number in "abcd")
+    assert said(small, model(parallelism={"tensor": 8})).endswith(
+        "use parallelism pipeline: 4 with tensor: 2"
+    )
+
+
+def test_the_head_needs_room_too() -> None:
+    head = {"resources": {"cpu": "2", "memory": "8Gi"}, "nodeSelector": {"role": "head"}}
+    nodes = (node(gpus=1), node("node-b", cpu="2", memory="16Gi", labels={"role": "head"}))
+    assert said(nodes, runtime={"head": head}) == (
+        "head: it needs 2.1 cpu on one node; the nearest, node-b, has 2 cpu in all: "
+        "lower spec.runtime.head.resources.cpu, or use a larger node"
+    )
+    assert said((), runtime={"head": head}).startswith("head: the cluster has no nodes")
+
+
+def test_the_head_is_weighed_as_it_is_built() -> None:
+    """The autoscaler's share of the head's pod is written in two places."""
+    config = ray_service(manifest())["spec"]["rayClusterConfig"]
+    asked = config["autoscalerOptions"]["resources"]["requests"]
+    assert parse_quantity(asked["cpu"]) == fit.AUTOSCALER_CPU
+    assert parse_quantity(asked["memory"]) == fit.AUTOSCALER_MEMORY
+
+
+def test_each_model_is_checked_by_itself() -> None:
+    models = [model(), model(name="large", parallelism={"tensor": 16}), model(name="other")]
+    found = fit.fit(service(*models), (node(gpus=8),))
+    assert [misfit.model for misfit in found] == ["large"]
+
+
+def test_quantities_that_cannot_be_read_count_as_nothing() -> None:
+    odd = Node("odd", {}, ({"effect": 3},), {"cpu": "64", "memory": "1Ei", "nvidia.com/gpu": "many"})
+    assert "no node has that resource" in said((odd,))
+
+
+def test_the_answer_follows_the_nodes() -> None:
+    """What is remembered of one set of nodes is not said of another."""
+    assert said((node(gpus=1),)) == ""
+    assert "no node has that resource" in said((node(),))
+    assert said((node(gpus=1),)) == ""
