@@ -1,0 +1,46 @@
+"""The installation pages name what is there: files, values, versions."""
+
+import re
+
+import pytest
+
+from daybreak import versions
+from scripts import render_values_table
+from tests.chart.tools import ARGO_CD, ROOT
+
+PAGES = ("docs/install.md", "charts/daybreak/README.md", "manifests/argocd/README.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = set(re.findall(r"(?<![\w/.-])((?:manifests|charts|images|docs)/[\w./-]*[\w/])", text))
+    assert named
+    # KubeRay's own repository has paths of these forms as well.
+    named = {path for path in named if f"ray-operator/{path}" not in text}
+    assert {path for path in named if not (ROOT / path).exists()} == set()
+    linked = re.findall(r"\]\((?!http)([^)#]+)\)", text)
+    assert {path for path in linked if not ((ROOT / page).parent / path).exists()} == set()
+
+
+def test_values_that_matter_exist() -> None:
+    text = (ROOT / "docs" / "install.md").read_text()
+    rows = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert len(named) >= 10
+    assert named <= {value.name for value in render_values_table.values()}
+
+
+def test_versions_are_those_of_the_code() -> None:
+    text = (ROOT / "docs" / "install.md").read_text()
+    assert set(re.findall(r"--version (\S+)", text)) == {versions.KUBERAY}
+    assert set(re.findall(r"ref=v([\d.]+)", text)) == {versions.KUBERAY}
+    assert set(re.findall(r"daybreak-(?:operator|ray):(\S+)", text)) == {versions.DAYBREAK}
+    minor = ".".join(versions.KUBERAY_MINIMUM.split(".")[:2])
+    assert f"Version {minor} or newer; {versions.KUBERAY} is what Daybreak is tested with" in text
+
+
+def test_argo_cd_of_the_pages_is_the_one_tested() -> None:
+    text = (ROOT / "docs" / "install.md").read_text()
+    assert ARGO_CD.version.startswith("v3.")
+    assert "Argo CD 3 " in text

@@ -1,0 +1,156 @@
+"""The rights are enough: the operator itself runs with them, and with the settings that the chart gives it.
+
+It runs as a process, in the name of the chart's ServiceAccount, against the real API server. KubeRay and the
+model's answer are played as in the API tests. A request that the API server forbids fails the test.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin, eventually
+from tests.api.conftest import PLAYED_OPERATOR
+from tests.api.objects import condition, everything, settled, tiny
+from tests.api.operator_process import OperatorProcess
+from tests.api.played import PlayedKubeRay
+from tests.chart.test_render import environment
+from tests.chart.tools import CHART, Helm, dump, one
+
+pytestmark = pytest.mark.xdist_group("chart-plane")
+
+RELEASED = {"cluster": "rights-operator", "namespaced": "rights-namespaced"}
+"""Where the operator is installed, in each mode."""
+SERVED = {"cluster": "rights-models", "namespaced": "rights-namespaced"}
+"""Where the LLMService is."""
+
+
+@pytest.fixture
+def with_crd(plane: ControlPlane) -> ControlPlane:
+    """The API server with the CRD of LLMService."""
+    plane.install_crds([CHART / "files" / "crds"])
+    return plane
+
+
+@pytest.fixture(params=["cluster", "namespaced"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """What the operator watches."""
+    return str(request.param)
+
+
+@pytest.fixture
+def admin(with_crd: ControlPlane, mode: str) -> Admin:
+    """An administrator's hands in the LLMService's namespace."""
+    admin = Admin(with_crd.kubeconfig, SERVED[mode])
+    for name in {RELEASED[mode], SERVED[mode]}:
+        with_crd.apply(f'{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}')
+    return admin
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Path:
+    """Folder that says which services answer."""
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def operator(
+    with_crd: ControlPlane, admin: Admin, helm: Helm, mode: str, answers: Path, tmp_path: Path
+) -> Iterator[OperatorProcess]:
+    """The operator with the chart's rights and settings, and no others."""
+    namespace = RELEASED[mode]
+    manifests = helm.template(
+        "--set", f"watch.namespaced={'true' if mode == 'namespaced' else 'false'}",
+        "--set", "crds.enabled=false", "--set", "lease.create=false",
+        namespace=namespace,
+    )  # fmt: skip
+    objects = dump(manifest for manifest in manifests if manifest["kind"] != "Deployment")
+    with_crd.apply(objects)
+    account = one(manifests, "ServiceAccount")["metadata"]["name"]
+    kubeconfig = tmp_path / "operator.kubeconfig"
+    with_crd.write_kubeconfig(
+        kubeconfig,
+        f"system:serviceaccount:{namespace}:{account}",
+        ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"],
+    )
+    settings = {
+        name.removeprefix("DAYBREAK_"): namespace if value == "metadata.namespace" else value
+        for name, value in environment(manifests).items()
+        if name.startswith("DAYBREAK_") and name != "DAYBREAK_HTTP_PORT"
+    }
+    with OperatorProcess(
+        kubeconfig, tmp_path / "log", program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers), **settings
+    ) as process:
+        yield process
+    with_crd.kubectl("delete", "-f", "-", stdin=objects)
+
+
+def forbidden(admin: Admin) -> int:
+    """How many requests the API server has forbidden so far, by its own count."""
+    lines = admin.raw("GET", "/metrics").decode().splitlines()
+    counted = [line for line in lines if re.match(r'apiserver_request_total\{.*code="403"', line)]
+    return sum(int(float(line.rpartition(" ")[2])) for line in counted)
+
+
+def test_the_operator_can_do_all_that_it_does(
+    admin: Admin, operator: OperatorProcess, mode: str, answers: Path
+) -> None:
+    before = forbidden(admin)
+    elsewhere = Admin.within(admin, RELEASED[mode])
+    assert elsewhere.get("Lease", "daybreak-operator")["spec"]["holderIdentity"]
+
+    admin.create(tiny())
+    eventually("all objects made", lambda: everything(admin))
+    kuberay = PlayedKubeRay(admin)
+    cluster = kuberay.cluster("tiny")
+    kuberay.status("tiny", cluster)
+    kuberay.worker("tiny", cluster, "tiny")
+    (answers / f"{admin.namespace}.tiny").write_text("")
+    eventually("ready", lambda: condition(admin.get("LLMService", "tiny"), "Ready").get("status") == "True")
+
+    admin.merge("LLMService", "tiny", {"spec": {"replicas": 2}})
+
+    def bounds() -> bool:
+        (group,) = admin.get("RayCluster", cluster)["spec"]["workerGroupSpecs"]
+        return bool(group["minReplicas"] == 2)
+
+    eventually("the running RayCluster's bounds changed", bounds)
+    for kind, name in (
+        ("Service", "tiny"),
+        ("NetworkPolicy", "tiny-ray"),
+        ("PodDisruptionBudget", "tiny-ray"),
+    ):
+        admin.delete(kind, name)
+    eventually("what was deleted made again", lambda: everything(admin))
+    eventually("a status of the latest spec", lambda: settled(admin))
+    assert admin.list("Event"), "no event was posted"
+
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("LLMService", "tiny")
+
+
+def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorProcess, mode: str) -> None:
+    """In another namespace: made by the cluster-wide operator, left alone by the namespaced one."""
+    other = Admin.within(admin, "rights-elsewhere")
+    if other.get("Namespace", "rights-elsewhere") is None:
+        other.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rights-elsewhere"}})
+    other.create(tiny())
+    try:
+        admin.create(tiny("second"))
+        eventually("a service of its own made", lambda: admin.get("RayService", "second"))
+        if mode == "cluster":
+            eventually("the other made too", lambda: everything(other))
+        else:
+            assert other.get("RayService", "tiny") is None
+            assert "status" not in other.get("LLMService", "tiny")
+    finally:
+        other.delete("LLMService", "tiny")
+        admin.delete("LLMService", "second")
+        for kind, name in (("RayService", "tiny"), ("Service", "tiny")):
+            if other.get(kind, name) is not None:
+                other.delete(kind, name)
