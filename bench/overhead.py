@@ -19,8 +19,8 @@ import yaml
 
 from bench import report
 from cluster import paths
+from cluster.report import Report
 from quickstart import install
-from quickstart.progress import Progress
 from quickstart.target import Target
 
 ROUNDS = 2
@@ -34,7 +34,7 @@ MINE, HAND = "bench-daybreak", "bench-hand"
 def main() -> None:
     """Measure and write bench/results/overhead.json."""
     target = Target(paths.KUBECONFIG, embedded=True)
-    progress = Progress()
+    progress = Report()
     sample = yaml.safe_load(Path(install.SAMPLE).read_text())
     model = sample["spec"]["models"][0]["name"]
     mine = {**sample, "metadata": {"name": MINE}}
@@ -68,7 +68,7 @@ def main() -> None:
     )
 
 
-def _hand_written(target: Target, mine: Mapping[str, Any], progress: Progress) -> list[dict[str, Any]]:
+def _hand_written(target: Target, mine: Mapping[str, Any], progress: Report) -> list[dict[str, Any]]:
     """The RayService that Daybreak makes of the sample, and its ServiceAccount, as saved by a person."""
     with progress.step("take Daybreak's RayService as the hand-written one"):
         _apply(target, [mine])

@@ -1,56 +1,51 @@
 """Command line: `python -m quickstart up|down`."""
 
-import subprocess
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
-from cluster import paths
+from cluster import __main__ as cluster_program
+from cluster import full, images, machine
 from cluster.errors import ClusterError
+from cluster.locks import lock
+from cluster.report import Report
 from quickstart import install
-from quickstart.progress import Progress
 from quickstart.target import NAMESPACE, chosen
 
 
-def up() -> None:
+def up(report: Report) -> None:
     """A cluster if none is given, images, KubeRay, Daybreak, a sample model, an answer."""
-    progress = Progress()
     target = chosen()
     if target.embedded:
-        with progress.step("embedded cluster"):
-            _cluster("up")
-    refs = install.images(target, progress)
-    install.kuberay(target, progress)
-    install.daybreak(target, refs, progress)
-    install.sample(target, progress)
-    install.talk(target, progress)
+        machine.check_platform()
+        # Images are built while the cluster starts: the one uses the disk while the other waits.
+        with ThreadPoolExecutor(1) as pool:
+            built = pool.submit(images.build, report=report)
+            with lock("cluster"):
+                full.up(report)
+            built.result()
+    refs = install.images(target, report)
+    install.kuberay(target, report)
+    install.daybreak(target, refs, report)
+    install.sample(target, report)
+    install.talk(target, report)
 
 
-def down() -> None:
+def down(report: Report) -> None:
     """Remove everything: the embedded cluster whole, or from one's own cluster what `up` installed."""
-    progress = Progress()
     target = chosen()
     if target.embedded:
-        with progress.step("remove the embedded cluster"):
-            _cluster("down")
-        return
-    with progress.step("remove Daybreak and the sample model from your cluster"):
+        raise SystemExit(cluster_program.main(["down"]))
+    with report.step("Daybreak and the sample model removed from your cluster", expect_seconds=20):
         if target.has_api("daybreak.dev"):
             target.kubectl(
                 "delete", "-n", install.SAMPLE_NAMESPACE, "llmservice", install.SAMPLE_NAME,
                 "--ignore-not-found", "--wait",
             )  # fmt: skip
         target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
-    progress.say(
+    report.say(
         "kept: the LLMService CRD (kubectl delete crd llmservices.daybreak.dev removes it) and KubeRay"
     )
-
-
-def _cluster(command: str) -> None:
-    """Run the embedded cluster's own program; it prints its progress and its errors itself."""
-    done = subprocess.run(  # noqa: S603 - this interpreter and a fixed command
-        [sys.executable, "-m", "cluster", command], cwd=paths.REPOSITORY, check=False
-    )
-    if done.returncode != 0:
-        raise SystemExit(done.returncode)
 
 
 def main(arguments: list[str]) -> int:
@@ -59,11 +54,15 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in commands:
         print("usage: python -m quickstart up|down", file=sys.stderr)
         return 2
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
-        commands[arguments[0]]()
+        commands[arguments[0]](Report())
     except ClusterError as error:
         print(f"make {arguments[0]}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print(f"make {arguments[0]}: interrupted; run it again to go on", file=sys.stderr)
+        return 130
     return 0
 
 

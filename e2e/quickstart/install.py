@@ -2,11 +2,13 @@
 
 import os
 import time
+from collections.abc import Mapping
 
+from cluster import images as built_images
 from cluster import paths
 from cluster.errors import ClusterError
+from cluster.report import Report
 from quickstart import chat
-from quickstart.progress import Progress
 from quickstart.target import NAMESPACE, Target
 
 CHART = paths.REPOSITORY / "charts" / "daybreak"
@@ -18,16 +20,13 @@ READY_SECONDS = 1200
 QUESTION = "Good morning! What comes after night?"
 
 
-def images(target: Target, progress: Progress) -> dict[str, str]:
+def images(target: Target, report: Report) -> Mapping[str, str]:
     """Images of the operator and of Ray: built and loaded into the embedded cluster, else the user's own.
 
     Raises ClusterError when a cluster of one's own is given without images that it can pull.
     """
     if target.embedded:
-        from cluster import images as built  # the user's own cluster needs no image builder
-
-        with progress.step("images"):
-            return built.ensure()
+        return built_images.ensure(report=report)
     named = {"operator": os.environ.get("OPERATOR_IMAGE", ""), "ray-cpu": os.environ.get("RAY_CPU_IMAGE", "")}
     if not all(named.values()):
         raise ClusterError(
@@ -37,13 +36,13 @@ def images(target: Target, progress: Progress) -> dict[str, str]:
     return named
 
 
-def kuberay(target: Target, progress: Progress) -> None:
+def kuberay(target: Target, report: Report) -> None:
     """Make sure that KubeRay is there.
 
     Raises ClusterError on a cluster of one's own without it: Daybreak does not install operators there.
     """
     if target.has_api("ray.io"):
-        progress.say("KubeRay: there")
+        report.say("KubeRay: there")
         return
     if not target.embedded:
         raise ClusterError(
@@ -52,10 +51,10 @@ def kuberay(target: Target, progress: Progress) -> None:
     raise ClusterError("KubeRay is missing from the embedded cluster: `make down`, then `make up`")
 
 
-def daybreak(target: Target, refs: dict[str, str], progress: Progress) -> None:
+def daybreak(target: Target, refs: Mapping[str, str], report: Report) -> None:
     """Install or upgrade the chart and wait for the operator."""
     repository, _, tag = refs["operator"].rpartition(":")
-    with progress.step("Daybreak (helm upgrade --install daybreak charts/daybreak)"):
+    with report.step("Daybreak (helm upgrade --install daybreak charts/daybreak)"):
         target.helm(
             "upgrade", "--install", "daybreak", str(CHART),
             "--namespace", NAMESPACE, "--create-namespace",
@@ -65,12 +64,12 @@ def daybreak(target: Target, refs: dict[str, str], progress: Progress) -> None:
         )  # fmt: skip
 
 
-def sample(target: Target, progress: Progress) -> None:
+def sample(target: Target, report: Report) -> None:
     """Apply the sample model and wait until it answers, telling what it waits for.
 
     Raises ClusterError with the service's own words when it stalls or takes too long.
     """
-    progress.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
+    report.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
     target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
     deadline = time.monotonic() + READY_SECONDS
     said = ""
@@ -83,7 +82,7 @@ def sample(target: Target, progress: Progress) -> None:
         )
         line = f"sample model: Ready={ready.get('status', 'Unknown')} {ready.get('message', '')}".rstrip()
         if line != said:
-            progress.say(line)
+            report.say(line)
             said = line
         if ready.get("status") == "True" and current:
             return
@@ -94,13 +93,13 @@ def sample(target: Target, progress: Progress) -> None:
     )
 
 
-def talk(target: Target, progress: Progress) -> None:
+def talk(target: Target, report: Report) -> None:
     """Ask the sample a question and print the answer and how to go on."""
     service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
     model = service["spec"]["models"][0]["name"]
     with chat.port_forward(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as base_url:
         answer = chat.ask(base_url, model, QUESTION)
-    progress.say("the model answers (it is tiny and untrained, so expect babble):")
+    report.say("the model answers (it is tiny and untrained, so expect babble):")
     print(f"\n  you:   {QUESTION}\n  model: {answer!r}\n")
     kubectl = ".daybreak/bin/kubectl" if target.embedded else "kubectl"
     print(

@@ -1,7 +1,7 @@
 """Delete the LLMService, then Daybreak: nothing of either is left. Runs last."""
 
-from e2e.tests.conftest import Kubernetes, eventually
 from quickstart.target import NAMESPACE as INSTALLED
+from story.kubernetes import Kubernetes, eventually
 
 KINDS = (
     "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,pods,"

@@ -7,8 +7,8 @@ import pytest
 from openai import OpenAI
 
 from cluster.errors import ClusterError
-from e2e.tests.conftest import Kubernetes, eventually
-from e2e.tests.test_02_changes import ask
+from story.kubernetes import Kubernetes, eventually
+from story.test_02_changes import ask
 
 
 def variant(tiny_manifest: dict[str, Any], name: str) -> dict[str, Any]:

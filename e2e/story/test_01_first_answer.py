@@ -4,7 +4,7 @@ from typing import Any
 
 from openai import OpenAI
 
-from e2e.tests.conftest import Kubernetes
+from story.kubernetes import Kubernetes
 
 
 def test_chat_answers(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:

@@ -1,25 +1,15 @@
-"""The embedded cluster with Daybreak installed by Helm, and the tiny sample answering.
-
-Files run in their order (01, 02, …): each goes on where the one before stopped, since a model takes
-minutes to start on two cores.
-Nothing here reads the user's KUBECONFIG: only the embedded cluster is ever touched.
-"""
+"""The embedded cluster, with the few verbs that the tests use, and patience."""
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 import yaml
-from openai import OpenAI
 
-from cluster import images, paths
-from quickstart import chat, install
-from quickstart.progress import Progress
+from quickstart import install
 from quickstart.target import Target
 
 NAMESPACE = install.SAMPLE_NAMESPACE
@@ -83,45 +73,3 @@ def eventually(
         if time.monotonic() > deadline:
             pytest.fail(f"not seen within {minutes} minutes; last seen: {seen!r}")
         time.sleep(every)
-
-
-@pytest.fixture(scope="session")
-def kubernetes() -> Kubernetes:
-    """The embedded cluster; `make e2e` has started it."""
-    if not paths.KUBECONFIG.exists():
-        pytest.fail("no embedded cluster: run `make e2e`, which starts it")
-    os.environ.pop("KUBECONFIG", None)
-    return Kubernetes(Target(paths.KUBECONFIG, embedded=True))
-
-
-@pytest.fixture(scope="session")
-def installed(kubernetes: Kubernetes) -> Kubernetes:
-    """Daybreak, installed by Helm from this checkout's chart and images."""
-    install.daybreak(kubernetes.target, images.ensure(), Progress())
-    return kubernetes
-
-
-@pytest.fixture(scope="session")
-def tiny_manifest() -> dict[str, Any]:
-    """The tiny sample as it is published."""
-    manifest: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
-    return manifest
-
-
-@pytest.fixture(scope="session")
-def tiny(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> str:
-    """The tiny sample, ready; its name."""
-    installed.apply(tiny_manifest)
-    name: str = tiny_manifest["metadata"]["name"]
-    installed.wait_ready(name)
-    return name
-
-
-@pytest.fixture
-def client(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
-    """A real OpenAI client of the tiny sample, without retries of its own."""
-    with (
-        chat.port_forward(kubernetes.target, NAMESPACE, tiny) as base_url,
-        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120) as openai,
-    ):
-        yield openai

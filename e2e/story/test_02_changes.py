@@ -4,7 +4,7 @@ from typing import Any
 
 from openai import BadRequestError, OpenAI
 
-from e2e.tests.conftest import NAMESPACE, Kubernetes, eventually
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
 
 
 def ray_cluster(kubernetes: Kubernetes, name: str) -> str:
