@@ -1,0 +1,238 @@
+"""The container images of the embedded cluster, built from `images/` and put into its containerd.
+
+    python -m cluster.images load          build what is missing and put it into containerd
+    python -m cluster.images build NAME    build one image, for example `ray` for GPUs, into a folder
+    python -m cluster.images list          names and tags, and which of them containerd has
+    python -m cluster.images engine-args   the engine arguments of the vLLM in the image, as JSON
+
+A tag is a hash of all that goes into the image: nothing is built or loaded again until something of it
+changed, and a change is never missed.
+"""
+
+import argparse
+import hashlib
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import image_build, paths, tiny_model
+from cluster.errors import ClusterError
+from cluster.locks import lock
+from cluster.programs import run
+from cluster.report import Report
+from cluster.static_image import REGISTRY
+
+SUITE = "bookworm"
+"""The Debian whose Python is 3.11, which the images' requirements are locked for."""
+BASE_PACKAGES = ("binutils", "ca-certificates", "libgomp1", "libnuma1", "procps", "python3", "wget")
+"""What the Dockerfiles expect of a base, as public Python images have it or apt-get brings it."""
+MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
+"""Name under /models in the ray-cpu image → seed."""
+WANTED = ("operator", "ray-cpu", "tiny-model")
+"""What the embedded cluster runs."""
+
+_IMAGES = paths.REPOSITORY / "images"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one image is made.
+
+    Attributes:
+        dockerfile: Its text; the embedded cluster's own images add a line to that of `images/`.
+        sources: Files and folders of the repository that go into it.
+        based: Whether it is built on the image `base`.
+        context: Makes the folder that the Dockerfile's paths are relative to.
+        parameters: What else changes the result.
+    """
+
+    dockerfile: str
+    sources: tuple[Path, ...]
+    based: bool
+    context: Callable[[Path], Path]
+    parameters: tuple[str, ...] = ()
+
+
+def _text(image: str) -> str:
+    return (_IMAGES / image / "Dockerfile").read_text()
+
+
+def _base_context(folder: Path) -> Path:
+    """Make Debian's root file system as base.tar."""
+    include = f"--include={','.join(BASE_PACKAGES)}"
+    lean = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
+    run(["mmdebstrap", "--quiet", "--variant=minbase", *lean, include, SUITE, folder / "base.tar"])
+    return folder
+
+
+def _ray_cpu_context(folder: Path) -> Path:
+    shutil.copytree(_IMAGES / "ray-cpu", folder, dirs_exist_ok=True)
+    for name, seed in MODELS.items():
+        tiny_model.write(folder / "models" / name, seed)
+    return folder
+
+
+def _model_context(folder: Path) -> Path:
+    tiny_model.write(folder, MODELS["tiny"])
+    return folder
+
+
+def recipes() -> Mapping[str, Recipe]:
+    """Every image that can be built here, by name."""
+    model = (Path(tiny_model.__file__),)
+    made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)))  # the tokenizer is trained on its sources
+    return {
+        "base": Recipe(
+            _text("base"), (_IMAGES / "base",), False, _base_context, (SUITE, ",".join(BASE_PACKAGES))
+        ),
+        "operator": Recipe(
+            _text("operator"),
+            (_IMAGES / "operator", paths.REPOSITORY / "operator" / "src"),
+            True,
+            lambda _: paths.REPOSITORY,
+        ),
+        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES / "ray"),
+        "ray-cpu": Recipe(
+            f"{_text('ray-cpu')}\nCOPY models /models\n",
+            (_IMAGES / "ray-cpu", *model),
+            True,
+            _ray_cpu_context,
+            made,
+        ),
+        "tiny-model": Recipe("FROM scratch\nCOPY . /\n", model, False, _model_context, made),
+    }
+
+
+def references() -> Mapping[str, str]:
+    """Full name with tag of every image, by name."""
+    found: dict[str, str] = {}
+    for name, recipe in sorted(recipes().items(), key=lambda item: item[1].based):
+        base = found["base"] if recipe.based else ""
+        found[name] = f"{REGISTRY}/{name}:{_fingerprint(recipe, base)}"
+    return found
+
+
+def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mapping[str, str]:
+    """Build and load what containerd does not have; returns the full name of each image."""
+    wanted = {name: reference for name, reference in references().items() if name in set(names)}
+    report = report or Report()
+    with lock("images"):
+        _build(wanted, report)
+        there = image_build.loaded()
+        for name, reference in wanted.items():
+            if reference not in there:
+                with report.step(f"image {name} into containerd", expect_seconds=20):
+                    image_build.load(reference)
+    return wanted
+
+
+def build(names: Iterable[str] = WANTED, report: Report | None = None) -> None:
+    """Build what is neither built nor in containerd; needs no running cluster."""
+    wanted = {name: reference for name, reference in references().items() if name in set(names)}
+    with lock("images"):
+        _build(wanted, report or Report())
+
+
+def _build(wanted: Mapping[str, str], report: Report) -> None:
+    """Build the missing ones, two at a time."""
+    there, all_recipes = image_build.loaded(), recipes()
+    missing = {
+        name: reference
+        for name, reference in wanted.items()
+        if reference not in there and not image_build.layout(reference).exists()
+    }
+    base = references()["base"]
+    if any(all_recipes[name].based for name in missing) and not image_build.stored(base):
+        with report.step("image base (Debian, from its packages)", expect_seconds=40):
+            _build_one(all_recipes["base"], base, "", into_storage=True)
+    with ThreadPoolExecutor(2) as pool:
+        tasks = [
+            pool.submit(_build_reported, report, name, all_recipes[name], reference, base)
+            for name, reference in missing.items()
+        ]
+        for task in tasks:
+            task.result()
+
+
+def _build_reported(report: Report, name: str, recipe: Recipe, reference: str, base: str) -> None:
+    with report.step(f"image {name}", expect_seconds=300 if name.startswith("ray") else 20):
+        _build_one(recipe, reference, base if recipe.based else "")
+
+
+def _build_one(recipe: Recipe, reference: str, base: str, *, into_storage: bool = False) -> None:
+    folder = image_build.FOLDER / "contexts" / image_build.layout(reference).name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    try:
+        context = recipe.context(folder)
+        if into_storage:
+            image_build.build_base(reference, recipe.dockerfile, context)
+        else:
+            image_build.build(reference, recipe.dockerfile, context, base)
+    finally:
+        shutil.rmtree(folder)
+    if not reference.endswith(_fingerprint(recipe, base)):
+        shutil.rmtree(image_build.layout(reference), ignore_errors=True)
+        raise ClusterError(
+            f"the sources of {reference} changed while it was built: run the same command again"
+        )
+
+
+def _fingerprint(recipe: Recipe, base: str) -> str:
+    """Hash of all that goes into an image, 12 hexadecimal digits; `base` names the image below it."""
+    digest = hashlib.sha256()
+    for part in (recipe.dockerfile, base, *recipe.parameters):
+        digest.update(f"{len(part)} {part}".encode())
+    for source in recipe.sources:
+        files = [source] if source.is_file() else sorted(file for file in source.rglob("*") if file.is_file())
+        for file in files:
+            if "__pycache__" not in file.parts:
+                content = hashlib.sha256(file.read_bytes()).hexdigest()
+                digest.update(f"{file.relative_to(paths.REPOSITORY)} {content}\n".encode())
+    return digest.hexdigest()[:12]
+
+
+def engine_args() -> str:
+    """Output of scripts/engine_args.py in the ray-cpu image."""
+    reference = ensure(["ray-cpu"])["ray-cpu"]
+    return image_build.run_python(reference, paths.REPOSITORY / "scripts" / "engine_args.py")
+
+
+def _list() -> None:
+    there = image_build.loaded()
+    for name, reference in references().items():
+        built = image_build.layout(reference).exists()
+        state = "in containerd" if reference in there else "built" if built else "not built"
+        print(f"{reference:<50} {state if name != 'base' else ''}")
+
+
+def main() -> int:
+    """Run one command; an error is one line."""
+    parser = argparse.ArgumentParser(prog="python -m cluster.images", description="Build and load images.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for command, text in (("build", "build into a folder"), ("load", "build and put into containerd")):
+        sub = commands.add_parser(command, help=text)
+        sub.add_argument("names", nargs="*", default=list(WANTED), choices=[*recipes(), []], metavar="NAME")
+    commands.add_parser("list", help="names and tags, and what is there")
+    commands.add_parser("engine-args", help="the engine arguments of the vLLM in ray-cpu, as JSON")
+    options = parser.parse_args()
+    try:
+        if options.command == "build":
+            build(options.names)
+        elif options.command == "load":
+            ensure(options.names)
+        elif options.command == "engine-args":
+            sys.stdout.write(engine_args())
+        else:
+            _list()
+    except ClusterError as error:
+        print(f"images: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+"""How scripts/engine_args.py describes the arguments of vLLM's classes."""
+
+import enum
+import runpy
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+
+SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "engine_args.py"))
+
+
+class Backend(enum.Enum):
+    FAST = "fast"
+
+
+@dataclass
+class Nested:
+    value: int = 0
+
+
+@dataclass
+class Empty:
+    """A class without arguments."""
+
+
+@dataclass
+class Arguments:
+    """Stands for vLLM's classes: the shapes of annotation that they use."""
+
+    length: int = None  # type: ignore[assignment]  # vLLM writes some like this
+    names: list[str] | None = None
+    nested: Nested = field(default_factory=Nested)
+    _private: int = 0
+
+
+@pytest.mark.parametrize(
+    ("annotation", "types"),
+    [
+        (bool, ["boolean"]),
+        (int | None, ["integer", "null"]),
+        (float | str, ["number", "string"]),
+        (Literal["auto", 1], ["integer", "string"]),
+        (Annotated[str, "about it"], ["string"]),
+        (set[str], ["array"]),
+        (dict[str, Any] | Callable[[], None], ["object"]),
+        (Nested, ["object"]),
+        (Backend | None, ["null", "string"]),
+        (type[object], []),
+    ],
+)
+def test_json_types(annotation: object, types: list[str]) -> None:
+    assert SCRIPT["json_types"](annotation) == types
+
+
+def test_choices_only_where_nothing_else_may_stand() -> None:
+    assert SCRIPT["choices"](Literal["b", "a"] | None) == ["a", "b"]
+    assert SCRIPT["choices"](Literal["auto"] | str) == []
+
+
+def test_description() -> None:
+    described = {entry.name: SCRIPT["describe"](entry, entry.type) for entry in fields(Arguments)}
+    assert described["length"] == {"type": "int", "json": ["integer", "null"], "default": None}
+    assert described["names"] == {"type": "list[str] | None", "json": ["array", "null"], "default": None}
+    assert described["nested"] == {"type": "Nested", "json": ["object"]}
+
+
+def test_an_argument_that_nobody_has_looked_at_stops_the_script() -> None:
+    with pytest.raises(SystemExit, match="length of Arguments is new"):
+        SCRIPT["collect"](Nested, Arguments)
+
+
+def test_an_argument_that_vllm_dropped_stops_the_script() -> None:
+    with pytest.raises(SystemExit, match=r"vLLM no longer has .*tensor_parallel_size"):
+        SCRIPT["collect"](Arguments, Empty)
+
+
+def test_one_line_for_each_argument() -> None:
+    text = SCRIPT["render"]({"vllm": "1", "arguments": {"b": {"y": 1, "x": 2}, "a": {}}})
+    assert text == '{\n "arguments": {\n  "a": {},\n  "b": {"x": 2, "y": 1}\n },\n "vllm": "1"\n}\n'

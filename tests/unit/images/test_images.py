@@ -1,0 +1,65 @@
+"""Names and tags of the embedded cluster's images."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cluster import image_build, images, paths
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(paths, "REPOSITORY", tmp_path)
+    (tmp_path / "source" / "__pycache__").mkdir(parents=True)
+    (tmp_path / "source" / "a.py").write_text("a = 1\n")
+    return tmp_path
+
+
+def recipe(repository: Path) -> images.Recipe:
+    return images.Recipe("FROM scratch\n", (repository / "source",), False, lambda folder: folder)
+
+
+def tag(made: images.Recipe, base: str = "") -> str:
+    return images._fingerprint(made, base)
+
+
+def test_a_tag_follows_from_all_that_goes_in(repository: Path) -> None:
+    made = recipe(repository)
+    before = tag(made)
+    assert before == tag(recipe(repository))
+    assert len({before, tag(made, "base:1"), tag(made, "base:2")}) == 3
+    assert tag(replace(made, dockerfile="FROM scratch\nUSER 1\n")) != before
+    assert tag(replace(made, parameters=("seed 1",))) != before
+    (repository / "source" / "a.py").write_text("a = 2\n")
+    assert tag(made) != before
+
+
+def test_a_renamed_file_changes_the_tag_and_bytecode_does_not(repository: Path) -> None:
+    made = recipe(repository)
+    before = tag(made)
+    (repository / "source" / "__pycache__" / "a.pyc").write_text("x")
+    assert tag(made) == before
+    (repository / "source" / "a.py").rename(repository / "source" / "b.py")
+    assert tag(made) != before
+
+
+def test_images_on_the_base_change_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = images.references()
+    recipes = dict(images.recipes())
+    recipes["base"] = replace(recipes["base"], parameters=("another suite",))
+    monkeypatch.setattr(images, "recipes", lambda: recipes)
+    after = images.references()
+    assert {name for name in before if before[name] != after[name]} == {"base", "operator", "ray", "ray-cpu"}
+
+
+def test_names_say_what_and_whose_they_are() -> None:
+    for name, reference in images.references().items():
+        assert reference.startswith(f"daybreak.local/{name}:")
+        assert len(reference.rpartition(":")[2]) == 12
+    assert image_build.layout("daybreak.local/ray-cpu:0123").name == "ray-cpu-0123"
+
+
+def test_the_same_dockerfile_serves_users_and_the_embedded_cluster() -> None:
+    text = (Path(__file__).parents[3] / "images" / "ray-cpu" / "Dockerfile").read_text()
+    assert images.recipes()["ray-cpu"].dockerfile == f"{text}\nCOPY models /models\n"

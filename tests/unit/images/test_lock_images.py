@@ -1,0 +1,41 @@
+"""The lock files of the Ray images: from uv's document to requirements with hashes."""
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = runpy.run_path(str(ROOT / "scripts" / "lock_images.py"))
+
+
+def package(name: str, *hashes: str) -> dict[str, object]:
+    return {"name": name, "version": "1.0", "wheels": [{"hashes": {"sha256": value}} for value in hashes]}
+
+
+def test_packages_and_hashes_are_sorted() -> None:
+    lock = {"packages": [package("b", "22", "11"), package("a", "33")]}
+    assert list(SCRIPT["requirements"](lock)) == [
+        "a==1.0 \\\n    --hash=sha256:33",
+        "b==1.0 \\\n    --hash=sha256:11 \\\n    --hash=sha256:22",
+    ]
+
+
+def test_a_package_without_a_wheel_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"a 1\.0 has no wheel"):
+        list(SCRIPT["requirements"]({"packages": [package("a")]}))
+
+
+@pytest.mark.parametrize("image", ["ray", "ray-cpu"])
+def test_what_is_asked_for_is_locked(image: str) -> None:
+    locked = (ROOT / "images" / image / "requirements.txt").read_text()
+    for line in (ROOT / "images" / image / "requirements.in").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, version = re.sub(r"\[.*\]", "", line).split("==")
+            assert f"\n{name}=={version} \\\n" in locked
+
+
+def test_the_cpu_image_has_nothing_of_cuda() -> None:
+    locked = (ROOT / "images" / "ray-cpu" / "requirements.txt").read_text()
+    assert re.findall(r"^(?:nvidia|cuda|triton)\S*", locked, re.MULTILINE) == []
