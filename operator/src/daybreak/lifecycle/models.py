@@ -223,7 +223,7 @@ def _still_crashing(look: Look, model: Model, here: list[PodView]) -> Trouble | 
 
 def _doing(ray: RayView, model: str, found: _Judgement, here: list[PodView]) -> str:
     deployment = deployment_of(ray.coming_application, model)
-    if found.ask:
+    if found.ask or found.wait is not None:
         return "it is being asked for an answer"
     match found.state:
         case ModelState.UPDATING:
