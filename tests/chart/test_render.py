@@ -243,7 +243,10 @@ def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
 
 def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
     kept = one(rendered, "CustomResourceDefinition")
-    assert kept["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert kept["metadata"]["annotations"] == {
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/sync-options": "Prune=false",
+    }
     loose = one(helm.template("--set", "crds.keep=false"), "CustomResourceDefinition")
     assert "annotations" not in loose["metadata"]
     assert not of_kind(helm.template("--set", "crds.enabled=false"), "CustomResourceDefinition")
