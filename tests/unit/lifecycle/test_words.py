@@ -68,7 +68,8 @@ def test_a_validation_error_is_told_without_its_input() -> None:
         ),
         (
             "Error:\nRuntimeError: Engine core initialization failed. See above.",
-            "RuntimeError: Engine core initialization failed. See above.",
+            "RuntimeError: Engine core initialization failed. See above. (the cause is in the logs below "
+            "/tmp/ray/session_latest/logs of the worker pod)",
         ),
         (
             "Error:\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.",
@@ -122,4 +123,5 @@ def test_what_differs_at_every_attempt_is_left_out() -> None:
 def test_length_is_bounded() -> None:
     assert len(excerpt("word " * 10_000)) <= LIMIT
     assert len(engine_error("Error:\nValueError: " + "x" * 10**6)) <= LIMIT
+    assert len(engine_error("Error:\nEngineDeadError: " + "x" * 10**6)) <= LIMIT + 100
     assert excerpt("a\n  b\tc") == "a b c"

@@ -7,6 +7,7 @@ times. The only memory is the service's own status: when a condition turned, and
 from dataclasses import dataclass
 from datetime import timedelta
 
+from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import LLMServiceStatus, Reason
 from daybreak.lifecycle import fit, report
@@ -15,9 +16,12 @@ from daybreak.lifecycle.models import ModelView, judge
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, text
 from daybreak.lifecycle.trouble import Trouble
+from daybreak.lifecycle.words import excerpt
 
 ASK_AGAIN = (timedelta(seconds=5), timedelta(minutes=2))
 """Shortest and longest pause before models that have not answered are asked again."""
+_REFUSAL_LIMIT = 2000
+"""How much is told of what the API server says, in characters: it names every field that is wrong."""
 _PATIENCE = 8
 """The pause is this fraction of the time since the service was last ready."""
 
@@ -69,7 +73,9 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
     if misfits and not mapping(seen.ray_service):
         return Trouble(Reason.NO_NODE_FITS, report.misfit_message(misfits), stalled=True)
     if seen.refusal:
-        return Trouble(Reason.REFUSED, f"the API server refused {seen.refusal}", stalled=True)
+        return Trouble(
+            Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True
+        )
     return None
 
 
@@ -92,7 +98,10 @@ def _misfits(seen: Observed) -> tuple[fit.Misfit, ...] | None:
 
 def fit_check_off(seen: Observed) -> bool:
     """Whether the service says that nodes come when they are asked for."""
-    return text(at(seen.manifest, "metadata", "annotations").get(fit.ANNOTATION)).lower() == fit.OFF
+    return (
+        text(at(seen.manifest, "metadata", "annotations").get(names.FIT_CHECK_ANNOTATION)).lower()
+        == names.FIT_CHECK_OFF
+    )
 
 
 def _again(look: Look, models: list[ModelView]) -> timedelta | None:

@@ -17,10 +17,6 @@ from daybreak.lifecycle.needs import accelerators_per_pod, need_in_numbers, pods
 from daybreak.lifecycle.observed import Node
 from daybreak.lifecycle.rooms import Demand, Room, places, room
 
-ANNOTATION = "daybreak.dev/fit-check"
-"""On an LLMService: `off` leaves the check out, for clusters that add nodes when pods ask for them."""
-OFF = "off"
-
 AUTOSCALER_CPU = Decimal("0.1")
 AUTOSCALER_MEMORY = Decimal(512 * 2**20)
 """What Ray's autoscaler, a container of the head's pod, asks for beside the head. A test holds these to

@@ -18,6 +18,7 @@ from daybreak.lifecycle.rayview import HEALTHY, RayView
 from daybreak.lifecycle.reading import text
 from daybreak.lifecycle.replicas import ReplicaRange, replica_range
 from daybreak.lifecycle.trouble import Trouble, lasting
+from daybreak.lifecycle.words import excerpt
 
 SETTLE = timedelta(seconds=5)
 """How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
@@ -177,7 +178,7 @@ def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerpr
     if answer is not None and answer.answered:
         return _Judgement(ModelState.READY, present, answering=True)
     if answer is not None:
-        said = answer.message or "no answer came"
+        said = excerpt(answer.message) or "no answer came"
     else:
         # Being asked. What it last said stands until it says something else.
         said = look.before.silence(model.name)

@@ -28,7 +28,8 @@ from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
 from daybreak.lifecycle.trouble import Trouble
 
 _MODEL_MESSAGE_LIMIT = 2000
-_NODES_COME = f"if nodes are added on demand, annotate the LLMService with {fit.ANNOTATION}={fit.OFF}"
+_CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
+_NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
 
 
 def status(
@@ -201,7 +202,11 @@ def _schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> tupl
         return "Unknown", Reason.INVALID_SPEC, "not checked, since the spec is not valid"
     if seen.nodes is None:
         return "Unknown", Reason.NODES_UNKNOWN, "not checked, since the operator may not read nodes"
-    return "Unknown", Reason.NODES_UNKNOWN, f"not checked, since the annotation {fit.ANNOTATION} is {fit.OFF}"
+    return (
+        "Unknown",
+        Reason.NODES_UNKNOWN,
+        f"not checked, since the annotation {names.FIT_CHECK_ANNOTATION} is {names.FIT_CHECK_OFF}",
+    )
 
 
 def _reconciling(

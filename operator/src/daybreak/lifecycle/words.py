@@ -41,6 +41,7 @@ _SAYS_NOTHING = (
     "WorkerProc initialization failed",
 )
 """vLLM's and Ray's messages that only point at another one."""
+_MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
 _MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
 """What Ray Serve writes before the words of the replica."""
 
@@ -68,7 +69,9 @@ def engine_error(message: str, limit: int = LIMIT) -> str:
             break
     errors = _exceptions(said)
     telling = [error for error in errors if not any(phrase in error for phrase in _SAYS_NOTHING)]
-    return excerpt((telling or errors or [said])[-1], limit)
+    if errors and not telling:
+        return f"{excerpt(errors[-1], limit)} ({_MORE})"
+    return excerpt((telling or [said])[-1], limit)
 
 
 def _exceptions(said: str) -> list[str]:
