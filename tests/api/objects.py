@@ -20,7 +20,8 @@ def tiny(name: str = "tiny", **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
-        "metadata": {"name": name},
+        # There are no nodes here; `test_nodes.py` has some.
+        "metadata": {"name": name, "annotations": {"daybreak.dev/fit-check": "off"}},
         "spec": {"models": [model], **spec},
     }
 

@@ -2,6 +2,8 @@
 
 import json
 
+_WRONG_TYPE = "failed to create typed patch object"
+
 
 class ApiError(Exception):
     """A request that failed: `status` is the HTTP status, 0 when the API server could not be reached."""
@@ -41,7 +43,10 @@ class ApiError(Exception):
     @property
     def refused(self) -> bool:
         """The request itself is wrong or not allowed: the same request will be refused again."""
-        return self.status in (400, 403, 405, 413, 422)
+        # A value of the wrong type in an apply is called an internal error.
+        return self.status in (400, 403, 405, 413, 422) or (
+            self.status == 500 and _WRONG_TYPE in self.message
+        )
 
 
 def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError:
@@ -55,7 +60,9 @@ def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError
         seconds = float(retry_after) if retry_after else 0.0
     except ValueError:
         seconds = 0.0
-    return ApiError(status, reason, message or f"HTTP {status}", seconds)
+    # Several errors of one object come in any order, one a line: the same refusal shall read the same.
+    first, *more = message.splitlines() or [f"HTTP {status}"]
+    return ApiError(status, reason, " ".join([first, *sorted(line.strip() for line in more)]), seconds)
 
 
 def unreachable(error: BaseException) -> ApiError:

@@ -31,6 +31,10 @@ REQUEST_SECONDS = 4.0
 log = structlog.get_logger("daybreak.lease")
 
 
+class _Taken(Exception):
+    """Somebody else has the lease, or has had it since it was ours."""
+
+
 class Lease:
     """One candidate for the lease.
 
@@ -47,6 +51,8 @@ class Lease:
         self._namespace = namespace
         self._identity = identity
         self._renewed = float("-inf")
+        self._transitions: int | None = None
+        """How often the lease had changed hands when it came to us; None: it never has."""
         self._seen: tuple[Any, Any] | None = None
         self._seen_at = float("-inf")
 
@@ -67,12 +73,16 @@ class Lease:
         log.info("lease acquired", identity=self._identity)
 
     async def keep(self) -> None:
-        """Renew until the lease is lost; then return."""
-        while True:
-            await asyncio.sleep(RENEW_SECONDS)
-            renewed = await self._try()
-            if not self.held or (not renewed and self._seen is not None and self._seen[0] != self._identity):
-                break
+        """Renew until somebody else has the lease, or has had it; then return.
+
+        While the API server does not answer, the lease is soon not `held`, but it is not lost either.
+        """
+        try:
+            while True:
+                await asyncio.sleep(RENEW_SECONDS)
+                await self._try()
+        except _Taken:
+            pass
         self._renewed = float("-inf")
         metrics.LEADER.set(0)
         log.error("lease lost", holder=(self._seen or ("?",))[0])
@@ -91,7 +101,7 @@ class Lease:
             log.warning("lease not given back", error=str(error))
 
     async def _try(self) -> bool:
-        """Take the lease when it is free, or renew it. Returns whether it is ours now."""
+        """Take the lease when it is free, or renew it. Returns whether that was done."""
         began = time.monotonic()
         try:
             found = await self._read()
@@ -100,17 +110,22 @@ class Lease:
             if (holder, renewed) != self._seen:
                 # Others' clocks are not compared with ours: a lease counts from when its renewal was seen.
                 self._seen, self._seen_at = (holder, renewed), began
+            transitions = int(spec.get("leaseTransitions") or 0)
+            others = holder not in ("", self._identity)
+            if self._transitions is not None and (others or transitions > self._transitions):
+                raise _Taken
             duration = float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
-            if holder not in ("", self._identity) and began < self._seen_at + duration:
+            if others and began < self._seen_at + duration:
                 return False
             now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             ours = holder == self._identity
+            transitions += 0 if ours else 1
             changed = {
                 "holderIdentity": self._identity,
                 "leaseDurationSeconds": LEASE_SECONDS,
                 "acquireTime": spec.get("acquireTime") if ours else now,
                 "renewTime": now,
-                "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if ours else 1),
+                "leaseTransitions": transitions,
             }
             await self._write(found, changed)
         except ApiError as error:
@@ -119,6 +134,7 @@ class Lease:
             return False
         self._seen, self._seen_at = (self._identity, now), began
         self._renewed = began
+        self._transitions = transitions
         return True
 
     async def _read(self) -> dict[str, Any] | None:

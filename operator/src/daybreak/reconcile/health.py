@@ -57,11 +57,14 @@ class HealthServer:
         return web.Response(status=503 if why else 200, text=why or "ok")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        if self._operator.ready.is_set():
+        ready, held = self._operator.ready.is_set(), self._operator.lease.held
+        if ready and held:
             return web.Response(text="ok")
-        if not self._operator.lease.held:
-            return web.Response(text="standing by: another operator holds the lease")
-        return web.Response(status=503, text="reading what is in the cluster")
+        if ready:
+            return web.Response(status=503, text="the lease cannot be renewed")
+        if held:
+            return web.Response(status=503, text="reading what is in the cluster")
+        return web.Response(text="standing by: another operator holds the lease")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

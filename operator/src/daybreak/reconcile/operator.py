@@ -147,7 +147,7 @@ class Operator:
                     "reconcile failed", service=str(key), error=str(error), again_after=round(pause, 1)
                 )
         except LeaseLost:
-            self.queue.failed(key)
+            self.queue.failed(key, UNREACHABLE_SECONDS)
             outcome = "lease lost"
         except Exception as error:  # one service must never stop the others
             pause = self.queue.failed(key)

@@ -33,7 +33,7 @@ log = structlog.get_logger("daybreak.reconcile")
 
 
 class LeaseLost(Exception):
-    """The operator may not act any more."""
+    """The operator may not act, for a while or any more."""
 
 
 @dataclass(frozen=True)

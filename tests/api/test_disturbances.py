@@ -1,0 +1,126 @@
+"""What befalls a whole cluster, on a control plane apart: no KubeRay yet, no nodes, no API server."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane, kuberay_crds
+from tests.api.admin import OWNED, Admin, eventually
+from tests.api.conftest import start_plane
+from tests.api.objects import NAMES, condition, everything, model, settled, tiny
+from tests.api.operator_process import OperatorProcess
+
+
+@pytest.fixture(scope="module")
+def own_plane() -> Iterator[ControlPlane]:
+    """A control plane without KubeRay's CRDs, garbage collector or nodes."""
+    with start_plane("disturbed", kuberay=False) as plane:
+        yield plane
+
+
+@pytest.fixture
+def hands(own_plane: ControlPlane) -> Iterator[Admin]:
+    """An administrator, and nothing left afterwards."""
+    admin = Admin(own_plane.kubeconfig)
+    yield admin
+    admin.delete("LLMService", "tiny")
+    for kind in OWNED:
+        if admin.get(kind, NAMES[kind]):
+            admin.delete(kind, NAMES[kind])
+
+
+@pytest.fixture
+def process(own_plane: ControlPlane, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """The operator."""
+    with OperatorProcess(own_plane.kubeconfig, tmp_path / "log") as running:
+        yield running
+
+
+def test_services_wait_for_kuberay(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+    hands.create(tiny())
+    service = eventually("said", lambda: _when(hands, "Stalled", "KubeRayMissing"))
+    assert "KubeRay" in condition(service, "Ready")["message"]
+    assert process.page("/readyz") == "ok"
+    own_plane.install_crds([kuberay_crds()])
+    eventually("all objects", lambda: everything(hands))
+    eventually(
+        "no longer stalled", lambda: condition(settled(hands) or {}, "Stalled").get("status") == "False"
+    )
+
+    # And the other way: KubeRay is removed while services are there.
+    hands.delete("CustomResourceDefinition", "rayservices.ray.io")
+    eventually("said", lambda: _when(hands, "Stalled", "KubeRayMissing"))
+    own_plane.install_crds([kuberay_crds()])
+    eventually("all objects", lambda: everything(hands))
+
+
+def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+    own_plane.install_crds([kuberay_crds()])
+    big = tiny(models=[model(accelerator={"kind": "gpu"}, parallelism={"tensor": 8})])
+    del big["metadata"]["annotations"]
+    _node(hands, "small", gpus=4)
+    hands.create(big)
+    service = eventually("said", lambda: _when(hands, "Schedulable", "NoNodeFits"))
+    assert "8 nvidia.com/gpu" in condition(service, "Schedulable")["message"]
+    assert "4" in condition(service, "Schedulable")["message"]
+    assert hands.get("RayService", "tiny") is None
+
+    _node(hands, "large", gpus=8)
+    eventually("all objects", lambda: everything(hands))
+    eventually("fits", lambda: _when(hands, "Schedulable", "Fits"))
+    for name in ("small", "large"):
+        hands.delete("Node", name)
+
+
+def test_an_api_server_that_is_away(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+    own_plane.install_crds([kuberay_crds()])
+    hands.create(tiny())
+    eventually("all objects", lambda: everything(hands))
+    own_plane.stop_apiserver()
+    until = time.monotonic() + 10
+    while time.monotonic() < until:
+        assert process.running
+        assert process.page("/healthz") == "ok"
+        time.sleep(0.5)
+    own_plane.start_apiserver()
+    # What happened to its objects meanwhile, or right afterwards, is seen again.
+    hands.delete("Service", "tiny")
+    eventually("the Service made again", lambda: hands.get("Service", "tiny"))
+    hands.merge("LLMService", "tiny", {"spec": {"models": [model(replicas={"min": 2})]}})
+    eventually(
+        "a new spec carried out",
+        lambda: hands.get("PodDisruptionBudget", "tiny-ray")["spec"]["minAvailable"] == 2,
+    )
+    assert process.running
+
+
+def test_an_api_server_that_is_away_for_longer_than_the_lease(
+    own_plane: ControlPlane, hands: Admin, process: OperatorProcess
+) -> None:
+    own_plane.install_crds([kuberay_crds()])
+    hands.create(tiny())
+    eventually("all objects", lambda: everything(hands))
+    own_plane.stop_apiserver()
+    try:
+        eventually("it may not act", lambda: "lease" in process.page("/readyz"))
+        assert process.page("/healthz") == "ok"
+    finally:
+        own_plane.start_apiserver()
+    hands.delete("Service", "tiny")
+    eventually("the Service made again", lambda: hands.get("Service", "tiny"), seconds=120)
+    assert process.page("/readyz") == "ok"
+
+
+def _when(admin: Admin, kind: str, reason: str) -> Any:
+    service = admin.get("LLMService", "tiny")
+    return service if condition(service, kind).get("reason") == reason else None
+
+
+def _node(admin: Admin, name: str, gpus: int) -> None:
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": str(gpus)}
+    admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    status = {"status": {"allocatable": resources, "capacity": resources}}
+    admin.merge("Node", name, status, subresource="status")
