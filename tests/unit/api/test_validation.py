@@ -80,7 +80,8 @@ def test_a_target_does_not_matter_to_fixed_replicas(change: dict[str, Any]) -> N
     ("resources", "words"),
     [
         ({"memory": "16"}, "spec.models[0].resources.memory: 16 is less than 1Mi"),
-        ({"sharedMemory": "500m"}, "spec.models[0].resources.sharedMemory: 500m is less than 1Mi"),
+        ({"sharedMemory": "500m"}, "spec.models[0].resources.sharedMemory: 500m is less than 150Mi"),
+        ({"sharedMemory": "128Mi"}, "spec.models[0].resources.sharedMemory: 128Mi is less than 150Mi"),
         ({"cpu": 0}, "spec.models[0].resources.cpu: 0 is no request"),
         ({"memory": "8Gi", "sharedMemory": "8Gi"}, "8Gi counts against memory (8Gi)"),
         ({"memory": "8Gi", "sharedMemory": "9Gi"}, "use at most 4096Mi"),
@@ -125,6 +126,7 @@ def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
             "spec.runtime.volumes has no zoo; add it there",
         ),
         ({"volumes": [{"name": "cache"}]}, "spec.runtime.volumes[0]: cache has no source"),
+        ({"serviceAccountName": "a" * 51}, "has 51 characters, of which KubeRay keeps 50"),
         ({"volumes": [CACHE | {"nfs": {}}]}, "cache has 2 sources (emptyDir, nfs)"),
         ({"volumes": [{"name": "a", "persistentVolumeClam": {}}]}, "did you mean persistentVolumeClaim?"),
         ({"volumes": [{"name": "daybreak-shm", "emptyDir": {}}]}, "volume of Daybreak's own"),

@@ -181,7 +181,8 @@ class Serve(ApiModel):
     graceful_shutdown_wait: Duration = "2s"
     """Pause between looks at whether a stopping replica has finished its requests."""
     graceful_shutdown_timeout: Duration = "2m"
-    """How long a stopping replica may take to finish its requests, streams included."""
+    """How long a stopping replica may take to finish its requests, streams included. The pods stop no sooner
+    than this, so a change of it needs new pods."""
 
 
 class Placement(StrEnum):
@@ -352,7 +353,8 @@ class Runtime(ApiModel):
     priority_class_name: ObjectName | None = None
     """PriorityClass of the pods."""
     idle_timeout: Duration = "60s"
-    """How long a worker pod without work is kept before Ray's autoscaler removes it."""
+    """How long a worker pod without work is kept before Ray's autoscaler removes it. A change of it needs new
+    pods."""
 
 
 class LLMServiceSpec(ApiModel):

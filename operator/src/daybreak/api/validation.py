@@ -15,6 +15,10 @@ from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import Model
 
 _MEBIBYTE = 2**20
+_LEAST_SHARED_MEMORY = 150
+"""MiB of /dev/shm: Ray's object store lives in half of it, and begins with no less than 75 MiB."""
+_ACCOUNT_NAME_LIMIT = 50
+"""Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
 
 VOLUME_SOURCES = (
     "awsElasticBlockStore",
@@ -57,6 +61,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
         found += _tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
     found += _deployment_names(svc.spec.models)
     found += _ray_version(svc)
+    found += _service_account(svc)
     found += _volumes(svc)
     found += _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
     return tuple(found)
@@ -110,7 +115,7 @@ def _autoscaling(svc: LLMService, model: Model, path: str) -> Iterator[str]:
 def _memory(model: Model, path: str) -> Iterator[str]:
     resources = model.resources
     yield from _tiny(f"{path}.resources.memory", resources.memory)
-    yield from _tiny(f"{path}.resources.sharedMemory", resources.shared_memory)
+    yield from _tiny(f"{path}.resources.sharedMemory", resources.shared_memory, _LEAST_SHARED_MEMORY)
     if resources.cpu is not None and parse_quantity(resources.cpu) == 0:
         yield f"{path}.resources.cpu: 0 is no request; leave it out, or write at least 100m"
     if resources.memory is None or resources.shared_memory is None:
@@ -122,10 +127,10 @@ def _memory(model: Model, path: str) -> Iterator[str]:
         )
 
 
-def _tiny(path: str, quantity: str | None) -> Iterator[str]:
-    """A quantity of bytes that can only be a slip: `500m` is half a byte."""
-    if quantity is not None and parse_quantity(quantity) < _MEBIBYTE:
-        yield f"{path}: {quantity} is less than 1Mi; write it with Mi or Gi"
+def _tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
+    """A quantity of bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
+    if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
+        yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
 
 
 def _half(quantity: str) -> str:
@@ -157,6 +162,15 @@ def _ray_version(svc: LLMService) -> Iterator[str]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.split("."))
+
+
+def _service_account(svc: LLMService) -> Iterator[str]:
+    account = svc.spec.runtime.service_account_name
+    if account is not None and len(account) > _ACCOUNT_NAME_LIMIT:
+        yield (
+            f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay keeps "
+            f"{_ACCOUNT_NAME_LIMIT}; use a shorter name"
+        )
 
 
 def _volumes(svc: LLMService) -> Iterator[str]:
