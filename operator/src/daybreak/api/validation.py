@@ -128,7 +128,7 @@ def _memory(model: Model, path: str) -> Iterator[str]:
 
 
 def _tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
-    """A quantity of bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
+    """Bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
     if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
         yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
 
@@ -168,8 +168,8 @@ def _service_account(svc: LLMService) -> Iterator[str]:
     account = svc.spec.runtime.service_account_name
     if account is not None and len(account) > _ACCOUNT_NAME_LIMIT:
         yield (
-            f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay keeps "
-            f"{_ACCOUNT_NAME_LIMIT}; use a shorter name"
+            f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay "
+            f"keeps {_ACCOUNT_NAME_LIMIT}; use a shorter name"
         )
 
 
