@@ -1,0 +1,93 @@
+"""One cluster for all GPU tests: everything that places pods is real, only the nodes are fakes.
+
+Real: API server, controller manager, scheduler, KubeRay's operator, Daybreak's operator. Fake: the nodes and
+their GPUs. kwok plays their kubelets: it says of every pod that the scheduler gives them that it runs and is
+ready, at once, without pulling an image, mounting a volume or starting a process. So no Ray, no Serve and no
+vLLM runs here; Serve's words to KubeRay are played (`played_serve.py`), and so is the model's answer to
+Daybreak (`tests/api/played_operator.py`). What these tests show is which pods are asked for, where they are
+placed, and what is said of it; `e2e/` shows that such pods serve a model.
+"""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane, kuberay_crds, paths
+from tests.api.admin import Admin, eventually
+from tests.api.conftest import CRDS, PLAYED_OPERATOR
+from tests.api.operator_process import OperatorProcess
+from tests.gpu.looks import everything_gone
+from tests.gpu.nodes import Nodes, standing
+from tests.gpu.played_serve import PlayedServe
+from tests.kuberay_process import kuberay
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests of this folder on one worker, so that they share one cluster."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("gpu"))
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """The cluster, with the nodes that always stand."""
+    with (
+        ControlPlane(
+            paths.DAYBREAK / "tests" / f"gpu-{os.getpid()}",
+            crds=[CRDS, kuberay_crds()],
+            controllers=True,
+            scheduler=True,
+            fake_nodes=standing(),
+        ) as cluster,
+        PlayedServe() as serve,
+        kuberay(cluster, proxy=serve.proxy),
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def nodes(plane: ControlPlane) -> Iterator[Nodes]:
+    """Adds nodes, which go after the test, when its pods have gone."""
+    added = Nodes(plane)
+    yield added
+    added.remove()
+
+
+@pytest.fixture
+def admin(plane: ControlPlane, nodes: Nodes) -> Iterator[Admin]:
+    """An administrator's hands in a namespace of the test's own; its GPUs are free again after the test."""
+    everywhere = Admin(plane.kubeconfig)
+    name = f"gpu-{uuid.uuid4().hex[:8]}"
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    own = everywhere.within(name)
+    eventually("the default account", lambda: own.get("ServiceAccount", "default"))
+    yield own
+    for service in own.list("LLMService"):
+        own.delete("LLMService", service["metadata"]["name"])
+    eventually("all pods gone", lambda: everything_gone(own))
+    everywhere.delete("Namespace", name)
+
+
+@pytest.fixture(scope="session")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says which models answer; see `tests/api/played_operator.py`."""
+    return tmp_path_factory.mktemp("answers")
+
+
+@pytest.fixture(scope="module")
+def operator(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, watching all namespaces and nodes."""
+    log = tmp_path_factory.mktemp("operator") / "log"
+    with OperatorProcess(
+        plane.kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)
+    ) as process:
+        yield process
+        assert process.running, f"the operator has ended: {process.log()[-3000:]}"
+    assert '"level": "error"' not in process.log(), process.log()[-3000:]

@@ -1,0 +1,136 @@
+"""The fit check against fake nodes that are there, that come, and that have labels and taints."""
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.api.admin import Admin
+from tests.gpu.looks import GPU, gpus, node_of, placed, pods, said, service
+from tests.gpu.nodes import H100, L4, PRODUCT, Nodes, h100
+
+pytestmark = pytest.mark.usefixtures("operator")
+
+TOLERATED = [{"key": GPU, "operator": "Exists"}]
+
+
+def big(**fields: Any) -> dict[str, Any]:
+    """A model whose replicas take eight GPUs on one node."""
+    accelerator = {"tolerations": TOLERATED}
+    return {
+        "name": "big",
+        "source": "hf://o/big",
+        "parallelism": {"tensor": 8},
+        "accelerator": accelerator,
+        **fields,
+    }
+
+
+def small(**accelerator: Any) -> dict[str, Any]:
+    """A model whose replicas take one GPU."""
+    return {"name": "small", "source": "hf://o/small", "accelerator": accelerator}
+
+
+def undisturbed(admin: Admin, name: str) -> Any:
+    """What must not change of a service because of another one."""
+    ray_service = admin.get("RayService", name)["metadata"]
+    return (
+        ray_service["uid"],
+        ray_service["generation"],
+        [pod["metadata"]["uid"] for pod in pods(admin, name)],
+    )
+
+
+def nothing_made(admin: Admin, name: str) -> bool:
+    """Whether nothing at all was made for a service."""
+    label = {"labelSelector": f"daybreak.dev/service={name}"}
+    kinds = ("RayService", "RayCluster", "Pod", "Service", "ServiceAccount", "PodDisruptionBudget")
+    return not any(admin.list(kind, **label) for kind in kinds)
+
+
+def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
+    admin.create(service("neighbour", small(nodeSelector={PRODUCT: L4})))
+    placed(admin, "neighbour", 1)
+    before = undisturbed(admin, "neighbour")
+
+    admin.create(service("one", big()))
+    fix = "use parallelism pipeline: 2 with tensor: 4"
+    message = said(admin, "one", "Schedulable", "False", f"needs 8 {GPU} on one node", fix)
+    assert "the largest node has 4" in message
+    assert said(admin, "one", "Stalled", "True", reason="NoNodeFits") == message
+    assert nothing_made(admin, "one")
+    assert undisturbed(admin, "neighbour") == before
+
+    # A node that has them is added. Nobody touches the LLMService.
+    generation = admin.get("LLMService", "one")["metadata"]["generation"]
+    nodes.add(h100("h100-big", 8))
+    [worker] = placed(admin, "one", 1)
+    assert (node_of(worker), gpus(worker)) == ("h100-big", 8)
+    said(admin, "one", "Schedulable", "True", reason="Fits")
+    said(admin, "one", "Stalled", "False")
+    assert admin.get("LLMService", "one")["metadata"]["generation"] == generation
+    assert undisturbed(admin, "neighbour") == before
+
+
+def test_the_fix_that_is_named_is_one(admin: Admin) -> None:
+    admin.create(service("one", big()))
+    said(admin, "one", "Schedulable", "False", "pipeline: 2 with tensor: 4")
+    fixed = big(parallelism={"pipeline": 2, "tensor": 4})
+    admin.merge("LLMService", "one", {"spec": {"models": [fixed]}})
+    stages = placed(admin, "one", 2)
+    assert [gpus(pod) for pod in stages] == [4, 4]
+    assert len({node_of(pod) for pod in stages}) == 2
+
+
+def test_a_label_that_no_node_has(admin: Admin) -> None:
+    selector = {PRODUCT: "NVIDIA-H100-80GB-HBM2"}
+    admin.create(service("one", small(nodeSelector=selector, tolerations=TOLERATED)))
+    message = said(admin, "one", "Schedulable", "False", f"a node with label {PRODUCT}={selector[PRODUCT]}")
+    assert f"nodes have {PRODUCT}={H100}" in message
+    assert "change accelerator.nodeSelector" in message
+    assert nothing_made(admin, "one")
+
+    accelerator = {"nodeSelector": {PRODUCT: H100}}
+    admin.merge("LLMService", "one", {"spec": {"models": [small(**accelerator, tolerations=TOLERATED)]}})
+    [worker] = placed(admin, "one", 1)
+    assert node_of(worker).startswith("h100-")
+
+
+def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
+    labels = {"pool": "research"}
+    nodes.add(type(h100("", 0))("reserved-0", gpus=1, labels=labels, taints=("team=research:NoSchedule",)))
+    admin.create(service("one", small(nodeSelector=labels)))
+    message = said(
+        admin, "one", "Schedulable", "False", "fits on reserved-0, tainted team=research:NoSchedule"
+    )
+    assert nothing_made(admin, "one")
+
+    # The message names the toleration to add, in YAML.
+    before, _, after = message.partition("add to accelerator.tolerations ")
+    assert before != message
+    toleration = yaml.safe_load(after.partition(";")[0])
+    admin.merge(
+        "LLMService", "one", {"spec": {"models": [small(nodeSelector=labels, tolerations=[toleration])]}}
+    )
+    [worker] = placed(admin, "one", 1)
+    assert node_of(worker) == "reserved-0"
+
+
+def test_the_check_can_be_turned_off_where_nodes_come_on_demand(admin: Admin, nodes: Nodes) -> None:
+    manifest = service("one", big())
+    admin.create(manifest)
+    message = said(admin, "one", "Schedulable", "False")
+    # The message names the annotation.
+    annotation, _, value = message.rpartition(" ")[2].partition("=")
+    admin.merge("LLMService", "one", {"metadata": {"annotations": {annotation: value}}})
+    said(admin, "one", "Schedulable", "Unknown", f"annotation {annotation} is {value}")
+    # Now there is a pod that waits, as a cluster autoscaler wants to see it.
+    said(admin, "one", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
+    [waiting] = pods(admin, "one")
+    assert not node_of(waiting)
+    said(admin, "one", "Stalled", "False")
+
+    nodes.add(h100("h100-on-demand", 8))
+    [worker] = placed(admin, "one", 1)
+    assert worker["metadata"]["uid"] == waiting["metadata"]["uid"]
+    assert node_of(worker) == "h100-on-demand"

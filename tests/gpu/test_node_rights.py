@@ -1,0 +1,70 @@
+"""An operator that may not read nodes: it says so, and goes on without the fit check."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from cluster import ControlPlane, paths
+from tests.api.admin import Admin
+from tests.api.conftest import PLAYED_OPERATOR
+from tests.api.operator_process import OperatorProcess
+from tests.gpu.looks import GPU, node_of, placed, pods, said, service
+from tests.gpu.test_fit import big, small
+
+BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
+RELEASED = "daybreak-system"
+
+
+def rights_without_nodes() -> str:
+    """The rights of the kustomize base, but for the one to read nodes."""
+    kept = []
+    for manifest in yaml.safe_load_all(BASE.read_text()):
+        if manifest["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
+            kept.append(manifest)
+    [rules] = [
+        each["rules"]
+        for each in kept
+        if (each["kind"], each["metadata"]["name"]) == ("ClusterRole", "daybreak")
+    ]
+    [about_nodes] = [rule for rule in rules if "nodes" in rule["resources"]]
+    rules.remove(about_nodes)
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASED}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *kept]})
+
+
+@pytest.fixture(params=["without the right", "of one namespace"])
+def blind(
+    request: pytest.FixtureRequest, plane: ControlPlane, admin: Admin, tmp_path: Path
+) -> Iterator[OperatorProcess]:
+    """An operator that sees no nodes: it lacks the right, or it is the operator of one namespace."""
+    kubeconfig, settings = plane.kubeconfig, {"OPERATOR_NAMESPACE": RELEASED}
+    if request.param == "without the right":
+        plane.apply(rights_without_nodes())
+        kubeconfig = tmp_path / "kubeconfig"
+        user = f"system:serviceaccount:{RELEASED}:daybreak"
+        plane.write_kubeconfig(
+            kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{RELEASED}"]
+        )
+    else:
+        settings = {"NAMESPACE": admin.namespace, "OPERATOR_NAMESPACE": admin.namespace}
+    log = tmp_path / "log"
+    with OperatorProcess(
+        kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(tmp_path), **settings
+    ) as process:
+        yield process
+    assert '"level": "error"' not in process.log(), process.log()[-3000:]
+
+
+def test_it_goes_on_without_the_check(admin: Admin, blind: OperatorProcess) -> None:
+    admin.create(service("fits", small()))
+    admin.create(service("never", big()))
+    for name in ("fits", "never"):
+        said(admin, name, "Schedulable", "Unknown", "the operator may not read nodes", reason="NodesUnknown")
+    placed(admin, "fits", 1)
+    # What the check would have said beforehand, the scheduler says afterwards.
+    said(admin, "never", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
+    [waiting] = pods(admin, "never")
+    assert not node_of(waiting)
