@@ -103,8 +103,17 @@ def test_what_a_kubelet_says_is_passed_on(case: str, admin: Admin) -> None:
     played.status("tiny", cluster, application="DEPLOYING")
     pod = played.worker("tiny", cluster, "tiny", ready=False)
     name = admin.get("Pod", pod)["spec"]["containers"][0]["name"]
-    said = {"name": name, "image": "nowhere/ray:1", "imageID": "", "ready": False, "restartCount": 0, "state": state}
-    admin.merge("Pod", pod, {"status": {"phase": "Pending", "containerStatuses": [said]}}, "status")
+    said = {
+        "name": name,
+        "image": "nowhere/ray:1",
+        "imageID": "",
+        "ready": False,
+        "restartCount": 0,
+        "state": state,
+    }
+    admin.merge(
+        "Pod", pod, {"status": {"phase": "Pending", "containerStatuses": [said | {"state": state}]}}, "status"
+    )
     service = eventually(reason, lambda: _when(admin, "Ready", reason) or _when(admin, "Stalled", reason))
     assert word in condition(service, "Ready")["message"]
 

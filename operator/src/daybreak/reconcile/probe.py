@@ -1,6 +1,7 @@
 """Asking a model through the service's own address: the only proof that an answer comes."""
 
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import aiohttp
@@ -9,11 +10,17 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
 from daybreak.lifecycle.observed import Answer
+from daybreak.lifecycle.reading import mapping, mappings
 
 TIMEOUT = aiohttp.ClientTimeout(total=25.0, sock_connect=3.0)
 BODY_LIMIT = 256 * 1024
 """How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
 MESSAGE_LIMIT = 300
+
+
+def base_url(service: LLMService) -> str:
+    """Where the service's clients send their requests."""
+    return names.url(service.name, service.namespace)
 
 
 class Prober(Protocol):
@@ -31,17 +38,18 @@ class Prober(Protocol):
 class HttpProber:
     """Asks over HTTP: is the model listed, and does it complete one token (or embed one word)?"""
 
-    def __init__(self) -> None:
+    def __init__(self, base: Callable[[LLMService], str] = base_url) -> None:
+        self._base = base
         self._session: aiohttp.ClientSession | None = None
 
     async def ask(self, service: LLMService, model: Model) -> Answer:
         """Ask the model for one answer through the service's address."""
-        base = names.url(service.name, service.namespace)
+        base = self._base(service)
         try:
             status, body = await self._fetch("GET", f"{base}/models", None)
             if status != 200:
                 return Answer(model.name, False, f"{base}/models answered {status}: {_said(body)}")
-            listed = [item.get("id") for item in (body or {}).get("data") or ()]
+            listed = [item.get("id") for item in mappings(mapping(body).get("data"))]
             if model.name not in listed:
                 return Answer(
                     model.name, False, f"{base}/models does not list it, only {', '.join(map(str, listed))}"

@@ -1,0 +1,22 @@
+"""kopf watches, and writes nothing."""
+
+import itertools
+
+import kopf
+
+from daybreak.handlers.registry import Forever, configure
+
+
+def test_kopf_writes_nothing_and_needs_nothing_of_the_clusters_scope() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    assert settings.peering.standalone
+    assert not settings.posting.enabled
+    assert settings.scanning.disabled
+
+
+def test_pauses_never_end() -> None:
+    pauses = list(itertools.islice(Forever(), 100))
+    assert len(pauses) == 100
+    assert max(pauses) <= 45
+    assert pauses[0] < 1

@@ -1,0 +1,154 @@
+"""The cache never goes backwards, finds what belongs to a service, and tells whom a change concerns."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api import names
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, SERVICES, Resource
+
+TINY = Key("ns", "tiny")
+
+
+def service(version: int, owner: str = "tiny", name: str = "front", **rest: Any) -> dict[str, Any]:
+    """A Service that an LLMService controls."""
+    reference = {"kind": "LLMService", "name": owner, "uid": f"uid-{owner}", "controller": True}
+    metadata = {"name": name, "namespace": "ns", "uid": "7", "resourceVersion": str(version)}
+    return {"metadata": {**metadata, "ownerReferences": [reference]}, **rest}
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """An empty cache."""
+    return Cache()
+
+
+@pytest.fixture
+def told(cache: Cache) -> list[Key]:
+    """Whom the cache has told of."""
+    heard: list[Key] = []
+    cache.subscribe(lambda _resource, key: heard.append(key))
+    return heard
+
+
+def test_older_and_equal_versions_are_passed_over(cache: Cache, told: list[Key]) -> None:
+    assert cache.put(SERVICES, service(5, spec="new"))
+    assert not cache.put(SERVICES, service(5, spec="same version"))
+    assert not cache.put(SERVICES, service(4, spec="old"))
+    found = cache.get(SERVICES, Key("ns", "front"))
+    assert found is not None
+    assert found["spec"] == "new"
+    assert told == [TINY]
+
+
+def test_versions_are_numbers(cache: Cache) -> None:
+    cache.put(SERVICES, service(99))
+    assert cache.put(SERVICES, service(100))
+
+
+def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, told: list[Key]) -> None:
+    cache.put(SERVICES, service(5))
+    assert cache.drop(SERVICES, service(8))
+    assert not cache.put(SERVICES, service(7))
+    assert cache.get(SERVICES, Key("ns", "front")) is None
+    assert cache.of_service(SERVICES, TINY) == []
+    assert cache.put(SERVICES, service(9)), "made again"
+    assert told == [TINY, TINY, TINY]
+
+
+def test_a_late_deletion_does_not_remove_what_is_made_again(cache: Cache) -> None:
+    cache.put(SERVICES, service(9))
+    assert not cache.drop(SERVICES, service(8))
+    assert cache.get(SERVICES, Key("ns", "front")) is not None
+
+
+def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told: list[Key]) -> None:
+    cache.put(SERVICES, service(5, name="gone"))
+    cache.put(SERVICES, service(6, name="there"))
+    cache.put(SERVICES, service(12, name="newer"))
+    del told[:]
+    cache.settle(SERVICES, [Key("ns", "there")], "10")
+    assert sorted(cache.keys(SERVICES)) == [Key("ns", "newer"), Key("ns", "there")]
+    assert told == [TINY]
+
+
+def test_whose_an_object_is(cache: Cache) -> None:
+    labelled = {"metadata": {"name": "pod", "namespace": "ns", "labels": {names.SERVICE_LABEL: "tiny"}}}
+    cache.put(PODS, labelled)
+    cache.put(SERVICES, service(1))
+    cache.put(SERVICES, service(2, owner="other", name="second"))
+    assert [pod["metadata"]["name"] for pod in cache.of_service(PODS, TINY)] == ["pod"]
+    assert [each["metadata"]["name"] for each in cache.of_service(SERVICES, TINY)] == ["front"]
+    assert cache.of_service(SERVICES, Key("elsewhere", "tiny")) == []
+
+
+def test_both_are_told_when_an_object_changes_hands(cache: Cache, told: list[Key]) -> None:
+    cache.put(SERVICES, service(1))
+    del told[:]
+    cache.put(SERVICES, service(2, owner="other"))
+    assert sorted(told) == [Key("ns", "other"), TINY]
+    assert cache.of_service(SERVICES, TINY) == []
+
+
+def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[Key]) -> None:
+    cache.put(SERVICES, service(1))
+    del told[:]
+    with cache.writing(SERVICES, Key("ns", "front")) as take:
+        cache.put(SERVICES, service(2))  # the watch is quicker than the answer
+        take(service(2), False)
+    with cache.writing(SERVICES, Key("ns", "front")) as take:
+        take(service(3), False)
+    cache.put(SERVICES, service(3))  # the watch is slower
+    assert told == []
+
+
+@pytest.mark.parametrize("case", ["after", "before", "unanswered", "deleted"])
+def test_somebody_elses_change_during_our_write_is_told(case: str, cache: Cache, told: list[Key]) -> None:
+    cache.put(SERVICES, service(1))
+    del told[:]
+    with cache.writing(SERVICES, Key("ns", "front")) as take:
+        if case == "after":
+            take(service(2), False)
+            cache.put(SERVICES, service(3))
+        elif case == "before":
+            cache.put(SERVICES, service(2, status="new"))
+            take(service(3, status="new"), True)
+        elif case == "unanswered":
+            cache.put(SERVICES, service(2))
+        else:
+            take(service(2), False)
+            cache.drop(SERVICES, service(3))
+    assert told == [TINY]
+
+
+def test_what_is_kept_is_small_and_whole(cache: Cache) -> None:
+    manifest = service(1, spec={"text": "x" * 5000})
+    manifest["metadata"]["managedFields"] = [{"manager": "somebody"}]
+    cache.put(SERVICES, manifest)
+    found = cache.get(SERVICES, Key("ns", "front"))
+    assert found is not None
+    assert found["spec"] == manifest["spec"]
+    assert "managedFields" not in found["metadata"]
+
+
+def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[Key]) -> None:
+    def node(version: int, beat: str, gpus: str = "8") -> dict[str, Any]:
+        status = {"allocatable": {"nvidia.com/gpu": gpus}, "conditions": [{"lastHeartbeatTime": beat}]}
+        return {"metadata": {"name": "n", "uid": "1", "resourceVersion": str(version)}, "status": status}
+
+    cache.put(NODES, node(1, "noon"))
+    changes = cache.changes(NODES)
+    assert not cache.put(NODES, node(2, "later"))
+    assert cache.changes(NODES) == changes
+    assert cache.put(NODES, node(3, "later", gpus="4"))
+    assert told == [Key("", "n"), Key("", "n")]
+
+
+@pytest.mark.parametrize("resource", [LLM_SERVICES, SERVICES])
+def test_forgetting(resource: Resource, cache: Cache, told: list[Key]) -> None:
+    cache.put(resource, service(1, name="tiny"))
+    assert cache.forget(resource, TINY)
+    assert not cache.forget(resource, TINY)
+    assert cache.keys(resource) == []
+    assert told == [TINY, TINY]

@@ -1,0 +1,33 @@
+"""Reading refusals."""
+
+import json
+
+from daybreak.kube.errors import from_response
+
+
+def test_a_kubernetes_status() -> None:
+    body = {"kind": "Status", "reason": "Invalid", "message": "spec.x: Required value"}
+    error = from_response(422, json.dumps(body).encode(), None)
+    assert (error.reason, error.message, error.refused) == ("Invalid", "spec.x: Required value", True)
+
+
+def test_what_a_proxy_says() -> None:
+    error = from_response(502, b"<html>bad gateway</html>", "2.5")
+    assert (error.message, error.retry_after, error.refused) == ("<html>bad gateway</html>", 2.5, False)
+    assert from_response(503, b"", "soon").retry_after == 0
+    assert (
+        from_response(503, b"[]", None).message == "HTTP 503"
+        or from_response(503, b"[]", None).message == "[]"
+    )
+
+
+def test_a_wrong_type_is_a_refusal_and_reads_the_same_each_time() -> None:
+    head = "failed to create typed patch object (ns/x; ray.io/v1, Kind=RayService): errors:"
+    one, two = "  .spec.a: expected map", "  .spec.b: expected string"
+    said = [
+        from_response(500, json.dumps({"message": "\n".join(lines)}).encode(), None)
+        for lines in ([head, one, two], [head, two, one])
+    ]
+    assert said[0].message == said[1].message == f"{head} {one.strip()} {two.strip()}"
+    assert said[0].refused
+    assert not from_response(500, b'{"message": "etcdserver: request timed out"}', None).refused

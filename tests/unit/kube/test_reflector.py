@@ -1,0 +1,230 @@
+"""List and watch against an API server that misbehaves in ways in which a real one cannot be made to."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from kubernetes.aio.client import Configuration
+
+from daybreak.kube import reflector as module
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.reflector import Reflector, backoff
+from daybreak.kube.resources import SERVICES
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of a test's length."""
+    monkeypatch.setattr(module, "BACKOFF_SECONDS", (0.001, 0.01))
+
+
+class ApiServer:
+    """Answers lists and watches one after the other as it is told, and remembers what it was asked."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.asked: list[dict[str, str]] = []
+        self._answers = list(answers)
+        self.done = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        """The next answer; when there is none left, hang."""
+        self.asked.append(dict(request.query))
+        if not self._answers:
+            self.done.set()
+            await asyncio.sleep(60)
+        return await self._answers.pop(0)(request)
+
+
+def page(*items: dict[str, Any], version: str = "10", more: str = "") -> Answer:
+    """A page of a list."""
+    body = {"metadata": {"resourceVersion": version, "continue": more}, "items": list(items)}
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response(body)
+
+    return answer
+
+
+def refusal(status: int) -> Answer:
+    """An error."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"kind": "Status", "message": "no", "code": status}, status=status)
+
+    return answer
+
+
+def events(*what: dict[str, Any], broken: bool = False) -> Answer:
+    """A watch with these events, ended by the server, or by an accident in the middle of a line."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for event in what:
+            await response.write(json.dumps(event).encode() + b"\n")
+        if broken:
+            await response.write(b'{"type": "ADD')
+            assert request.transport is not None
+            request.transport.close()
+        return response
+
+    return answer
+
+
+def item(name: str, version: int) -> dict[str, Any]:
+    """An object."""
+    return {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}}
+
+
+def event(kind: str, name: str, version: int) -> dict[str, Any]:
+    """An event of a watch."""
+    return {"type": kind, "object": item(name, version)}
+
+
+EXPIRED = {
+    "type": "ERROR",
+    "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"},
+}
+
+
+@asynccontextmanager
+async def reflecting(
+    server: ApiServer, **options: Any
+) -> AsyncIterator[tuple[Reflector, Cache, asyncio.Task[None]]]:
+    """A reflector of Services at work."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    async with TestServer(app) as listening:
+        api = Api(Configuration(host=str(listening.make_url("")).rstrip("/")))
+        cache = Cache()
+        reflector = Reflector(api, cache, SERVICES, selector="a=b", **options)
+        task = asyncio.create_task(reflector.run())
+        try:
+            yield reflector, cache, task
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            await api.close()
+
+
+def known(cache: Cache) -> list[str]:
+    """Names in the cache."""
+    return sorted(key.name for key in cache.keys(SERVICES))
+
+
+async def test_pages_then_watch_from_the_lists_version() -> None:
+    server = ApiServer(page(item("a", 1), more="next"), page(item("b", 2), version="20"))
+    async with reflecting(server) as (reflector, cache, _):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert reflector.synced.is_set()
+        assert known(cache) == ["a", "b"]
+    first, second, watch = server.asked
+    assert first["labelSelector"] == second["labelSelector"] == watch["labelSelector"] == "a=b"
+    assert second["continue"] == "next"
+    assert (watch["watch"], watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("true", "20", "true")
+
+
+async def test_events_and_bookmarks_move_on() -> None:
+    watched = events(
+        event("ADDED", "a", 11),
+        event("MODIFIED", "a", 12),
+        event("ADDED", "b", 13),
+        event("DELETED", "a", 14),
+        {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "99"}}},
+    )
+    server = ApiServer(page(), watched)
+    async with reflecting(server) as (_, cache, _task):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert known(cache) == ["b"]
+    assert server.asked[-1]["resourceVersion"] == "99"
+
+
+async def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
+    server = ApiServer(page(), events(event("ADDED", "a", 15), broken=True))
+    async with reflecting(server) as (_, cache, _task):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert known(cache) == ["a"]
+    assert server.asked[-1]["resourceVersion"] == "15"
+
+
+@pytest.mark.parametrize("told", [events(EXPIRED), refusal(410)])
+async def test_a_version_too_old_means_a_new_list(told: Answer) -> None:
+    again = page(item("b", 30), version="40")
+    server = ApiServer(page(item("a", 1)), told, again)
+    async with reflecting(server) as (_, cache, _task):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert known(cache) == ["b"], "a was deleted when nobody watched"
+    assert server.asked[-1]["resourceVersion"] == "40"
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_list_that_fails_is_tried_again(status: int) -> None:
+    server = ApiServer(refusal(status), refusal(status), page(item("a", 1)))
+    async with reflecting(server) as (reflector, cache, _):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert known(cache) == ["a"]
+        assert reflector.permitted
+
+
+async def test_a_right_that_was_never_there() -> None:
+    server = ApiServer(refusal(403))
+    async with reflecting(server) as (reflector, cache, _):
+        await asyncio.wait_for(reflector.synced.wait(), 10)
+        assert not reflector.permitted
+        assert known(cache) == []
+
+
+async def test_a_right_that_is_away_for_a_moment() -> None:
+    server = ApiServer(page(item("a", 1)), refusal(403), refusal(403), page(item("a", 1)))
+    async with reflecting(server) as (reflector, cache, _):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert reflector.permitted
+        assert known(cache) == ["a"]
+
+
+async def test_a_kind_that_goes_ends_an_optional_reflector() -> None:
+    server = ApiServer(page(item("a", 1)), refusal(404))
+    async with reflecting(server, optional=True) as (_, _cache, task):
+        await asyncio.wait_for(task, 10)
+
+
+async def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STALL_SECONDS", 0.05)
+
+    async def silence(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await asyncio.sleep(30)
+        return response
+
+    server = ApiServer(page(item("a", 1)), silence)
+    async with reflecting(server):
+        await asyncio.wait_for(server.done.wait(), 10)
+    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+
+
+async def test_everything_is_listed_again_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RELIST_SECONDS", 0.0)
+    server = ApiServer(page(item("a", 1)), page(item("b", 30), version="40"))
+    async with reflecting(server) as (_, cache, _task):
+        await asyncio.wait_for(server.done.wait(), 10)
+        assert known(cache) == ["b"]
+
+
+def test_pauses_grow_to_a_bound() -> None:
+    for failures in range(1, 200):
+        middle = min(30.0, 0.2 * 2 ** (failures - 1))
+        assert 0.5 * middle <= backoff(failures, 0.2, 30.0) <= 1.5 * middle
+
+
+def test_keys_read_well() -> None:
+    assert [str(Key("ns", "a")), str(Key("", "node"))] == ["ns/a", "node"]

@@ -1,0 +1,29 @@
+"""The JSON patch that carries bounds into a RayCluster."""
+
+from typing import Any
+
+from daybreak.kube.scale import patch
+
+
+def cluster(*groups: dict[str, Any]) -> dict[str, Any]:
+    """A RayCluster with these worker groups."""
+    return {"metadata": {"resourceVersion": "42"}, "spec": {"workerGroupSpecs": list(groups)}}
+
+
+def test_nothing_to_do() -> None:
+    running = cluster({"groupName": "a", "minReplicas": 1, "maxReplicas": 2, "replicas": 2})
+    assert patch(running, {"a": (1, 2)}) == []
+    assert patch(running, {"another": (5, 5)}) == [], "a group that the service does not have any more"
+
+
+def test_only_bounds_of_the_group_that_was_read() -> None:
+    running = cluster(
+        {"groupName": "a", "minReplicas": 1, "maxReplicas": 2, "replicas": 2},
+        {"groupName": "b", "replicas": 1},
+    )
+    assert patch(running, {"a": (1, 2), "b": (0, 4)}) == [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": "42"},
+        {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "b"},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/minReplicas", "value": 0},
+        {"op": "add", "path": "/spec/workerGroupSpecs/1/maxReplicas", "value": 4},
+    ]

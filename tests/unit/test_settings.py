@@ -1,0 +1,49 @@
+"""The operator's environment variables."""
+
+import pytest
+
+from daybreak.settings import InvalidSettings, Settings
+
+
+def test_nothing_set() -> None:
+    settings = Settings.from_environment({})
+    assert settings.namespace is None
+    assert settings.operator_namespace == "default"
+    assert settings.network_policy
+    assert settings.http_port == 8080
+    assert settings.identity
+
+
+def test_everything_set() -> None:
+    settings = Settings.from_environment(
+        {
+            "DAYBREAK_NAMESPACE": "models",
+            "DAYBREAK_OPERATOR_NAMESPACE": "daybreak",
+            "DAYBREAK_KUBERAY_NAMESPACE": "kuberay",
+            "DAYBREAK_RAY_IMAGE": "r:1",
+            "DAYBREAK_RAY_CPU_IMAGE": "c:1",
+            "DAYBREAK_NETWORK_POLICY": "False",
+            "DAYBREAK_CLUSTER_DOMAIN": "corp.local",
+            "DAYBREAK_LOG_LEVEL": "DEBUG",
+            "DAYBREAK_HTTP_PORT": "9000",
+            "POD_NAME": "operator-1",
+        }
+    )
+    assert settings == Settings(
+        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "corp.local", "debug", 9000
+    )
+    platform = settings.platform
+    assert (platform.operator_namespace, platform.ray_image, platform.network_policy) == (
+        "daybreak",
+        "r:1",
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("NETWORK_POLICY", "maybe"), ("LOG_LEVEL", "loud"), ("HTTP_PORT", "http"), ("HTTP_PORT", "0")],
+)
+def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"DAYBREAK_{name} is '{value}'"):
+        Settings.from_environment({f"DAYBREAK_{name}": value})
