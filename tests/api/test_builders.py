@@ -18,6 +18,7 @@ from daybreak.api.names import FIELD_MANAGER
 from daybreak.builders.desired import desired
 from daybreak.builders.platform import Platform
 from tests.api.admin import APPLY, Admin, Refused, eventually
+from tests.kuberay_process import kuberay as run_kuberay
 from tests.property.services import services
 
 SAMPLES = paths.REPOSITORY / "manifests" / "samples"
@@ -157,19 +158,8 @@ def remove(admin: Admin) -> None:
 @pytest.fixture(scope="module")
 def kuberay(plane: ControlPlane, restricted: Admin) -> Iterator[Path]:
     """KubeRay's operator for the restricted namespace; its log."""
-    command = [
-        str(paths.BIN / "kuberay-operator"),
-        f"-kubeconfig={plane.kubeconfig}",
-        f"-watch-namespace={restricted.namespace}",
-        "-enable-leader-election=false",
-        "-metrics-addr=0",
-        "-health-probe-bind-address=0",
-    ]
-    name = "kuberay-operator"
-    plane.processes.start(name, command)
-    yield plane.processes.log(name)
-    plane.processes.check(name)
-    plane.processes.stop(name)
+    with run_kuberay(plane, namespace=restricted.namespace) as log:
+        yield log
 
 
 @pytest.fixture
@@ -284,7 +274,6 @@ IN_PLACE: dict[str, dict[str, Any]] = {
     "replicas": {"replicas": {"min": 0, "max": 5}},
     "engine": {"engine": {"args": {"max_model_len": 4096}}},
     "serve": {"serve": {"maxOngoingRequests": 5, "healthCheckPeriod": "5s"}},
-    "tolerations": {"accelerator": {"tolerations": [{"operator": "Exists"}]}},
 }
 
 
@@ -304,5 +293,6 @@ def test_kuberay_starts_a_new_cluster_only_for_what_needs_new_pods(started: Any,
         # KubeRay looks at a RayService every two seconds, and says nowhere that it has.
         time.sleep(3)
         assert clusters() == [before], changed
-    change({"resources": {"memory": "9Gi"}})
+    # KubeRay itself would leave the cluster without what it shall tolerate.
+    change({"accelerator": {"tolerations": [{"operator": "Exists"}]}})
     eventually("another cluster", lambda: set(clusters()) - {before})

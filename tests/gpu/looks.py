@@ -12,6 +12,8 @@ from tests.api.admin import Admin, eventually
 from tests.api.objects import condition
 
 GPU = "nvidia.com/gpu"
+TOLERATED = [{"key": GPU, "operator": "Exists"}]
+"""Lets a pod onto GPU nodes with the usual taint."""
 SAMPLES = paths.REPOSITORY / "manifests" / "samples"
 
 
@@ -30,6 +32,23 @@ def service(name: str, *models: dict[str, Any]) -> dict[str, Any]:
         "metadata": metadata,
         "spec": {"models": list(models)},
     }
+
+
+def big(**fields: Any) -> dict[str, Any]:
+    """A model whose replicas take eight GPUs on one node."""
+    accelerator = {"tolerations": TOLERATED}
+    return {
+        "name": "big",
+        "source": "hf://o/big",
+        "parallelism": {"tensor": 8},
+        "accelerator": accelerator,
+        **fields,
+    }
+
+
+def small(**accelerator: Any) -> dict[str, Any]:
+    """A model whose replicas take one GPU."""
+    return {"name": "small", "source": "hf://o/small", "accelerator": accelerator}
 
 
 def pods(admin: Admin, name: str, role: str = "worker") -> list[Any]:

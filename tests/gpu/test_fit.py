@@ -5,30 +5,12 @@ from typing import Any
 import pytest
 import yaml
 
+from cluster import FakeNode
 from tests.api.admin import Admin
-from tests.gpu.looks import GPU, gpus, node_of, placed, pods, said, service
+from tests.gpu.looks import GPU, TOLERATED, big, gpus, node_of, placed, pods, said, service, small
 from tests.gpu.nodes import H100, L4, PRODUCT, Nodes, h100
 
 pytestmark = pytest.mark.usefixtures("operator")
-
-TOLERATED = [{"key": GPU, "operator": "Exists"}]
-
-
-def big(**fields: Any) -> dict[str, Any]:
-    """A model whose replicas take eight GPUs on one node."""
-    accelerator = {"tolerations": TOLERATED}
-    return {
-        "name": "big",
-        "source": "hf://o/big",
-        "parallelism": {"tensor": 8},
-        "accelerator": accelerator,
-        **fields,
-    }
-
-
-def small(**accelerator: Any) -> dict[str, Any]:
-    """A model whose replicas take one GPU."""
-    return {"name": "small", "source": "hf://o/small", "accelerator": accelerator}
 
 
 def undisturbed(admin: Admin, name: str) -> Any:
@@ -98,7 +80,7 @@ def test_a_label_that_no_node_has(admin: Admin) -> None:
 
 def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
     labels = {"pool": "research"}
-    nodes.add(type(h100("", 0))("reserved-0", gpus=1, labels=labels, taints=("team=research:NoSchedule",)))
+    nodes.add(FakeNode("reserved-0", gpus=1, labels=labels, taints=("team=research:NoSchedule",)))
     admin.create(service("one", small(nodeSelector=labels)))
     message = said(
         admin, "one", "Schedulable", "False", "fits on reserved-0, tainted team=research:NoSchedule"

@@ -11,8 +11,7 @@ from cluster import ControlPlane, paths
 from tests.api.admin import Admin
 from tests.api.conftest import PLAYED_OPERATOR
 from tests.api.operator_process import OperatorProcess
-from tests.gpu.looks import GPU, node_of, placed, pods, said, service
-from tests.gpu.test_fit import big, small
+from tests.gpu.looks import GPU, big, node_of, placed, pods, said, service, small
 
 BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
 RELEASED = "daybreak-system"
