@@ -1,5 +1,7 @@
 """What the head and the worker pods have in common."""
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -141,9 +143,14 @@ def template(
         spec["priorityClassName"] = runtime.priority_class_name
     if node_selector:
         spec["nodeSelector"] = dict(node_selector)
+    metadata: dict[str, Any] = {"labels": names.labels(svc.name, component) | labels}
     if tolerated := [_plain(toleration) for toleration in tolerations]:
         spec["tolerations"] = tolerated
-    return {"metadata": {"labels": names.labels(svc.name, component) | labels}, "spec": spec}
+        # KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a
+        # Ray cluster that is there, whose pods may be waiting for just them.
+        written = json.dumps(tolerated, sort_keys=True).encode()
+        metadata["annotations"] = {names.TOLERATIONS_ANNOTATION: hashlib.sha256(written).hexdigest()[:12]}
+    return {"metadata": metadata, "spec": spec}
 
 
 def _plain(value: BaseModel) -> dict[str, Any]:
