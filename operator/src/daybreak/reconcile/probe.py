@@ -1,6 +1,7 @@
 """Asking a model through the service's own address: the only proof that an answer comes."""
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -57,7 +58,7 @@ class HttpProber:
             path, request = question(model)
             status, body = await self._fetch("POST", f"{base}{path}", request)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            return Answer(model.name, False, f"{base} does not answer: {str(error) or type(error).__name__}")
+            return Answer(model.name, False, f"{base} does not answer: {_why(error)}")
         if status == 200 or _not_its_trade(status, body):
             return Answer(model.name, True)
         return Answer(model.name, False, f"{base}{path} answered {status}: {_said(body)}")
@@ -94,6 +95,13 @@ def question(model: Model) -> tuple[str, dict[str, Any]]:
     if model.engine.args.get("runner") == "pooling":
         return "/embeddings", {"model": model.name, "input": "Hello"}
     return "/completions", {"model": model.name, "prompt": "Hello", "max_tokens": 1, "temperature": 0}
+
+
+def _why(error: Exception) -> str:
+    """What went wrong, in few words: the address is said already."""
+    if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
+        return os.strerror(error.os_error.errno).lower()
+    return str(error) or type(error).__name__
 
 
 def _not_its_trade(status: int, body: dict[str, Any] | None) -> bool:
