@@ -23,9 +23,10 @@ _LAYOUTS = FOLDER / "layouts"
 _SCRATCH = FOLDER / "tmp"
 
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-_CERTIFICATES_INSIDE = "/run/build/certificates.pem"
-_CACHE_INSIDE = "/run/build/uv-cache"
-_UV_INSIDE = "/run/build/bin/uv"
+# Paths that a Debian has and nothing uses: what is lent to a build is mounted there and leaves no trace.
+_CERTIFICATES_INSIDE = "/etc/ssl/certs/ca-certificates.crt"
+_CACHE_INSIDE = "/mnt"
+_UV_INSIDE = "/srv"
 
 
 def layout(reference: str) -> Path:
@@ -125,14 +126,14 @@ def _certificates() -> Path | None:
 def _mounts() -> Mapping[str, str]:
     cache = run([_uv(), "cache", "dir"]).strip()
     Path(cache).mkdir(parents=True, exist_ok=True)
-    mounts = {cache: _CACHE_INSIDE, str(_uv()): f"{_UV_INSIDE}:ro"}
+    mounts = {cache: _CACHE_INSIDE, str(_uv().parent): f"{_UV_INSIDE}:ro"}
     if certificates := _certificates():
         mounts[str(certificates.resolve())] = f"{_CERTIFICATES_INSIDE}:ro"
     return mounts
 
 
 def _build_arguments() -> Mapping[str, str]:
-    arguments = {"UV": _UV_INSIDE, "UV_CACHE_DIR": _CACHE_INSIDE}
+    arguments = {"UV": f"{_UV_INSIDE}/uv", "UV_CACHE_DIR": _CACHE_INSIDE}
     if _certificates():
         arguments["SSL_CERT_FILE"] = _CERTIFICATES_INSIDE
     return arguments
