@@ -106,6 +106,8 @@ def test_what_keeps_a_spec_from_being_applied(
     assert found["Reconciling"] == f"False/{reason}"
     assert decision.status.phase == "Failed"
     assert message(decision).startswith(said)
+    if reason == "InvalidSpec":
+        assert found["Schedulable"] == "Unknown/InvalidSpec"
     if reason != "InvalidSpec":
         assert message(decision) == said
 

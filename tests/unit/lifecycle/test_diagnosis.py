@@ -17,6 +17,7 @@ from tests.unit.lifecycle.scenes import (
     ray_status,
     running,
     started,
+    unplaced,
     waiting,
 )
 
@@ -233,3 +234,33 @@ def test_pods_that_kuberay_cannot_make(said: str, stalled: bool) -> None:
     decision = world.step(ray_service=llm, ray_clusters=(cluster,))
     assert message(decision) == f"KubeRay cannot make the pods: {said}"
     assert conditions(decision)["Stalled"].startswith(str(stalled))
+
+
+def test_what_somebody_must_act_on_comes_first() -> None:
+    world = World(manifest(CPU_MODEL, OTHER_MODEL))
+    world.step()
+    llm = ray_service(manifest(CPU_MODEL, OTHER_MODEL), status=ray_status(pending="chat-aaaaa"))
+    pods = (
+        HEAD,
+        pod("w-1", placed=False, status=unplaced("no room")),
+        pod("w-2", model="other", status=waiting("CreateContainerConfigError", 'secret "hub" not found')),
+    )
+    decision = world.step(ray_service=llm, pods=pods)
+    assert conditions(decision)["Ready"] == "False/ContainerConfigFailed"
+    assert message(decision) == (
+        'model other: container ray-worker cannot be created: secret "hub" not found; '
+        "model tiny: a pod waits for a place: no room"
+    )
+
+
+def test_a_pod_that_cannot_start_says_more_than_a_replica_that_is_missing() -> None:
+    world = World()
+    world.step()
+    status = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": FAILED})
+    killed = pod(ready=False, status=ended(137, "OOMKilled", container="ray-worker"))
+    decision = world.step(ray_service=ray_service(manifest(), status=status), pods=(HEAD, killed))
+    assert conditions(decision)["Stalled"] == "True/ContainerCrashing"
+    # One that only waits for a place does not.
+    waits = pod(placed=False, status=unplaced("no room"))
+    decision = World().step(ray_service=ray_service(manifest(), status=status), pods=(HEAD, waits))
+    assert conditions(decision)["Stalled"] == "True/ModelFailed"

@@ -156,6 +156,17 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
             id="another value tolerated",
         ),
         pytest.param(
+            (HEAD_NODE, node("node-b", gpus=8, taints=(TAINT,))),
+            {
+                "accelerator": {
+                    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoExecute"}]
+                }
+            },
+            "model qwen: a replica fits on node-b, tainted dedicated=llm:NoSchedule: add to "
+            "accelerator.tolerations {key: dedicated, operator: Equal, value: llm, effect: NoSchedule}",
+            id="another effect tolerated",
+        ),
+        pytest.param(
             (HEAD_NODE, node("node-b", gpus=8, cordoned=True)),
             {},
             "model qwen: a replica fits on node-b, closed for new pods: kubectl uncordon node-b",
@@ -169,7 +180,7 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
             id="too little memory",
         ),
         pytest.param(
-            (node(gpus=8, cpu="6", memory="64Gi"),),
+            (node(gpus=8, cpu="6", memory="64Gi"), node("node-b", gpus=2)),
             {"parallelism": {"tensor": 8}},
             "model qwen: a replica needs 9 cpu and 136Gi memory beside its 8 nvidia.com/gpu on one node; the "
             "nearest, node-a, has 6 cpu and 64Gi memory in all: lower resources.cpu and resources.memory, or "

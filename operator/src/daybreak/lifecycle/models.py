@@ -134,7 +134,7 @@ def _judge(
         # Of the active cluster nothing is said any more; it goes on as it was.
         if before is not None and before.cluster == ray.active:
             return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
-        return _Judgement(_starting(here, trouble or look.trouble), None)
+        return _Judgement(_starting(here, trouble or look.trouble), before)
 
     application, deployment = ray.application, deployment_of(ray.application, model.name)
     if application is None or deployment is None:

@@ -133,7 +133,7 @@ def _ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> 
     lost = look.before.ready.get("status") in ("True", "False")
     if lost and look.ray.active and not look.ray.ready:
         return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
-    if any(model.state is ModelState.UPDATING for model in silent):
+    if look.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
         return "Unknown", Reason.UPDATING, doing
     return "Unknown", Reason.PROGRESSING, doing
 
