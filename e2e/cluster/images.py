@@ -215,15 +215,17 @@ def main() -> int:
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for command, text in (("build", "build into a folder"), ("load", "build and put into containerd")):
         sub = commands.add_parser(command, help=text)
-        sub.add_argument("names", nargs="*", default=list(WANTED), choices=[*recipes(), []], metavar="NAME")
+        sub.add_argument("names", nargs="*", choices=[*recipes(), "all"], default="all", metavar="NAME")
     commands.add_parser("list", help="names and tags, and what is there")
     commands.add_parser("engine-args", help="the engine arguments of the vLLM in ray-cpu, as JSON")
     options = parser.parse_args()
+    named = getattr(options, "names", "all")
+    wanted = WANTED if "all" in named else tuple(named)
     try:
         if options.command == "build":
-            build(options.names)
+            build(wanted)
         elif options.command == "load":
-            ensure(options.names)
+            ensure(wanted)
         elif options.command == "engine-args":
             sys.stdout.write(engine_args())
         else:
