@@ -25,17 +25,12 @@ from tests.gpu.played_serve import PlayedServe
 from tests.kuberay_process import kuberay
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of this folder on one worker, so that they share one cluster."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("gpu"))
-
-
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """The cluster, with the nodes that always stand."""
+    """The cluster, with the nodes that always stand.
+
+    Tests that use it share it, so they belong in the xdist group `gpu`.
+    """
     with (
         ControlPlane(
             paths.DAYBREAK / "tests" / f"gpu-{os.getpid()}",

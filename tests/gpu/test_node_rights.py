@@ -13,6 +13,8 @@ from tests.api.conftest import PLAYED_OPERATOR
 from tests.api.operator_process import OperatorProcess
 from tests.gpu.looks import GPU, big, node_of, placed, pods, said, service, small
 
+pytestmark = pytest.mark.xdist_group("gpu")
+
 BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
 RELEASED = "daybreak-system"
 

@@ -26,7 +26,7 @@ from tests.gpu.looks import (
 )
 from tests.gpu.nodes import H100, PRODUCT, Nodes, h100
 
-pytestmark = pytest.mark.usefixtures("operator")
+pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
 
 TENSOR, PIPELINE, TWO, SINGLE = (
     "llama-70b-tensor-4",
