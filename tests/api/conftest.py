@@ -21,6 +21,8 @@ CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
 PLAYED_OPERATOR = "tests.api.played_operator"
 
 
+# First: pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep the tests of this folder on one worker, so that they share one control plane."""
     here = Path(__file__).parent
@@ -31,7 +33,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -> ControlPlane:
     """A control plane of its own, for a test that does to it what others could not bear."""
-    directory = paths.DAYBREAK / "tests" / f"{name}-{os.getpid()}"
+    everybodys = paths.DAYBREAK / "tests"
+    for left in everybodys.glob("*-*"):
+        # A run that was killed could not end its own.
+        if not Path("/proc", left.name.rpartition("-")[2]).exists():
+            ControlPlane(left).remove()
+    directory = everybodys / f"{name}-{os.getpid()}"
     return ControlPlane(
         directory, crds=[CRDS, *([kuberay_crds()] if kuberay else [])], controllers=controllers
     )
@@ -76,11 +83,14 @@ def operator(
 
 @pytest.fixture
 def alone(plane: ControlPlane, admin: Admin, tmp_path: Path, answers: Path) -> Iterator[Any]:
-    """Starts operators that watch the test's namespace only, and ends them after the test."""
+    """Starts operators that watch the test's namespace only, and ends them after the test.
+
+    Each is a pod of its own unless `pod` says that it is the same one, started again.
+    """
     started: list[OperatorProcess] = []
     numbers = itertools.count(1)
 
-    def make(**settings: str) -> OperatorProcess:
+    def make(pod: str = "", **settings: str) -> OperatorProcess:
         number = next(numbers)
         own = {
             "NAMESPACE": admin.namespace,
@@ -90,7 +100,7 @@ def alone(plane: ControlPlane, admin: Admin, tmp_path: Path, answers: Path) -> I
         process = OperatorProcess(
             plane.kubeconfig,
             tmp_path / f"operator-{number}.log",
-            f"operator-{number}",
+            pod or f"operator-{number}",
             PLAYED_OPERATOR,
             **(own | settings),
         )
