@@ -38,9 +38,11 @@ lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy operator/src e2e tests bench scripts
 	@PYTHONPATH=operator/src $(VENV)/bin/lint-imports
+	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py --check
 
 generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base from their sources
+	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py
 
 bench: $(VENV)/.made ## Measure; results in bench/results/*.json

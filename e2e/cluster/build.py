@@ -92,6 +92,7 @@ KUBECONFORM = Binary(
 SETS: dict[str, tuple[Binary, ...]] = {
     "control-plane": (ETCD, KUBERNETES),
     "fake-nodes": (KWOK,),
+    "chart": (HELM,),
     "tests": (ETCD, KUBERNETES, KUBERAY, KWOK, HELM, KUBECONFORM),
     "cluster": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM),
     "all": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM, KUBECONFORM),

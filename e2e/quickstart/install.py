@@ -58,7 +58,7 @@ def daybreak(target: Target, refs: Mapping[str, str], report: Report) -> None:
         target.helm(
             "upgrade", "--install", "daybreak", str(CHART),
             "--namespace", NAMESPACE, "--create-namespace",
-            "--set", f"image.repository={repository}", "--set", f"image.tag={tag}",
+            "--set", f"image.repository={repository}", "--set-string", f"image.tag={tag}",
             "--set", f"rayCpuImage={refs['ray-cpu']}",
             "--wait", "--timeout", "5m",
         )  # fmt: skip

@@ -343,7 +343,9 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
         stdin=dump([action.review() for action in expected]),
     )
     # kubectl prints one JSON document after another.
-    answers = [allowed == "true" for allowed in re.findall(r'^ +"allowed": (true|false)', reviews, re.MULTILINE)]
+    answers = [
+        allowed == "true" for allowed in re.findall(r'^ +"allowed": (true|false)', reviews, re.MULTILINE)
+    ]
     assert dict(zip(expected, answers, strict=True)) == expected
 
 
