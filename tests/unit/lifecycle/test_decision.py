@@ -128,6 +128,13 @@ def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
     assert decision.status.models[0].answered == answered
 
 
+def test_an_answer_to_no_question_counts_for_nothing() -> None:
+    world = World(refusal="Service chat: no")
+    decision = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert decision.status.models[0].answered is None
+    assert world.step(refusal="").ask == ("tiny",)
+
+
 def test_a_bad_spec_that_can_be_read_says_that_the_rest_stays() -> None:
     world = World()
     started(world)

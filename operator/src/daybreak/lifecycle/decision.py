@@ -48,7 +48,8 @@ def decide(seen: Observed) -> Decision:
     blocked = _blocked(seen, misfits)
     if service is None:
         return Decision(False, (), report.unreadable(seen, blocked), None)
-    look = look_at(seen, service, misfits or ())
+    # What is not asked has no answer, even if one was on its way.
+    look = look_at(seen, service, misfits or (), seen.answers if blocked is None else ())
     models = [judge(look, model) for model in service.spec.models]
     status = report.status(seen, look, models, misfits, blocked)
     if blocked is not None:

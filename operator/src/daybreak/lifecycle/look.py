@@ -51,7 +51,9 @@ class Look:
     now: datetime
 
 
-def look_at(seen: Observed, service: LLMService, misfits: tuple[Misfit, ...]) -> Look:
+def look_at(
+    seen: Observed, service: LLMService, misfits: tuple[Misfit, ...], answers: tuple[Answer, ...]
+) -> Look:
     """Read what is seen."""
     ray = ray_view(seen.ray_service)
     pods = pod_views(seen.pods)
@@ -64,7 +66,7 @@ def look_at(seen: Observed, service: LLMService, misfits: tuple[Misfit, ...]) ->
         trouble=trouble or _head_still_crashing(ray, pods, before),
         misfits={misfit.model: misfit for misfit in misfits},
         before=before,
-        answers={answer.model: answer for answer in seen.answers},
+        answers={answer.model: answer for answer in answers},
         now=seen.now,
     )
 
