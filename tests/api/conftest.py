@@ -44,9 +44,9 @@ def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """The control plane that the API tests share."""
+    """The control plane that the tests of one module share: nodes that one leaves behind fit no other."""
     with start_plane("shared", controllers=True) as shared:
         yield shared
 
