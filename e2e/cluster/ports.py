@@ -3,11 +3,13 @@
 A port is reserved in one file under a lock, so that two control planes which start at the same moment never
 choose the same one, and it is tried before it is given out, so that other programs' ports are left alone.
 The range is below the kernel's ephemeral ports (32768 and up), which an outgoing connection may take at any
-time.
+time. Another checkout has a file of its own, so the search begins at a place that depends on the folder: a
+port that is given out is free until its server has started, and two checkouts would choose the same.
 """
 
 import contextlib
 import fcntl
+import hashlib
 import itertools
 import json
 import socket
@@ -17,6 +19,8 @@ from pathlib import Path
 from cluster.errors import ClusterError
 
 FIRST, LAST = 20000, 29999
+_STRIDE = 100
+"""Distance between two places where a search may begin."""
 
 
 @contextlib.contextmanager
@@ -40,9 +44,9 @@ def reserve(file: Path, holder: Path, count: int) -> list[int]:
         for port, owner in list(taken.items()):
             if not Path(owner).exists() and owner != str(holder):
                 del taken[port]
-        candidates = (
-            number for number in range(FIRST, LAST + 1) if str(number) not in taken and _free(number)
-        )
+        begin = _begin(file)
+        every = itertools.chain(range(begin, LAST + 1), range(FIRST, begin))
+        candidates = (number for number in every if str(number) not in taken and _free(number))
         new = list(itertools.islice(candidates, max(0, count - len(mine))))
         mine += new
         if len(mine) < count:
@@ -62,6 +66,12 @@ def holders(file: Path) -> list[Path]:
     """Everybody who holds ports."""
     with _registry(file) as taken:
         return sorted({Path(holder) for holder in taken.values()})
+
+
+def _begin(file: Path) -> int:
+    """Where the search for a free port begins."""
+    digest = hashlib.sha256(str(file.resolve().parent).encode()).digest()
+    return FIRST + int.from_bytes(digest[:4]) % ((LAST + 1 - FIRST) // _STRIDE) * _STRIDE
 
 
 def _free(port: int) -> bool:

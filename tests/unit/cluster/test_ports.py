@@ -50,3 +50,13 @@ def test_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
 def test_ports_are_below_the_ephemeral_range() -> None:
     lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert lowest > ports.LAST
+
+
+def test_checkouts_begin_at_different_places(tmp_path: Path) -> None:
+    found = set()
+    for number in range(8):
+        holder = tmp_path / str(number)
+        holder.mkdir()
+        found.update(ports.reserve(holder / "ports", holder, 1))
+    # Each has its own file, and none of them listens: from one beginning all would get the same port.
+    assert len(found) > 1
