@@ -99,7 +99,7 @@ def test_somebody_elses_object_is_never_taken_over(
     assert f"{kind}/{NAMES[kind]}" in condition(service, "Stalled")["message"]
     found = admin.get(kind, NAMES[kind])
     assert _content(found) == _content(theirs)
-    managers = {entry["manager"] for entry in found["metadata"]["managedFields"]}
+    managers = {entry["manager"] for entry in found["metadata"].get("managedFields", ())}
     assert "daybreak-operator" not in managers
 
     admin.delete(kind, NAMES[kind])
