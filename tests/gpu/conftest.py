@@ -45,18 +45,23 @@ def plane() -> Iterator[ControlPlane]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def everywhere(plane: ControlPlane) -> Admin:
+    """An administrator's hands."""
+    return Admin(plane.kubeconfig)
+
+
 @pytest.fixture
-def nodes(plane: ControlPlane) -> Iterator[Nodes]:
+def nodes(plane: ControlPlane, everywhere: Admin) -> Iterator[Nodes]:
     """Adds nodes, which go after the test, when its pods have gone."""
-    added = Nodes(plane)
+    added = Nodes(plane, everywhere)
     yield added
     added.remove()
 
 
 @pytest.fixture
-def admin(plane: ControlPlane, nodes: Nodes) -> Iterator[Admin]:
+def admin(everywhere: Admin, nodes: Nodes) -> Iterator[Admin]:
     """An administrator's hands in a namespace of the test's own; its GPUs are free again after the test."""
-    everywhere = Admin(plane.kubeconfig)
     name = f"gpu-{uuid.uuid4().hex[:8]}"
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     own = everywhere.within(name)

@@ -26,8 +26,9 @@ def standing() -> list[FakeNode]:
 class Nodes:
     """Adds nodes for a test, and takes them away."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, admin: Admin) -> None:
         self._plane = plane
+        self._admin = admin
         self._added: list[str] = []
 
     def add(self, *nodes: FakeNode) -> None:
@@ -37,6 +38,5 @@ class Nodes:
 
     def remove(self) -> None:
         """Take away what was added."""
-        admin = Admin(self._plane.kubeconfig)
         for name in self._added:
-            admin.delete("Node", name)
+            self._admin.delete("Node", name)
