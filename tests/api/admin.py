@@ -1,7 +1,6 @@
 """The test's own hands on the API server, independent of the operator's client."""
 
 import base64
-import http.client
 import json
 import ssl
 import tempfile
@@ -9,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
+import urllib3
 import yaml
 
 MERGE, APPLY, JSON_PATCH = (
@@ -54,16 +54,16 @@ class Admin:
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        address = urlsplit(cluster["server"])
         self.namespace = namespace
-        self._host = (address.hostname or "", address.port or 443)
+        self._server = cluster["server"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-        self._tls = ssl.create_default_context(cadata=authority)
+        tls = ssl.create_default_context(cadata=authority)
         with tempfile.NamedTemporaryFile() as pair:
             for part in ("client-certificate-data", "client-key-data"):
                 pair.write(base64.b64decode(user[part]))
             pair.flush()
-            self._tls.load_cert_chain(pair.name)
+            tls.load_cert_chain(pair.name)
+        self._pool = urllib3.PoolManager(maxsize=8, ssl_context=tls, timeout=30, retries=False)
 
     def within(self, namespace: str) -> "Admin":
         """The same, for another namespace."""
@@ -80,18 +80,15 @@ class Admin:
         query: Mapping[str, str] | None = None,
     ) -> bytes:
         """One request; its answer's body. Raises Refused."""
-        connection = http.client.HTTPSConnection(*self._host, context=self._tls, timeout=30)
-        try:
-            headers = {"Content-Type": content_type}
-            content = json.dumps(body) if body is not None else None
-            connection.request(method, path + (f"?{urlencode(query)}" if query else ""), content, headers)
-            response = connection.getresponse()
-            data = response.read()
-        finally:
-            connection.close()
+        response = self._pool.request(
+            method,
+            self._server + path + (f"?{urlencode(query)}" if query else ""),
+            body=json.dumps(body) if body is not None else None,
+            headers={"Content-Type": content_type},
+        )
         if response.status >= 300:
-            raise Refused(response.status, data.decode())
-        return data
+            raise Refused(response.status, response.data.decode())
+        return response.data
 
     def request(self, method: str, path: str, *more: Any, **options: Any) -> Any:
         """One request; its answer's object."""
@@ -141,7 +138,7 @@ class Admin:
         return counted
 
 
-def eventually(what: str, look: Callable[[], T | None], seconds: float = 60.0) -> T:
+def eventually(what: str, look: Callable[[], T | None], seconds: float = 60.0, pause: float = 0.1) -> T:
     """Look until there is something to see; fail, saying what was waited for, when there never is."""
     until = time.monotonic() + seconds
     while True:
@@ -150,4 +147,4 @@ def eventually(what: str, look: Callable[[], T | None], seconds: float = 60.0) -
             return found
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.1)
+        time.sleep(pause)

@@ -107,10 +107,6 @@ def test_somebody_elses_object_is_never_taken_over(
     eventually("no longer stalled", lambda: not _stalled(admin))
 
 
-@pytest.mark.skip(
-    reason="Kubernetes' garbage collector deletes what it is to orphan when it has not seen it yet; on a "
-    "busy machine that happens now and then, and is not the operator's doing"
-)
 def test_orphans_are_taken_back(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     before = eventually("all objects", lambda: everything(admin))

@@ -171,6 +171,12 @@ def test_a_whole_number_is_written_alike_with_and_without_a_fraction() -> None:
     assert texts == {serve_config(service())}
 
 
+def test_autoscaling_aims_at_no_more_requests_than_a_replica_takes() -> None:
+    few = application(service(model(serve={"maxOngoingRequests": 7})))
+    [found] = [each for each in few["deployments"] if each.get("max_ongoing_requests") == 7]
+    assert found["autoscaling_config"]["target_ongoing_requests"] == 7
+
+
 def test_initial_replicas_are_left_out_where_they_say_nothing() -> None:
     # Serve would go back to them at every change of the deployment's options.
     grown = deployment(service(model(replicas={"min": 2, "max": 8})))

@@ -143,8 +143,9 @@ class Replicas(ApiModel):
     """Most replicas. Unset: the larger of `min` and 1, that is, no autoscaling above `min`."""
     initial: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Replicas at the start. Unset: the larger of `min` and 1, so that a model proves itself once."""
-    target_ongoing_requests: Annotated[float, Field(gt=0, le=100000)] = 16
-    """Requests in progress for each replica that autoscaling aims at."""
+    target_ongoing_requests: Annotated[float, Field(gt=0, le=100000)] | None = None
+    """Requests in progress for each replica that autoscaling aims at. Unset: 16, or
+    `serve.maxOngoingRequests` where that is less."""
     upscale_delay: Duration = "10s"
     """How long more replicas must be wanted before they are added. From 0 to 1 there is no delay."""
     downscale_delay: Duration = "5m"

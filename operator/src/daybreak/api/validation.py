@@ -105,9 +105,10 @@ def _accelerator(svc: LLMService, model: Model, path: str) -> Iterator[str]:
 def _autoscaling(svc: LLMService, model: Model, path: str) -> Iterator[str]:
     replicas, most = model.replicas, model.serve.max_ongoing_requests
     moves = svc.spec.replicas is None and replicas.max is not None and replicas.max > max(replicas.min, 1)
-    if moves and replicas.target_ongoing_requests > most:
+    target = replicas.target_ongoing_requests
+    if moves and target is not None and target > most:
         yield (
-            f"{path}.replicas.targetOngoingRequests: {replicas.target_ongoing_requests:g} is never reached, "
+            f"{path}.replicas.targetOngoingRequests: {target:g} is never reached, "
             f"since a replica takes at most {most} (serve.maxOngoingRequests); use {most} or less"
         )
 

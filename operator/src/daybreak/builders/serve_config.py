@@ -20,6 +20,7 @@ from daybreak.lifecycle.needs import bundle, placement
 from daybreak.lifecycle.replicas import replica_range
 
 IMPORT_PATH = "ray.serve.llm:build_openai_app"
+_TARGET_ONGOING_REQUESTS = 16
 KEEP_ALIVE_SECONDS = 90
 """How long Serve's proxies keep an idle client connection (Serve's own default, said here because the life
 of an old cluster after an update hangs on it). Serve cannot change it while it runs."""
@@ -125,6 +126,12 @@ def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
     }
 
 
+def _target(model: Model) -> float:
+    """What autoscaling aims at: no more requests in progress than a replica takes."""
+    chosen = model.replicas.target_ongoing_requests
+    return chosen if chosen is not None else min(_TARGET_ONGOING_REQUESTS, model.serve.max_ongoing_requests)
+
+
 def _autoscaling(svc: LLMService, model: Model) -> dict[str, Any]:
     replicas = model.replicas
     allowed = replica_range(svc, model)
@@ -135,7 +142,7 @@ def _autoscaling(svc: LLMService, model: Model) -> dict[str, Any]:
     if allowed.initial != allowed.min or svc.spec.replicas == 0:
         config["initial_replicas"] = allowed.initial
     config["max_replicas"] = allowed.max
-    config["target_ongoing_requests"] = plain(replicas.target_ongoing_requests)
+    config["target_ongoing_requests"] = plain(_target(model))
     config["upscale_delay_s"] = as_seconds(replicas.upscale_delay)
     config["downscale_delay_s"] = as_seconds(replicas.downscale_delay)
     if replicas.downscale_to_zero_delay is not None:

@@ -16,6 +16,21 @@ from daybreak.kube.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backof
 from daybreak.reconcile.operator import Operator
 
 
+class NoMemory(kopf.DiffBaseStorage):
+    """Remembers nothing of an object between two events."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        """What is compared: nothing."""
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        """What was there before: nothing."""
+        return None
+
+    def store(self, **_: Any) -> None:
+        """Remember it: no."""
+
+
 class Forever:
     """Pauses between tries, without end: an API server that is away is no reason to stop."""
 
@@ -37,6 +52,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.connect_timeout = 5.0
     settings.networking.request_timeout = 60.0
     settings.networking.error_backoffs = Forever()
+    # What kopf would remember of each object to find out what has changed: nobody asks.
+    settings.persistence.diffbase_storage = NoMemory()
     settings.process.ultimate_exiting_timeout = 30.0
 
 

@@ -8,7 +8,7 @@ import structlog
 from daybreak.api import names
 from daybreak.kube import compare, resources
 from daybreak.kube.cache import Cache, Key, controller
-from daybreak.kube.client import APPLY, FROM_CACHE, Api
+from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import Resource
 
@@ -44,37 +44,43 @@ def is_orphan_of(manifest: Manifest, service: str) -> bool:
     )
 
 
+class Occupied(Exception):
+    """An object that should be made is there already: look whose it is."""
+
+
 class Applier:
     """Writes owned objects by server-side apply, with one field manager, and nothing when nothing differs."""
 
     def __init__(self, api: Api, cache: Cache) -> None:
         self._api = api
         self._cache = cache
+        self._doubted: set[tuple[Resource, Key]] = set()
+        """Names that were taken when an object of ours should have been made."""
         self._contended: dict[tuple[Resource, Key], tuple[str, str]] = {}
         """Objects that do not become what was asked for, by digest and the version at which that was seen."""
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
-        """The object as it is, whoever it belongs to.
+        """The object as it is, whoever it belongs to, as far as is known.
 
-        The cache holds only objects with our label, so what it does not know is asked for: somebody else's
-        object of the same name must be seen before it is written over.
+        The cache holds only objects with our label. What it does not know is asked for once it has turned out
+        that the name is taken.
         """
         resource, key = resources.of(manifest), key_of(manifest)
-        return self._cache.get(resource, key) or await self.read(resource, key)
-
-    async def read(self, resource: Resource, key: Key) -> dict[str, Any] | None:
-        """The object as the API server's own cache has it."""
-        try:
-            return await self._api.request(
-                "get", resource, resource.path(key.namespace, key.name), query=FROM_CACHE
-            )
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+        found = self._cache.get(resource, key)
+        if found is None and (resource, key) in self._doubted:
+            try:
+                found = await self._api.request("get", resource, resource.path(key.namespace, key.name))
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                self._doubted.discard((resource, key))
+        return found
 
     async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
-        """Make the live object what is desired. Returns whether something was written."""
+        """Make the live object what is desired. Returns whether something was written.
+
+        Raises Occupied when the object is not known and its name is taken.
+        """
         resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
         if live is not None:
             different = compare.difference(wanted, live)
@@ -82,10 +88,18 @@ class Applier:
             if not different or self._contended.get((resource, key)) == seen:
                 return False
         path = resource.path(key.namespace, key.name)
+        body = wanted if live is not None else _only_new(wanted)
         with self._cache.writing(resource, key) as take:
-            written = await self._api.request(
-                "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
-            )
+            try:
+                written = await self._api.request(
+                    "apply", resource, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
+                )
+            except ApiError as error:
+                if live is None and error.conflict:
+                    self._doubted.add((resource, key))
+                    raise Occupied(str(key)) from error
+                raise
+            self._doubted.discard((resource, key))
             # Its controller may have spoken since it was read.
             take(written, live is not None and live.get("status") != written.get("status"))
         left = compare.difference(wanted, written)
@@ -108,6 +122,15 @@ class Applier:
             if not error.not_found:
                 raise
         self._contended.pop((resource, key), None)
+
+
+def _only_new(wanted: Manifest) -> dict[str, Any]:
+    """The manifest as one that makes an object, and meets a conflict when there is one of that name.
+
+    An apply that names a version is refused when the object has another one; no object has this one, the
+    version of an empty etcd.
+    """
+    return {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
 
 
 def _content(live: Manifest) -> str:

@@ -7,6 +7,7 @@ not undone by an event that was on its way.
 """
 
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ Listener = Callable[[Resource, Key], None]
 class _Entry:
     version: int
     uid: str
+    at: float
+    """When it was last heard of, on the monotonic clock."""
     owner: str | None
     """Name of the LLMService that it belongs to."""
     packed: bytes | None
@@ -70,6 +73,11 @@ class Cache:
     def keys(self, resource: Resource) -> list[Key]:
         """Every object of a kind."""
         return [key for key, entry in self._entries.get(resource, {}).items() if entry.packed is not None]
+
+    def age(self, resource: Resource, key: Key) -> float:
+        """Seconds since the object was last heard of; endless when it is not known."""
+        entry = self._entries.get(resource, {}).get(key)
+        return time.monotonic() - entry.at if entry is not None and entry.packed is not None else float("inf")
 
     def all(self, resource: Resource) -> Iterator[dict[str, Any]]:
         """Every object of a kind, one after the other."""
@@ -116,9 +124,11 @@ class Cache:
         entries = self._entries.setdefault(resource, {})
         before = entries.get(key)
         if before is not None and version and version <= before.version:
+            if version == before.version:
+                before.at = time.monotonic()
             return False
         packed = _pack(trim_of(resource)(manifest))
-        entry = _Entry(version, metadata.get("uid", ""), _owner(resource, manifest), packed)
+        entry = _Entry(version, metadata.get("uid", ""), time.monotonic(), _owner(resource, manifest), packed)
         entries[key] = entry
         if (
             resource is NODES
@@ -171,7 +181,9 @@ class Cache:
         before = self._entries.get(resource, {}).get(key)
         if before is None:
             return False
-        self._entries[resource][key] = _Entry(max(version, before.version), before.uid, None, None)
+        self._entries[resource][key] = _Entry(
+            max(version, before.version), before.uid, time.monotonic(), None, None
+        )
         metrics.CACHED.labels(resource.plural).dec()
         self._index(resource, key, before.owner, None)
         self._changed(resource, key, {before.owner})

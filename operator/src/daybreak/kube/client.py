@@ -9,7 +9,8 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio.client import ApiClient, Configuration
@@ -24,9 +25,6 @@ JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
-FROM_CACHE = {"resourceVersion": "0"}
-"""Has the API server answer from its memory, a moment old at worst, without asking etcd."""
-
 REQUEST_SECONDS = 8.0
 """How long one request may take; `kube.lease` counts on it that a write has ended by then."""
 LIST_SECONDS = 60.0
@@ -40,6 +38,9 @@ class Api:
     """Requests to the API server, counted, with errors as `ApiError`."""
 
     def __init__(self, configuration: Configuration) -> None:
+        # Left to itself, aiohttp looks for a proxy and a ~/.netrc anew before every request, in a thread.
+        configuration.proxy = _proxy(configuration.host)
+        configuration.client_session_kwargs = {"trust_env": False}
         self._client = ApiClient(configuration)
         self._client.user_agent = f"daybreak-operator/{versions.DAYBREAK}"
 
@@ -148,6 +149,14 @@ _METHODS = {
     "patch": "PATCH",
     "delete": "DELETE",
 }
+
+
+def _proxy(server: str) -> str | None:
+    """The proxy that the environment names for the API server (HTTPS_PROXY, NO_PROXY), or None."""
+    address, proxies = urlsplit(server), getproxies()
+    if proxy_bypass(address.hostname or ""):
+        return None
+    return proxies.get(address.scheme)
 
 
 def in_cluster() -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from daybreak.kube.apply import SERVER_SIDE_APPLY
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.client import APPLY, FROM_CACHE, Api
+from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import EVENTS, LLM_SERVICES
 
@@ -39,9 +39,7 @@ async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], statu
 async def read_service(api: Api, key: Key) -> dict[str, Any] | None:
     """The LLMService as the API server has it this moment, or None."""
     try:
-        return await api.request(
-            "get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name), query=FROM_CACHE
-        )
+        return await api.request("get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name))
     except ApiError as error:
         if error.not_found:
             return None

@@ -6,6 +6,7 @@ status, byte by byte.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from daybreak.api import names
@@ -29,6 +30,7 @@ from daybreak.lifecycle.trouble import Trouble
 
 _MODEL_MESSAGE_LIMIT = 2000
 _CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
+_NOTHING_MADE = "nothing is made for it: see Stalled"
 _NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
 
 
@@ -42,10 +44,12 @@ def status(
     """The status of a service whose spec can be read."""
     service = look.service
     conditions = Conditions(seen)
+    if blocked is not None and not look.ray.exists:
+        models = [replace(model, doing=_NOTHING_MADE) for model in models]
     ready = _ready(look, models, blocked)
     stalled = _stalled(look, models, blocked)
     conditions.set(ConditionType.READY, *ready)
-    conditions.set(ConditionType.ACTIVE, *_active(service, models))
+    conditions.set(ConditionType.ACTIVE, *_active(service, models, blocked if not look.ray.exists else None))
     conditions.set(ConditionType.SCHEDULABLE, *_schedulable(seen, misfits))
     conditions.set(ConditionType.RECONCILING, *_reconciling(look, models, ready, stalled))
     conditions.set(ConditionType.STALLED, *_stalled_condition(stalled))
@@ -177,7 +181,9 @@ def _stalled_condition(stalled: Sequence[Trouble]) -> tuple[Truth, Reason, str]:
     return "False", Reason.STEADY, "nobody has to act"
 
 
-def _active(service: LLMService, models: Sequence[ModelView]) -> tuple[Truth, Reason, str]:
+def _active(
+    service: LLMService, models: Sequence[ModelView], blocked: Trouble | None
+) -> tuple[Truth, Reason, str]:
     told = "".join(f"; {notice}" for notice in notices(service))
     held = [model for model in models if model.pods or model.gpus]
     if held:
@@ -185,6 +191,8 @@ def _active(service: LLMService, models: Sequence[ModelView]) -> tuple[Truth, Re
         return "True", Reason.AWAKE, f"{said}{told}"
     if all(model.state is ModelState.ASLEEP for model in models):
         return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
+    if blocked is not None:
+        return "False", blocked.reason, f"no worker pod is there, and none is made: see Stalled{told}"
     return "False", Reason.STARTING, f"no worker pod is there yet{told}"
 
 

@@ -1,31 +1,33 @@
 """One reconcile: observe → decide → build → apply → ask → decide → status."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
 
-from daybreak.api.llmservice import LLMService
-from daybreak.builders.desired import desired, group_bounds
+from daybreak.builders.desired import group_bounds
 from daybreak.builders.platform import Platform
-from daybreak.kube import resources, scale, status
-from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
-from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube import scale, status
+from daybreak.kube.apply import Applier, Occupied, is_controlled_by
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS
 from daybreak.lifecycle.decision import Decision, decide
-from daybreak.lifecycle.observed import Manifest, Observed
+from daybreak.lifecycle.observed import Observed
 from daybreak.reconcile import metrics
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster
+from daybreak.reconcile.plan import Plan, make
 
 SOON_SECONDS = 2.0
 """When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
 FOREIGN_SECONDS = 15.0
 """When to look again whether a name is still taken: objects without our labels are not watched."""
+FRESH_SECONDS = 60.0
+"""How long after the watch has spoken of an LLMService it is believed to be there."""
 REFUSED_SECONDS = 60.0
 """When to try again what the API server has refused."""
 
@@ -34,27 +36,6 @@ log = structlog.get_logger("daybreak.reconcile")
 
 class LeaseLost(Exception):
     """The operator may not act, for a while or any more."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """An owned object as it should be and as it is."""
-
-    wanted: dict[str, Any]
-    live: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a service's objects should be, and what stands in the way."""
-
-    targets: tuple[Target, ...]
-    surplus: tuple[dict[str, Any], ...]
-    """Objects of ours that the service does not have any more."""
-    foreign: tuple[str, ...]
-    """Names that somebody else has taken, as `Kind/name`."""
-    leaving: bool
-    """Whether objects of a deleted service of the same name are still there."""
 
 
 class Reconciler:
@@ -88,12 +69,20 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one LLMService. Returns when to look again, in seconds; None: at a change."""
+        for _ in OWNED:
+            try:
+                return await self._once(key)
+            except Occupied:
+                continue  # the next look sees by whom
+        return SOON_SECONDS
+
+    async def _once(self, key: Key) -> float | None:
         seen = self._observer.observe(key)
         if seen is None:
             self._asker.forget(key)
             return None
         again: list[float] = []
-        plan = await self._plan(seen)
+        plan = await make(seen, self._platform, self._cache, self._applier)
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
             again.append(FOREIGN_SECONDS)
@@ -119,40 +108,12 @@ class Reconciler:
             again.append(decision.requeue_after.total_seconds())
         return min(again) if again else None
 
-    async def _plan(self, seen: Observed) -> Plan | None:
-        """Compare what should be with what is. None when nothing can be built from the spec."""
-        service = seen.service
-        if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
-            return None
-        key = Key(service.namespace, service.name)
-        targets, foreign, leaving = [], [], False
-        for wanted in desired(service, self._platform, active_cluster(seen.ray_service)):
-            if resources.of(wanted) is resources.RAY_SERVICES and not seen.kuberay_installed:
-                continue
-            live = await self._applier.live(wanted)
-            if live is not None and not is_controlled_by(live, service.uid):
-                if _of_predecessor(live, service):
-                    leaving = True
-                elif not is_orphan_of(live, service.name):
-                    foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
-            targets.append(Target(wanted, live))
-        kept = {(resources.of(target.wanted), key_of(target.wanted)) for target in targets}
-        surplus = [
-            live
-            for resource in OWNED
-            for live in self._cache.of_service(resource, key)
-            if is_controlled_by(live, service.uid)
-            and (resource, key_of(live)) not in kept
-            and _may_go(resource, seen)
-        ]
-        return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
-
     async def _apply(self, key: Key, seen: Observed, plan: Plan) -> tuple[str | None, bool]:
         """Write what differs.
 
         Returns what was refused (None: the service is gone), and whether anything was written.
         """
-        if any(target.live is None for target in plan.targets) and not await self._exists(key, seen.manifest):
+        if not await self._may_own(key, seen, plan):
             return None, False
         wrote = False
         for target in plan.targets:
@@ -227,15 +188,30 @@ class Reconciler:
                 log.warning("event not posted", service=str(key), reason=turned.reason, error=str(error))
         return True
 
-    async def _exists(self, key: Key, manifest: Manifest) -> bool:
-        """Whether this very LLMService is still there: nothing may be made for one that has gone."""
+    async def _may_own(self, key: Key, seen: Observed, plan: Plan) -> bool:
+        """Whether this very LLMService is still there, where its objects are to be made or taken.
+
+        Each kind has its own watch, and one may be ahead of the other. An object without an owner may be one
+        that is being orphaned this moment, by a deletion of which the watch of LLMServices has not told yet:
+        only the API server knows. An object that is missing may be made for an LLMService that has gone only
+        if that was while nobody watched; the garbage collector would remove for ever what we make for ever.
+        """
+        orphans = any(
+            target.live is not None and not is_controlled_by(target.live, seen.manifest["metadata"]["uid"])
+            for target in plan.targets
+        )
+        missing = any(target.live is None for target in plan.targets)
+        if not orphans and not (missing and self._cache.age(LLM_SERVICES, key) > FRESH_SECONDS):
+            return True
         found = await status.read_service(self._api, key)
         if found is None:
             self._cache.forget(LLM_SERVICES, key)
             return False
         self._cache.put(LLM_SERVICES, found)
         metadata = found["metadata"]
-        return bool(metadata["uid"] == manifest["metadata"]["uid"] and not metadata.get("deletionTimestamp"))
+        return bool(
+            metadata["uid"] == seen.manifest["metadata"]["uid"] and not metadata.get("deletionTimestamp")
+        )
 
     def _again(self, key: Key, seen: Observed, refusal: str) -> Observed:
         """The same look with what was just written."""
@@ -255,13 +231,3 @@ class Reconciler:
     def _check(self) -> None:
         if not self._may_act():
             raise LeaseLost
-
-
-def _of_predecessor(live: Manifest, service: LLMService) -> bool:
-    """Whether it belongs to a deleted LLMService of the same name: the garbage collector will take it."""
-    owner = controller(live)
-    return owner is not None and owner.get("kind") == LLM_SERVICES.kind and owner.get("name") == service.name
-
-
-def _may_go(resource: resources.Resource, seen: Observed) -> bool:
-    return resource is not resources.RAY_SERVICES or seen.kuberay_installed

@@ -1,0 +1,74 @@
+"""What a service's objects should be, beside what they are."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.api.llmservice import LLMService
+from daybreak.builders.desired import desired
+from daybreak.builders.platform import Platform
+from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
+from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_SERVICES, of
+from daybreak.lifecycle.observed import Manifest, Observed
+from daybreak.reconcile.observe import active_cluster
+
+
+@dataclass(frozen=True)
+class Target:
+    """An owned object as it should be and as it is."""
+
+    wanted: dict[str, Any]
+    live: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a service's objects should be, and what stands in the way."""
+
+    targets: tuple[Target, ...]
+    surplus: tuple[dict[str, Any], ...]
+    """Objects of ours that the service does not have any more."""
+    foreign: tuple[str, ...]
+    """Names that somebody else has taken, as `Kind/name`."""
+    leaving: bool
+    """Whether objects of a deleted service of the same name are still there."""
+
+
+async def make(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
+    """The plan for a service; None when its spec cannot be built, or nothing shall be built of it."""
+    service = seen.service
+    if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
+        return None
+    targets, foreign, leaving = [], [], False
+    for wanted in desired(service, platform, active_cluster(seen.ray_service)):
+        if of(wanted) is RAY_SERVICES and not seen.kuberay_installed:
+            continue
+        live = await applier.live(wanted)
+        if live is not None and not is_controlled_by(live, service.uid):
+            if _of_predecessor(live, service):
+                leaving = True
+            elif not is_orphan_of(live, service.name):
+                foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+        targets.append(Target(wanted, live))
+    surplus = _surplus(seen, service, targets, cache)
+    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+
+
+def _surplus(
+    seen: Observed, service: LLMService, targets: list[Target], cache: Cache
+) -> list[dict[str, Any]]:
+    key = Key(service.namespace, service.name)
+    kept = {(of(target.wanted), key_of(target.wanted)) for target in targets}
+    return [
+        live
+        for resource in OWNED
+        if resource is not RAY_SERVICES or seen.kuberay_installed
+        for live in cache.of_service(resource, key)
+        if is_controlled_by(live, service.uid) and (resource, key_of(live)) not in kept
+    ]
+
+
+def _of_predecessor(live: Manifest, service: LLMService) -> bool:
+    """Whether it belongs to a deleted LLMService of the same name: the garbage collector will take it."""
+    owner = controller(live)
+    return owner is not None and owner.get("kind") == LLM_SERVICES.kind and owner.get("name") == service.name

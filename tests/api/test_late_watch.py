@@ -1,0 +1,67 @@
+"""Watches that are behind: what one of them has not told yet must not be undone."""
+
+from typing import Any
+
+import pytest
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import load_kube_config
+
+from cluster import ControlPlane
+from daybreak.builders.platform import Platform
+from daybreak.kube import resources
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.watches import Watches
+from daybreak.reconcile.asker import Asker
+from daybreak.reconcile.observe import Observer
+from daybreak.reconcile.probe import HttpProber
+from daybreak.reconcile.reconciler import Reconciler
+from tests.api.admin import Admin
+from tests.api.objects import NAMES, everything, tiny
+
+HELD = "tests.daybreak.dev/held"
+
+
+@pytest.mark.asyncio
+async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlane, admin: Admin) -> None:
+    service = admin.create(tiny() | {"metadata": tiny()["metadata"] | {"finalizers": [HELD]}})
+    key, cache = Key(admin.namespace, "tiny"), Cache()
+    cache.put(resources.LLM_SERVICES, service)
+    configuration = Configuration()
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        str(plane.kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    api = Api(configuration)
+    try:
+        reconciler = _reconciler(api, cache, admin.namespace)
+        await reconciler.reconcile(key)
+        made = everything(admin) or {}
+        assert {_owner(each) for each in made.values()} == {service["metadata"]["uid"]}
+
+        admin.delete("LLMService", "tiny")
+        for kind, name in NAMES.items():
+            orphan = admin.merge(kind, name, {"metadata": {"ownerReferences": None}})
+            cache.put(resources.of(orphan), orphan)
+        seen = cache.get(resources.LLM_SERVICES, key) or {}
+        assert not seen["metadata"].get("deletionTimestamp"), "the watch of LLMServices is behind"
+        await reconciler.reconcile(key)
+        left = everything(admin) or {}
+        assert {_owner(each) for each in left.values()} == {None}
+    finally:
+        await api.close()
+        admin.merge("LLMService", "tiny", {"metadata": {"finalizers": None}})
+
+
+def _owner(manifest: dict[str, Any]) -> str | None:
+    owners = manifest["metadata"].get("ownerReferences") or [{}]
+    found: str | None = owners[0].get("uid")
+    return found
+
+
+def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
+    """A reconciler whose watches do not run: the test tells it what they would."""
+    watches = Watches(api, cache, namespace=namespace, on_kuberay=lambda: None)
+    watches.kuberay_installed = True
+    asker = Asker(HttpProber(), lambda _: None)
+    platform = Platform(operator_namespace=namespace, ray_image="ray", ray_cpu_image="ray-cpu")
+    return Reconciler(api, cache, Observer(cache, watches), platform, asker, lambda: True)
