@@ -6,8 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from daybreak.api.source import Scheme
+
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "lock_images.py"))
+FETCHED_WITH = {Scheme.HUGGING_FACE: "huggingface-hub", Scheme.S3: "boto3", Scheme.GCS: "pyarrow"}
+"""What Ray and vLLM import to fetch weights; the other schemes are files in the pod."""
 
 
 def package(name: str, *hashes: str) -> dict[str, object]:
@@ -34,6 +38,13 @@ def test_what_is_asked_for_is_locked(image: str) -> None:
         if line and not line.startswith("#"):
             name, version = re.sub(r"\[.*\]", "", line).split("==")
             assert f"\n{name}=={version} \\\n" in locked
+
+
+@pytest.mark.parametrize("image", ["ray", "ray-cpu"])
+@pytest.mark.parametrize("scheme", sorted(set(Scheme) - {Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE}))
+def test_every_source_can_be_fetched(image: str, scheme: Scheme) -> None:
+    locked = (ROOT / "images" / image / "requirements.txt").read_text()
+    assert re.search(rf"^{FETCHED_WITH[scheme]}==", locked, re.MULTILINE)
 
 
 def test_the_cpu_image_has_nothing_of_cuda() -> None:
