@@ -87,7 +87,6 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
         "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
         "DAYBREAK_NETWORK_POLICY": "true",
-        "DAYBREAK_CLUSTER_DOMAIN": "cluster.local",
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -102,7 +101,6 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
         "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
         "DAYBREAK_NETWORK_POLICY": "false",
-        "DAYBREAK_CLUSTER_DOMAIN": "cluster.example",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",

@@ -23,14 +23,13 @@ def test_everything_set() -> None:
             "DAYBREAK_RAY_IMAGE": "r:1",
             "DAYBREAK_RAY_CPU_IMAGE": "c:1",
             "DAYBREAK_NETWORK_POLICY": "False",
-            "DAYBREAK_CLUSTER_DOMAIN": "corp.local",
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
         }
     )
     assert settings == Settings(
-        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "corp.local", "debug", 9000
+        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "debug", 9000
     )
     platform = settings.platform
     assert (platform.operator_namespace, platform.ray_image, platform.network_policy) == (

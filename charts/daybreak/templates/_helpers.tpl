@@ -81,8 +81,6 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.rayCpuImage" . | quote }}
 - name: DAYBREAK_NETWORK_POLICY
   value: {{ .Values.networkPolicy.enabled | quote }}
-- name: DAYBREAK_CLUSTER_DOMAIN
-  value: {{ .Values.clusterDomain | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

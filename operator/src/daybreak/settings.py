@@ -34,8 +34,6 @@ class Settings:
     """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
     network_policy: bool
     """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
-    cluster_domain: str
-    """DAYBREAK_CLUSTER_DOMAIN: the cluster's DNS domain."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -66,7 +64,6 @@ class Settings:
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
             network_policy=network_policy == "true",
-            cluster_domain=text("CLUSTER_DOMAIN", "cluster.local"),
             log_level=log_level,
             http_port=int(port),
         )
@@ -80,5 +77,4 @@ class Settings:
             ray_cpu_image=self.ray_cpu_image,
             kuberay_namespace=self.kuberay_namespace,
             network_policy=self.network_policy,
-            cluster_domain=self.cluster_domain,
         )

@@ -28,8 +28,6 @@ class Platform:
     """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
     network_policy: bool = True
     """Whether services get a NetworkPolicy."""
-    cluster_domain: str = "cluster.local"
-    """DNS domain of the cluster."""
 
     def image_of(self, svc: LLMService) -> str:
         """Image of the service's Ray pods: its own, or the default for what its models compute on."""
