@@ -1,14 +1,15 @@
-"""The installation pages name what is there: files, values, versions."""
+"""The installation pages name what is there: files, samples, values, versions."""
 
 import re
 
 import pytest
+import yaml
 
 from daybreak import versions
 from scripts import render_values_table
 from tests.chart.tools import ARGO_CD, ROOT
 
-PAGES = ("docs/install.md", "charts/daybreak/README.md", "manifests/argocd/README.md")
+PAGES = ("README.md", "docs/install.md", "charts/daybreak/README.md", "manifests/argocd/README.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -21,6 +22,13 @@ def test_files_exist(page: str) -> None:
     assert {path for path in named if not (ROOT / path).exists()} == set()
     linked = re.findall(r"\]\((?!http)([^)#]+)\)", text)
     assert {path for path in linked if not ((ROOT / page).parent / path).exists()} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_services_are_those_of_the_samples(page: str) -> None:
+    samples = [yaml.safe_load(path.read_text()) for path in (ROOT / "manifests" / "samples").glob("*.yaml")]
+    names = {sample["metadata"]["name"] for sample in samples if sample["kind"] == "LLMService"}
+    assert set(re.findall(r"\bllm/([\w-]+)", (ROOT / page).read_text())) <= names
 
 
 def test_values_that_matter_exist() -> None:
