@@ -8,7 +8,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from daybreak import versions
-from daybreak.api import crd, scalars
+from daybreak.api import crd, names, scalars
 from daybreak.api.base import ApiModel
 from daybreak.api.spec import LLMServiceSpec
 from daybreak.api.status import ConditionType, LLMServiceStatus, ModelState, Phase, Reason
@@ -69,6 +69,16 @@ kubectl patch llm NAME --type=json -p '[{"op": "remove", "path": "/spec/replicas
 ```
 """
 
+FIT_CHECK = f"""\
+`Schedulable` knows the nodes that are there now. Where nodes are added when pods ask for them (cluster
+autoscaler, Karpenter), the annotation `{names.FIT_CHECK_ANNOTATION}: "{names.FIT_CHECK_OFF}"`
+(YAML needs the quotes) leaves the check out for one LLMService:
+
+```sh
+kubectl annotate llm NAME {names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}
+```
+"""
+
 
 def api_md() -> str:
     """The whole page."""
@@ -79,6 +89,7 @@ def api_md() -> str:
     parts += _sections(LLMServiceStatus, schema["status"])
     parts.append("## Words in the status\n")
     parts.append(_words("Conditions", ConditionType))
+    parts.append(FIT_CHECK)
     parts.append(_words("Reasons", Reason))
     parts.append(_words("Phases of a service", Phase))
     parts.append(_words("States of a model", ModelState))

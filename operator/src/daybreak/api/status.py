@@ -62,7 +62,7 @@ class Reason(StrEnum):
     NO_NODE_FITS = "NoNodeFits"
     """No node has room for a replica; the message has the numbers and the nearest fix."""
     NODES_UNKNOWN = "NodesUnknown"
-    """The operator may not see nodes, so nobody has looked."""
+    """Nobody has looked: the operator may not see nodes, or the fit check is turned off."""
     INVALID_SPEC = "InvalidSpec"
     """The spec cannot be built; the message names each field and the nearest fix."""
     NAME_TAKEN = "NameTaken"
