@@ -249,7 +249,8 @@ class Model(ApiModel):
     """How one replica is spread over accelerators."""
     placement: Placement | None = None
     """`STRICT_PACK`: all accelerators of a replica in one pod. `PACK`: a pod for each pipeline stage, on
-    several nodes if need be. Unset: PACK with pipeline above 1, else STRICT_PACK."""
+    several nodes if need be. Unset: STRICT_PACK with tensor above 1 and pipeline 1, else PACK, which for a
+    replica with one accelerator says the same."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
     """What it computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)
