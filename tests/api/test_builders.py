@@ -23,9 +23,7 @@ from tests.property.services import services
 
 SAMPLES = paths.REPOSITORY / "manifests" / "samples"
 EVERYTHING = paths.REPOSITORY / "tests" / "golden" / "everything.yaml"
-PLATFORM = Platform(
-    operator_namespace="daybreak-system", ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1"
-)
+PLATFORM = Platform(ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1")
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 

@@ -63,5 +63,5 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     watches = Watches(api, cache, namespace=namespace, on_kuberay=lambda: None)
     watches.kuberay_installed = True
     asker = Asker(HttpProber(), lambda _: None)
-    platform = Platform(operator_namespace=namespace, ray_image="ray", ray_cpu_image="ray-cpu")
+    platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     return Reconciler(api, cache, Observer(cache, watches), platform, asker, lambda: True)

@@ -272,7 +272,7 @@ def test_probes_ask_the_operators_own_server(rendered: list[Manifest]) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--values", EVERYTHING), ("--set", "nameOverride=night")])
 def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> None:
-    """The NetworkPolicies of LLMServices let the operator in by these labels, whatever its name is."""
+    """By these labels policies and selectors of other people find the operator, whatever its name is."""
     manifests = helm.template(*options)
     pod_labels = one(manifests, "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert OPERATOR_LABELS.items() <= pod_labels.items()

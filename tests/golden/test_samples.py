@@ -18,9 +18,7 @@ from daybreak.builders.platform import Platform
 SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
 EVERYTHING = Path(__file__).with_name("everything.yaml")
 """A service that sets every field; no sample for users."""
-PLATFORM = Platform(
-    operator_namespace="daybreak-system", ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1"
-)
+PLATFORM = Platform(ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1")
 
 
 class Manifests(SingleFileSnapshotExtension):

@@ -18,7 +18,7 @@ from daybreak.builders.desired import desired, group_bounds
 from daybreak.builders.platform import Platform
 from tests.property.services import SECRET, services
 
-PLATFORM = Platform(operator_namespace="daybreak-system", ray_image="ray:1", ray_cpu_image="ray-cpu:1")
+PLATFORM = Platform(ray_image="ray:1", ray_cpu_image="ray-cpu:1")
 DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 

@@ -32,8 +32,8 @@ def test_everything_set() -> None:
         "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "debug", 9000
     )
     platform = settings.platform
-    assert (platform.operator_namespace, platform.ray_image, platform.network_policy) == (
-        "daybreak",
+    assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (
+        "kuberay",
         "r:1",
         False,
     )

@@ -72,7 +72,6 @@ class Settings:
     def platform(self) -> Platform:
         """What the builders need of it."""
         return Platform(
-            operator_namespace=self.operator_namespace,
             ray_image=self.ray_image,
             ray_cpu_image=self.ray_cpu_image,
             kuberay_namespace=self.kuberay_namespace,

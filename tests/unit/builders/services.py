@@ -6,7 +6,6 @@ from daybreak.api.llmservice import LLMService
 from daybreak.builders.platform import Platform
 
 PLATFORM = Platform(
-    operator_namespace="daybreak-system",
     ray_image="registry.example.com/daybreak-ray:1",
     ray_cpu_image="registry.example.com/daybreak-ray-cpu:1",
 )

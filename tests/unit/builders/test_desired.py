@@ -82,33 +82,24 @@ def test_ray_ports_are_for_the_services_own_pods() -> None:
     own = {"matchLabels": {"daybreak.dev/service": "llama"}}
     assert spec["podSelector"] == own
     assert spec["policyTypes"] == ["Ingress"]
-    [among, operators, everybody] = spec["ingress"]
+    [among, kuberay, everybody] = spec["ingress"]
     assert among == {"from": [{"podSelector": own}]}
-    assert [port["port"] for port in operators["ports"]] == [8265]
+    assert [port["port"] for port in kuberay["ports"]] == [8265]
     assert sorted(port["port"] for port in everybody["ports"]) == [8000, 8080]
     assert "from" not in everybody
 
 
-def test_the_operators_are_known_by_namespace_and_labels() -> None:
+def test_kuberay_is_known_by_namespace_and_labels() -> None:
     def peers(platform: Any) -> Any:
         policy = by_kind(service(), platform=platform)["NetworkPolicy"]
         return policy["spec"]["ingress"][1]["from"]
 
-    [kuberay, daybreak] = peers(PLATFORM)
+    [kuberay] = peers(PLATFORM)
     assert kuberay == {
         "namespaceSelector": {},
         "podSelector": {"matchLabels": {"app.kubernetes.io/component": "kuberay-operator"}},
     }
-    assert daybreak == {
-        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "daybreak-system"}},
-        "podSelector": {
-            "matchLabels": {
-                "app.kubernetes.io/part-of": "daybreak",
-                "app.kubernetes.io/component": "operator",
-            }
-        },
-    }
-    [kuberay, _] = peers(dataclasses.replace(PLATFORM, kuberay_namespace="ray-system"))
+    [kuberay] = peers(dataclasses.replace(PLATFORM, kuberay_namespace="ray-system"))
     assert kuberay["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}
 
 

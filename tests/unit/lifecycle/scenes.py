@@ -16,7 +16,7 @@ from daybreak.lifecycle.observed import Answer, Node, Observed
 
 Manifest = dict[str, Any]
 
-PLATFORM = Platform(operator_namespace="daybreak-system", ray_image="ray:1", ray_cpu_image="ray-cpu:1")
+PLATFORM = Platform(ray_image="ray:1", ray_cpu_image="ray-cpu:1")
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 CPU_MODEL: Manifest = {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}}
 OTHER_MODEL: Manifest = {**CPU_MODEL, "name": "other"}

@@ -1,7 +1,7 @@
 """The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
 
 Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests,
-metrics and, for the two operators only, the dashboard's REST API. Nothing is said of outgoing traffic:
+metrics and, for KubeRay's operator only, the dashboard's REST API. Nothing is said of outgoing traffic:
 weights come from anywhere.
 """
 
@@ -29,7 +29,7 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "policyTypes": ["Ingress"],
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
-                {"from": _operators(platform), "ports": [_port(ports.DASHBOARD)]},
+                {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD)]},
                 {"ports": [_port(ports.SERVE), _port(ports.METRICS)]},
             ],
         },
@@ -40,18 +40,12 @@ def _own_pods(svc: LLMService) -> dict[str, Any]:
     return {"matchLabels": {names.SERVICE_LABEL: svc.name}}
 
 
-def _operators(platform: Platform) -> list[dict[str, Any]]:
-    kuberay = platform.kuberay_namespace
-    return [
-        {
-            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: kuberay}} if kuberay else {},
-            "podSelector": {"matchLabels": dict(_KUBERAY_LABELS)},
-        },
-        {
-            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
-            "podSelector": {"matchLabels": dict(platform.operator_labels)},
-        },
-    ]
+def _kuberay(platform: Platform) -> dict[str, Any]:
+    namespace = platform.kuberay_namespace
+    return {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: namespace}} if namespace else {},
+        "podSelector": {"matchLabels": dict(_KUBERAY_LABELS)},
+    }
 
 
 def _port(port: int) -> dict[str, Any]:

@@ -1,29 +1,19 @@
 """What the builders need to know of the cluster and of the operator's own installation."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind
-
-
-def _operator_labels() -> Mapping[str, str]:
-    return {names.PART_OF_LABEL: names.MANAGED_BY, names.COMPONENT_LABEL: "operator"}
 
 
 @dataclass(frozen=True)
 class Platform:
     """Settings of the installation, the same for every service."""
 
-    operator_namespace: str
-    """Namespace of the Daybreak operator."""
     ray_image: str
     """Image of Ray pods whose models compute on accelerators, where the service names none."""
     ray_cpu_image: str
     """The same for models on the CPU."""
-    operator_labels: Mapping[str, str] = field(default_factory=_operator_labels)
-    """Labels of the Daybreak operator's own pods, whatever its installation is named."""
     kuberay_namespace: str = ""
     """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
     network_policy: bool = True
