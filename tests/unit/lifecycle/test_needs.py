@@ -33,7 +33,6 @@ def test_how_a_replica_is_spread(
     assert needs.placement(spread) is placement
     assert needs.pods_per_replica(spread) == pods
     assert needs.accelerators_per_pod(spread) == accelerators
-    assert needs.accelerators_per_replica(spread) == tensor * pipeline
     assert needs.ray_cpus_per_pod(spread) == accelerators + 1
 
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -24,8 +23,6 @@ RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
 RAY_GROUP_LABEL = "ray.io/group"
 RAY_SERVE_LABEL = "ray.io/serve"
-RAY_ORIGIN_NAME_LABEL = "ray.io/originated-from-cr-name"
-RAY_ORIGIN_KIND_LABEL = "ray.io/originated-from-crd"
 
 FIELD_MANAGER = "daybreak-operator"
 APPLICATION = "llm"
@@ -114,11 +111,6 @@ def worker_group(model: str) -> str:
         return plain
     digest = hashlib.sha256(model.encode()).hexdigest()[:6]
     return f"{plain[: GROUP_NAME_LIMIT - 7].rstrip('-')}-{digest}"
-
-
-def worker_groups(models: Iterable[str]) -> dict[str, str]:
-    """Worker group of each model, by the model's name."""
-    return {model: worker_group(model) for model in models}
 
 
 def url(service: str, namespace: str) -> str:

@@ -69,11 +69,6 @@ def accelerators_per_pod(model: Model) -> int:
     return 0 if model.accelerator.kind is AcceleratorKind.CPU else bundles_per_pod(model)
 
 
-def accelerators_per_replica(model: Model) -> int:
-    """Accelerators of one replica, all its pods together; 0 on the CPU."""
-    return accelerators_per_pod(model) * pods_per_replica(model)
-
-
 def ray_cpus_per_pod(model: Model) -> int:
     """Cores that Ray books in one worker pod: its bundles, and the replica actor (any pod may get it)."""
     return bundles_per_pod(model) * CPUS_PER_BUNDLE + CPUS_OF_REPLICA_ACTOR
