@@ -61,11 +61,14 @@ def answers(tmp_path: Path) -> Path:
 def operator(
     with_crd: ControlPlane, admin: Admin, helm: Helm, mode: str, answers: Path, tmp_path: Path
 ) -> Iterator[OperatorProcess]:
-    """The operator with the chart's rights and settings, and no others."""
-    namespace = RELEASED[mode]
+    """The operator with the chart's rights and settings, and no others.
+
+    The Lease is the chart's in one mode; in the other the operator makes it.
+    """
+    namespace, namespaced = RELEASED[mode], mode == "namespaced"
     manifests = helm.template(
-        "--set", f"watch.namespaced={'true' if mode == 'namespaced' else 'false'}",
-        "--set", "crds.enabled=false", "--set", "lease.create=false",
+        "--set", f"watch.namespaced={str(namespaced).lower()}",
+        "--set", f"lease.create={str(not namespaced).lower()}", "--set", "crds.enabled=false",
         namespace=namespace,
     )  # fmt: skip
     objects = dump(manifest for manifest in manifests if manifest["kind"] != "Deployment")
@@ -86,6 +89,7 @@ def operator(
         kubeconfig, tmp_path / "log", program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers), **settings
     ) as process:
         yield process
+        assert process.stop() == 0
     with_crd.kubectl("delete", "-f", "-", stdin=objects)
 
 
@@ -126,10 +130,14 @@ def test_the_operator_can_do_all_that_it_does(
     ):
         admin.delete(kind, name)
     eventually("what was deleted made again", lambda: everything(admin))
+    admin.merge("LLMService", "tiny", {"spec": {"runtime": {"serviceAccountName": "own"}}})
+    eventually("what is not wanted any more deleted", lambda: admin.get("ServiceAccount", "tiny-sa") is None)
     eventually("a status of the latest spec", lambda: settled(admin))
-    assert admin.list("Event"), "no event was posted"
+    eventually("an event", lambda: "Answering" in {event["reason"] for event in admin.list("Event")})
 
     assert forbidden(admin) == before
+    asked_for_nodes = operator.metric("daybreak_api_requests_total", resource="nodes") > 0
+    assert asked_for_nodes == (mode == "cluster")
     assert "orbidden" not in operator.log()
     admin.delete("LLMService", "tiny")
 
