@@ -19,7 +19,7 @@ up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sa
 
 down: ## Remove all of it: processes, network devices, mounts, files
 	@if [ -x $(PYTHON) ]; then $(RUN) -m quickstart down; fi
-	@rm -rf $(STATE)
+	@if [ ! -d $(STATE)/cluster ]; then rm -rf $(STATE); fi
 
 status: $(VENV)/.made ## What is running
 	@$(RUN) -m cluster status
@@ -45,8 +45,11 @@ generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base 
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py
 
-bench: $(VENV)/.made ## Measure; results in bench/results/*.json
-	@$(RUN) -m bench
+bench: $(VENV)/.made ## Measure; results in bench/results/*.json (an hour; starts the cluster as `up` does)
+	@$(RUN) -m cluster build --for tests
+	@$(RUN) -m bench reconcile
+	@$(RUN) -m quickstart up
+	@$(RUN) -m bench overhead
 
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	@for file in requirements/bootstrap requirements/dev images/operator/requirements; do \

@@ -26,8 +26,8 @@ FREE_GIB = 30
 """Disk space that a first `up` with the Ray image needs, in GiB: the caches of Go and PyPI included."""
 FREE_GIB_RUNNING = 5
 """Below this the kubelet would soon evict pods."""
-MEMORY_GIB = 6
-"""Memory that the cluster and one model on the CPU need, in GiB."""
+MEMORY_GIB = 11
+"""Memory that the cluster and the sample model on the CPU need, in GiB; a machine sold with 12 has that."""
 
 
 def check_platform() -> None:

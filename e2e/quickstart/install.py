@@ -15,6 +15,8 @@ CHART = paths.REPOSITORY / "charts" / "daybreak"
 SAMPLE = paths.REPOSITORY / "manifests" / "samples" / "tiny-cpu.yaml"
 SAMPLE_NAMESPACE = "default"
 SAMPLE_NAME = "tiny"
+STALLED_SECONDS = 60
+"""How long the sample may be stalled before that is taken for final: a node that joins late ends it."""
 READY_SECONDS = 1200
 """How long the sample may take; on two cores Ray and vLLM take three minutes."""
 QUESTION = "Good morning! What comes after night?"
@@ -53,15 +55,27 @@ def kuberay(target: Target, report: Report) -> None:
 
 def daybreak(target: Target, refs: Mapping[str, str], report: Report) -> None:
     """Install or upgrade the chart and wait for the operator."""
-    repository, _, tag = refs["operator"].rpartition(":")
     with report.step("Daybreak (helm upgrade --install daybreak charts/daybreak)"):
         target.helm(
             "upgrade", "--install", "daybreak", str(CHART),
             "--namespace", NAMESPACE, "--create-namespace",
-            "--set", f"image.repository={repository}", "--set-string", f"image.tag={tag}",
-            "--set", f"rayCpuImage={refs['ray-cpu']}",
+            *chart_image(refs["operator"]), "--set", f"rayCpuImage={refs['ray-cpu']}",
             "--wait", "--timeout", "5m",
         )  # fmt: skip
+
+
+def chart_image(reference: str) -> list[str]:
+    """The chart's settings for an image of the operator: REPOSITORY:TAG or REPOSITORY@DIGEST.
+
+    Raises ClusterError when the reference has neither tag nor digest.
+    """
+    repository, at, digest = reference.partition("@")
+    if at:
+        return ["--set", f"image.repository={repository}", "--set", f"image.digest={digest}"]
+    repository, colon, tag = reference.rpartition(":")
+    if not colon or "/" in tag:
+        raise ClusterError(f"OPERATOR_IMAGE={reference} has no tag: write {reference}:TAG")
+    return ["--set", f"image.repository={repository}", "--set-string", f"image.tag={tag}"]
 
 
 def sample(target: Target, report: Report) -> None:
@@ -72,8 +86,8 @@ def sample(target: Target, report: Report) -> None:
     report.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
     target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
     deadline = time.monotonic() + READY_SECONDS
-    said = ""
-    while time.monotonic() < deadline:
+    stalled_since, said = None, ""
+    while (now := time.monotonic()) < deadline:
         service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
         conditions = {c["type"]: c for c in service.get("status", {}).get("conditions", [])}
         ready = conditions.get("Ready", {})
@@ -86,6 +100,11 @@ def sample(target: Target, report: Report) -> None:
             said = line
         if ready.get("status") == "True" and current:
             return
+        stalled = conditions.get("Stalled", {})
+        if stalled.get("status") != "True":
+            stalled_since = None
+        elif now - (stalled_since := stalled_since or now) > STALLED_SECONDS:
+            raise ClusterError(f"the sample model cannot start: {stalled.get('message', '')}")
         time.sleep(2)
     raise ClusterError(
         f"the sample model is not ready after {READY_SECONDS // 60} minutes; last seen: {said}. "

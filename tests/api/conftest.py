@@ -44,9 +44,9 @@ def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """The control plane that the tests of one module share: nodes that one leaves behind fit no other."""
+    """The control plane that the API tests share."""
     with start_plane("shared", controllers=True) as shared:
         yield shared
 

@@ -27,11 +27,7 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
     service = admin.create(tiny() | {"metadata": tiny()["metadata"] | {"finalizers": [HELD]}})
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(resources.LLM_SERVICES, service)
-    configuration = Configuration()
-    await load_kube_config(  # type: ignore[no-untyped-call]
-        str(plane.kubeconfig), client_configuration=configuration, persist_config=False
-    )
-    api = Api(configuration)
+    api = await _connect(plane)
     try:
         reconciler = _reconciler(api, cache, admin.namespace)
         await reconciler.reconcile(key)
@@ -50,6 +46,31 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
     finally:
         await api.close()
         admin.merge("LLMService", "tiny", {"metadata": {"finalizers": None}})
+
+
+@pytest.mark.asyncio
+async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
+    plane: ControlPlane, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("daybreak.reconcile.reconciler.FRESH_SECONDS", 0)
+    key, cache = Key(admin.namespace, "tiny"), Cache()
+    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    admin.delete("LLMService", "tiny")
+    api = await _connect(plane)
+    try:
+        await _reconciler(api, cache, admin.namespace).reconcile(key)
+    finally:
+        await api.close()
+    assert not any(admin.get(kind, name) for kind, name in NAMES.items())
+    assert cache.get(resources.LLM_SERVICES, key) is None
+
+
+async def _connect(plane: ControlPlane) -> Api:
+    configuration = Configuration()
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        str(plane.kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    return Api(configuration)
 
 
 def _owner(manifest: dict[str, Any]) -> str | None:

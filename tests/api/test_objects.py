@@ -143,8 +143,11 @@ def test_deletion_leaves_nothing(admin: Admin, operator: OperatorProcess) -> Non
 def test_a_service_deleted_in_the_foreground_is_not_rebuilt(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
+    eventually("a status", lambda: settled(admin))
+    before = {kind: operator.metric("daybreak_writes_total", kind=kind) for kind in NAMES}
     admin.delete("LLMService", "tiny", policy="Foreground")
     eventually("the service gone", lambda: admin.get("LLMService", "tiny") is None)
+    assert {kind: operator.metric("daybreak_writes_total", kind=kind) for kind in NAMES} == before
     eventually("everything gone", lambda: not any(admin.get(kind, name) for kind, name in NAMES.items()))
 
 

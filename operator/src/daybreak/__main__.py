@@ -21,14 +21,10 @@ async def run(
 ) -> bool:
     """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one."""
     api = await connect()
-    stop, lost = asyncio.Event(), asyncio.Event()
-
-    def on_lost() -> None:
-        lost.set()
-        stop.set()
-
+    # Set by the operator's end too, however it comes: kopf gives those who wait for this 5 seconds.
+    stop = asyncio.Event()
     lease = Lease(api, settings.operator_namespace, settings.identity)
-    operator = Operator(api, settings.platform, lease, prober, namespace=settings.namespace, on_lost=on_lost)
+    operator = Operator(api, settings.platform, lease, prober, namespace=settings.namespace, on_end=stop.set)
     health = HealthServer(operator, settings.http_port)
     await health.start()
     try:
@@ -43,7 +39,7 @@ async def run(
     finally:
         await health.stop()
         await api.close()
-    return not lost.is_set()
+    return not operator.lost
 
 
 def main() -> int:

@@ -106,7 +106,9 @@ def test_what_keeps_a_spec_from_being_applied(
     assert found["Reconciling"] == f"False/{reason}"
     assert found["Active"] == f"False/{reason}"
     assert decision.status.phase == "Failed"
-    assert {model.message for model in decision.status.models} <= {"nothing is made for it: see Stalled"}
+    assert {model.message for model in decision.status.models} <= {
+        "no Ray cluster is made for it: see Stalled"
+    }
     assert message(decision).startswith(said)
     if reason == "InvalidSpec":
         assert found["Schedulable"] == "Unknown/InvalidSpec"

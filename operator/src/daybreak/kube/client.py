@@ -39,7 +39,7 @@ class Api:
 
     def __init__(self, configuration: Configuration) -> None:
         # Left to itself, aiohttp looks for a proxy and a ~/.netrc anew before every request, in a thread.
-        configuration.proxy = _proxy(configuration.host)
+        configuration.proxy = configuration.proxy or _proxy(configuration.host)
         configuration.client_session_kwargs = {"trust_env": False}
         self._client = ApiClient(configuration)
         self._client.user_agent = f"daybreak-operator/{versions.DAYBREAK}"

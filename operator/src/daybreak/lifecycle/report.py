@@ -30,7 +30,7 @@ from daybreak.lifecycle.trouble import Trouble
 
 _MODEL_MESSAGE_LIMIT = 2000
 _CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
-_NOTHING_MADE = "nothing is made for it: see Stalled"
+_NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 _NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
 
 
@@ -45,7 +45,7 @@ def status(
     service = look.service
     conditions = Conditions(seen)
     if blocked is not None and not look.ray.exists:
-        models = [replace(model, doing=_NOTHING_MADE) for model in models]
+        models = [replace(model, doing=_NO_CLUSTER) for model in models]
     ready = _ready(look, models, blocked)
     stalled = _stalled(look, models, blocked)
     conditions.set(ConditionType.READY, *ready)

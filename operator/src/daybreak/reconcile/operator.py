@@ -47,7 +47,7 @@ class Operator:
         lease: What is to be held before anything is written.
         prober: How models are asked.
         namespace: Only this namespace; None means all.
-        on_lost: Called when the lease is lost: the process must end.
+        on_end: Called when the lease is lost, so that the process must end, and when it has ended.
     """
 
     def __init__(
@@ -58,17 +58,19 @@ class Operator:
         prober: Prober,
         *,
         namespace: str | None,
-        on_lost: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
         self.queue = Queue()
         self.cache = Cache()
         self.lease = lease
         self.ready = asyncio.Event()
         """Set when every list has been read and reconciling has begun."""
+        self.lost = False
+        """Whether it ends because it may not go on."""
         self.lag = 0.0
         """How late the event loop came to its last tick, in seconds."""
         self._api = api
-        self._on_lost = on_lost
+        self._on_end = on_end
         self._watches = Watches(api, self.cache, namespace=namespace, on_kuberay=self.resync)
         self._asker = Asker(prober, self.queue.add)
         observer = Observer(self.cache, self._watches)
@@ -100,8 +102,11 @@ class Operator:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._asker.close()
-        await self.lease.release()
+        try:
+            await self._asker.close()
+            await self.lease.release()
+        finally:
+            self._on_end()
 
     def saw(self, gone: bool, manifest: Mapping[str, Any]) -> None:
         """Take in what the watch of LLMServices brought; what has changed is enqueued."""
@@ -161,7 +166,11 @@ class Operator:
 
     async def _keep_lease(self) -> None:
         await self.lease.keep()
-        self._on_lost()
+        self._lose()
+
+    def _lose(self) -> None:
+        self.lost = True
+        self._on_end()
 
     async def _resync_slowly(self) -> None:
         while True:
@@ -203,4 +212,4 @@ class Operator:
             return
         error = task.exception()
         log.error("a part of the operator has ended", part=task.get_name(), error=repr(error))
-        self._on_lost()
+        self._lose()
