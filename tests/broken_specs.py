@@ -265,6 +265,18 @@ BY_RULE = [
         "spec.models[0].source",
     ),
     Broken(
+        "the cluster after all of it",
+        manifest(sleep={"depth": "Cluster", "clusterAfterIdle": "4h"}),
+        "sleep.clusterAfterIdle goes with depth Workers: with Cluster all is given back at once",
+        "spec.sleep",
+    ),
+    Broken(
+        "the cluster before the workers",
+        manifest(sleep={"clusterAfterIdle": "900s"}),
+        "sleep.clusterAfterIdle must be longer than sleep.afterIdle",
+        "spec.sleep",
+    ),
+    Broken(
         "way out of a claim",
         with_model(source="pvc://models/../other"),
         "'..' may not stand in a path",
@@ -304,6 +316,7 @@ BY_SCHEMA = [
         with_model(engine={"args": {f"argument_{number}": 1 for number in range(129)}}),
         path="spec.models[0].engine.args",
     ),
+    Broken("sleep of two depths", manifest(sleep={"depth": ["Workers", "Cluster"]}), path="spec.sleep.depth"),
     Broken("Secret in another namespace", with_model(token={"secretKeyRef": {"name": "a/b", "key": "k"}})),
 ]
 """Each breaks the bounds of one field."""
@@ -320,6 +333,7 @@ TAKEN = {
         accelerator={"tolerations": [{"key": "gpu", "effect": "NoExecute", "tolerationSeconds": 0}]}
     ),
     "held as long as needed": manifest(hold={"timeout": "Auto"}, sleep={"depth": "Cluster"}),
+    "workers first, the cluster later": manifest(sleep={"afterIdle": "15m", "clusterAfterIdle": "1h30m"}),
     "held for a time": manifest(hold={"timeout": "1h30m"}),
     "claim without a path": with_model(source="pvc://models"),
     "image by digest": with_model(source=f"image://registry:5000/weights@sha256:{'a' * 64}#model"),

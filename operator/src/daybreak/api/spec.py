@@ -19,7 +19,15 @@ from daybreak.api.kubernetes_types import (
     Toleration,
     VolumeMount,
 )
-from daybreak.api.scalars import AutoOrDuration, Duration, Labels, ObjectName, PositiveDuration, Quantity
+from daybreak.api.scalars import (
+    AutoOrDuration,
+    Duration,
+    Labels,
+    ObjectName,
+    PositiveDuration,
+    Quantity,
+    seconds,
+)
 from daybreak.api.source import Source
 
 COMMIT_PATTERN = "^[0-9a-f]{40}$"
@@ -271,10 +279,28 @@ class SleepDepth(StrEnum):
 class Sleep(ApiModel):
     """When the service gives its accelerators back. Takes effect with the gateway."""
 
+    rules = (
+        Rule(
+            "!has(self.clusterAfterIdle) || self.depth == 'Workers'",
+            "sleep.clusterAfterIdle goes with depth Workers: with Cluster all is given back at once",
+            lambda self: self.cluster_after_idle is None or self.depth is SleepDepth.WORKERS,
+        ),
+        Rule(
+            "!has(self.clusterAfterIdle) || duration(self.clusterAfterIdle) > duration(self.afterIdle)",
+            "sleep.clusterAfterIdle must be longer than sleep.afterIdle",
+            lambda self: (
+                self.cluster_after_idle is None or seconds(self.cluster_after_idle) > seconds(self.after_idle)
+            ),
+        ),
+    )
+
     after_idle: PositiveDuration = "15m"
     """How long nobody must have asked."""
     depth: SleepDepth = SleepDepth.WORKERS
-    """What is given back."""
+    """What is given back then: the worker pods, which hold the accelerators, or the whole Ray cluster."""
+    cluster_after_idle: PositiveDuration | None = None
+    """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
+    workers. Unset: it stays, and waking is quicker."""
 
 
 class Hold(ApiModel):
