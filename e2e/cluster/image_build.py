@@ -24,7 +24,7 @@ _SCRATCH = FOLDER / "tmp"
 
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 # Paths that a Debian has and nothing uses: what is lent to a build is mounted there and leaves no trace.
-_CERTIFICATES_INSIDE = "/etc/ssl/certs/ca-certificates.crt"
+_CERTIFICATES_INSIDE = "/media"
 _CACHE_INSIDE = "/mnt"
 _UV_INSIDE = "/srv"
 
@@ -82,7 +82,11 @@ def load(reference: str) -> None:
     folder = layout(reference)
     archive = subprocess.Popen(["tar", "-c", "."], cwd=folder, stdout=subprocess.PIPE)  # noqa: S607
     importing = subprocess.run(  # noqa: S603 -- containerd's client and a name of ours
-        ctr("images", "import", "-"), stdin=archive.stdout, capture_output=True, text=True, check=False
+        ctr("images", "import", "--local", "-"),
+        stdin=archive.stdout,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if importing.returncode or archive.wait():
         lines = importing.stderr.strip().splitlines()
@@ -120,7 +124,7 @@ def _uv() -> Path:
 def _certificates() -> Path | None:
     """The registries' certificates as this machine knows them: lent to the build, never in the image."""
     file = Path(os.environ.get("SSL_CERT_FILE", _CERTIFICATES))
-    return file if file.exists() else None
+    return file.resolve() if file.exists() else None
 
 
 def _mounts() -> Mapping[str, str]:
@@ -128,14 +132,14 @@ def _mounts() -> Mapping[str, str]:
     Path(cache).mkdir(parents=True, exist_ok=True)
     mounts = {cache: _CACHE_INSIDE, str(_uv().parent): f"{_UV_INSIDE}:ro"}
     if certificates := _certificates():
-        mounts[str(certificates.resolve())] = f"{_CERTIFICATES_INSIDE}:ro"
+        mounts[str(certificates.parent)] = f"{_CERTIFICATES_INSIDE}:ro"
     return mounts
 
 
 def _build_arguments() -> Mapping[str, str]:
     arguments = {"UV": f"{_UV_INSIDE}/uv", "UV_CACHE_DIR": _CACHE_INSIDE}
-    if _certificates():
-        arguments["SSL_CERT_FILE"] = _CERTIFICATES_INSIDE
+    if certificates := _certificates():
+        arguments["SSL_CERT_FILE"] = f"{_CERTIFICATES_INSIDE}/{certificates.name}"
     return arguments
 
 

@@ -18,17 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster import image_build, paths, tiny_model
+from cluster import debian, image_build, paths, tiny_model
 from cluster.errors import ClusterError
 from cluster.locks import lock
-from cluster.programs import run
 from cluster.report import Report
 from cluster.static_image import REGISTRY
 
-SUITE = "bookworm"
-"""The Debian whose Python is 3.11, which the images' requirements are locked for."""
-BASE_PACKAGES = ("binutils", "ca-certificates", "libgomp1", "libnuma1", "procps", "python3", "wget")
-"""What the Dockerfiles expect of a base, as public Python images have it or apt-get brings it."""
 MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
 """Name under /models in the ray-cpu image → seed."""
 WANTED = ("operator", "ray-cpu", "tiny-model")
@@ -61,10 +56,7 @@ def _text(image: str) -> str:
 
 
 def _base_context(folder: Path) -> Path:
-    """Make Debian's root file system as base.tar."""
-    include = f"--include={','.join(BASE_PACKAGES)}"
-    lean = [f"--dpkgopt=path-exclude=/usr/share/{name}/*" for name in ("doc", "info", "locale", "man")]
-    run(["mmdebstrap", "--quiet", "--variant=minbase", *lean, include, SUITE, folder / "base.tar"])
+    debian.write(folder / "base.tar")
     return folder
 
 
@@ -85,9 +77,7 @@ def recipes() -> Mapping[str, Recipe]:
     model = (Path(tiny_model.__file__),)
     made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)))  # the tokenizer is trained on its sources
     return {
-        "base": Recipe(
-            _text("base"), (_IMAGES / "base",), False, _base_context, (SUITE, ",".join(BASE_PACKAGES))
-        ),
+        "base": Recipe(_text("base"), (_IMAGES / "base", Path(debian.__file__)), False, _base_context),
         "operator": Recipe(
             _text("operator"),
             (_IMAGES / "operator", paths.REPOSITORY / "operator" / "src"),

@@ -3,24 +3,37 @@
 The image's user cannot write beside the modules: without their bytecode, each of the several processes of one
 replica would compile the same 6,000 modules again at every start. To compile all 25,000 of the image would
 take four times as long and 300 MB.
+
+Usage: used_modules.py without-torch|with-torch. The first half may run while torch is still being changed.
 """
 
 import compileall
 import importlib
+import sys
 from pathlib import Path
 
-MODULES = (
+WITHOUT_TORCH = (
+    "anthropic",
+    "mcp",
+    "mistral_common.protocol.instruct.request",
+    "networkx",
+    "openai",
+    "pandas",
     "ray.autoscaler._private.kuberay.run_autoscaler",
     "ray.dashboard.agent",
     "ray.dashboard.dashboard",
-    "ray.data.llm",
-    "ray.llm._internal.serve.engines.vllm.vllm_engine",
+    "ray.data",
     "ray.scripts.scripts",
     "ray.serve._private.controller",
     "ray.serve._private.proxy",
     "ray.serve._private.replica",
-    "ray.serve.llm",
     "ray.serve.scripts",
+    "sympy",
+)
+WITH_TORCH = (
+    "ray.data.llm",
+    "ray.llm._internal.serve.engines.vllm.vllm_engine",
+    "ray.serve.llm",
     "vllm.entrypoints.openai.api_server",
     "vllm.model_executor.models.llama",
     "vllm.model_executor.models.qwen2",
@@ -29,18 +42,21 @@ MODULES = (
     "vllm.v1.executor.multiproc_executor",
     "vllm.v1.worker.cpu_worker",
 )
-# Small ones whose parts are imported by name at run time.
+# Small ones of Ray's own processes, whose parts are imported by name at run time.
 WHOLE = ("opencensus", "ray/_private", "ray/autoscaler", "ray/core/generated", "ray/dashboard")
 
 
-def main() -> None:
-    """Import the modules, then compile the folders."""
-    for module in MODULES:
+def main(half: str) -> None:
+    """Import the modules of one half; the first also compiles the small folders."""
+    for module in WITH_TORCH if half == "with-torch" else WITHOUT_TORCH:
         importlib.import_module(module)
-    site = Path(importlib.import_module("ray").__file__ or "").parents[1]
-    for folder in WHOLE:
-        compileall.compile_dir(site / folder, quiet=1)
+    if half == "without-torch":
+        if "torch" in sys.modules:
+            raise SystemExit("something of this half has begun to import torch: move it to the other")
+        site = Path(importlib.import_module("ray").__file__ or "").parents[1]
+        for folder in WHOLE:
+            compileall.compile_dir(site / folder, quiet=1)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
