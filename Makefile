@@ -55,6 +55,7 @@ lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	@for file in requirements/bootstrap requirements/dev images/operator/requirements; do \
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    $$file.in -o $$file.txt; done
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) scripts/lock_images.py
 
 $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \

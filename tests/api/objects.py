@@ -20,7 +20,7 @@ def tiny(name: str = "tiny", **spec: Any) -> dict[str, Any]:
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
-        # There are no nodes here; `test_nodes.py` has some.
+        # There are no nodes here; tests/gpu has some.
         "metadata": {"name": name, "annotations": {"daybreak.dev/fit-check": "off"}},
         "spec": {"models": [model], **spec},
     }
