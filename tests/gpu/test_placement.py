@@ -259,7 +259,7 @@ def test_weights_from_an_image_a_claim_and_a_bucket(admin: Admin, plane: Control
         mount = mounts[group]["daybreak-model"]
         assert mount["readOnly"]
         assert told[group] == f"{mount['mountPath']}/{path}"
-    assert told["from-bucket"] == {"bucket_uri": "s3://models.example.com/qwen2.5-7b"}
+    assert told["from-bucket"].startswith("/var/cache/daybreak/buckets/s3-models.example.com-qwen2.5-7b-")
     for pod in workers.values():
         assert pod["spec"]["serviceAccountName"] == "model-reader"
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]

@@ -1,5 +1,6 @@
 """Where weights come from."""
 
+import re
 from typing import Any
 
 import pytest
@@ -25,8 +26,36 @@ def test_hugging_face_without_a_revision() -> None:
 
 
 @pytest.mark.parametrize("source", ["s3://bucket/a/b", "gs://bucket/a/b"])
-def test_a_bucket_is_copied_from(source: str) -> None:
-    assert of(source=source).model_source == {"bucket_uri": source}
+def test_a_bucket_is_copied_to_a_directory_of_its_own(source: str) -> None:
+    found = of(source=source)
+    directory = found.model_source
+    assert directory.startswith(f"/var/cache/daybreak/buckets/{source[:2]}-bucket-a-b-")
+    assert found.callback["callback_class"].endswith(".CloudDownloader")
+    assert found.callback["callback_kwargs"] == {"paths": [[source, directory]]}
+
+
+def test_two_addresses_never_share_a_copy() -> None:
+    addresses = [
+        "s3://b/a-b",
+        "s3://b/a/b",
+        "s3://b/a--b",
+        "gs://b/a/b",
+        "s3://b/../a",
+        f"s3://b/{'a' * 900}",
+    ]
+    directories = {of(source=address).model_source for address in addresses}
+    assert len(directories) == len(addresses)
+    for directory in directories:
+        name = directory.removeprefix("/var/cache/daybreak/buckets/")
+        assert re.fullmatch("[A-Za-z0-9._-]{1,255}", name)
+        assert not name.startswith(".")
+
+
+@pytest.mark.parametrize("load_format", ["runai_streamer", "runai_streamer_sharded", "tensorizer"])
+def test_a_bucket_that_the_engine_reads_itself_is_not_copied(load_format: str) -> None:
+    found = of(source="s3://bucket/a", engine={"args": {"load_format": load_format}})
+    assert found.model_source == {"bucket_uri": "s3://bucket/a"}
+    assert found.callback is None
 
 
 def test_a_path_in_the_image() -> None:

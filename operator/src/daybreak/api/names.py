@@ -37,11 +37,22 @@ RESERVED_VOLUMES = ("ray-logs", "kube-api-access")
 """Pod volumes that bear other names, since KubeRay and Kubernetes know them by these."""
 MODELS_DIRECTORY = "/models"
 """Below it, volumes with weights appear in worker pods."""
+_BUCKET_COPY_LIMIT = 200
+"""Most characters of an address in a directory's name; file systems take names of 255."""
 
 
 def model_directory(model: str) -> str:
     """Where a model's weights appear in its worker pods, if they come in a volume."""
     return f"{MODELS_DIRECTORY}/{worker_group(model)}"
+
+
+def bucket_copy(uri: str) -> str:
+    """Name of the directory with the copy of a bucket's weights: readable, since errors tell it, and another
+    one for every address.
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", uri)
+    digest = hashlib.sha256(uri.encode()).hexdigest()[:8]
+    return f"{plain[:_BUCKET_COPY_LIMIT]}-{digest}"
 
 
 def labels(service: str, component: str) -> dict[str, str]:

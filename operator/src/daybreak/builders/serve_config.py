@@ -89,6 +89,8 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
             "strategy": placement(model).value,
         },
     }
+    if source.callback is not None:
+        config["callback_config"] = source.callback
     engine_kwargs = _sorted(model.engine.args) | source.engine_args | _parallelism(model)
     if model.trust_remote_code:
         engine_kwargs["trust_remote_code"] = True

@@ -10,8 +10,15 @@ from typing import Any
 from daybreak.api import names
 from daybreak.api.source import ModelSource, Scheme
 from daybreak.api.spec import Model
+from daybreak.builders import pods
 
 _VOLUME = f"{names.VOLUME_PREFIX}model"
+_COPIES = f"{pods.CACHE_DIRECTORY}/buckets"
+"""Below it, each bucket's weights have a directory of their own."""
+_COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
+"""What copies a bucket; Ray's documentation names it by this path."""
+_READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
+"""Load formats with which vLLM reads the bucket itself; nothing is copied."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,8 @@ class Weights:
     """`model_source` of Ray Serve LLM: a Hugging Face repository, a path, or a bucket to copy from."""
     engine_args: dict[str, Any] = field(default_factory=dict)
     """Arguments for vLLM that follow from the source."""
+    callback: dict[str, Any] | None = None
+    """`callback_config` of Ray Serve LLM: what a replica does before it looks for the weights."""
     volume: dict[str, Any] | None = None
     """The pod volume with the weights, if they come in one."""
     mount: dict[str, Any] | None = None
@@ -37,7 +46,9 @@ def weights(model: Model, pull_policy: str) -> Weights:
             pinned = {} if model.revision is None else {"revision": model.revision}
             return Weights(source.reference, engine_args=pinned)
         case Scheme.S3 | Scheme.GCS:
-            return Weights({"bucket_uri": source.reference})
+            if model.engine.args.get("load_format") in _READ_IN_PLACE:
+                return Weights({"bucket_uri": source.reference})
+            return _copied(source.reference)
         case Scheme.FILE:
             return Weights(source.path)
         case Scheme.CLAIM:
@@ -46,6 +57,20 @@ def weights(model: Model, pull_policy: str) -> Weights:
         case Scheme.IMAGE:
             image = {"reference": source.reference, "pullPolicy": pull_policy}
             return _mounted(model, source.path, {"image": image})
+
+
+def _copied(bucket: str) -> Weights:
+    """Weights that each worker pod copies, into a directory that only this address has.
+
+    Ray's own copy of a `bucket_uri` is named after the model. Once the address changed, what an earlier one
+    had left there would be loaded instead of what is missing from the present one; and from an address with
+    nothing at all, Ray would ask the Hugging Face Hub for the model's name.
+    """
+    directory = f"{_COPIES}/{names.bucket_copy(bucket)}"
+    return Weights(
+        model_source=directory,
+        callback={"callback_class": _COPY, "callback_kwargs": {"paths": [[bucket, directory]]}},
+    )
 
 
 def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
