@@ -1,0 +1,185 @@
+"""Weights from an image and from a bucket: two models of one service, each with its own weights and pod.
+
+The bucket is a fake S3 on this machine; all else is real: the kubelet mounts the image, Ray copies the
+bucket.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from cluster import images, network, tiny_model
+from quickstart import chat
+from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
+
+NAME = "sources"
+FROM_IMAGE, FROM_BUCKET = "from-image", "from-bucket"
+BUCKET = "weights"
+SECRET: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "bucket-reader"},
+    "stringData": {"id": ACCESS_KEY, "key": SECRET_KEY},
+}
+
+
+def cpu_model(name: str, source: str) -> dict[str, Any]:
+    """A model on the CPU, small enough that two fit beside the tiny sample."""
+    return {
+        "name": name,
+        "source": source,
+        "accelerator": {"kind": "cpu"},
+        "engine": {"args": {"max_model_len": 1024, "max_num_seqs": 8}},
+        "resources": {"cpu": "200m", "memory": "4Gi"},
+        "serve": {"gracefulShutdownTimeout": "5s"},
+    }
+
+
+def credential(variable: str, key: str) -> dict[str, Any]:
+    """A variable from the Secret."""
+    reference = {"name": SECRET["metadata"]["name"], "key": key}
+    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+
+
+def service(endpoint: str) -> dict[str, Any]:
+    """The LLMService, reading buckets at an endpoint."""
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": NAME},
+        "spec": {
+            "models": [
+                cpu_model(FROM_IMAGE, f"image://{images.references()['tiny-model']}"),
+                cpu_model(FROM_BUCKET, f"s3://{BUCKET}/models/tiny-2"),
+            ],
+            "runtime": {
+                "head": {"resources": {"cpu": "200m", "memory": "3Gi"}},
+                "env": [
+                    {"name": "AWS_ENDPOINT_URL", "value": endpoint},
+                    {"name": "AWS_REGION", "value": REGION},
+                    credential("AWS_ACCESS_KEY_ID", "id"),
+                    credential("AWS_SECRET_ACCESS_KEY", "key"),
+                ],
+            },
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a fake S3 that has the weights of tiny-2."""
+    folder = tmp_path_factory.mktemp("s3")
+    tiny_model.write(folder / BUCKET / "models" / "tiny-2", images.MODELS["tiny-2"])
+    with fake_s3(network.NODE_ADDRESS, folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
+    """The service, applied and ready."""
+    written = service(endpoint)
+    installed.apply(SECRET)
+    installed.apply(written)
+    try:
+        installed.wait_ready(NAME, minutes=4.5)
+        yield written
+    finally:
+        installed.delete("llm", NAME)
+        installed.delete("secret", SECRET["metadata"]["name"])
+
+
+@pytest.fixture(scope="module")
+def both(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
+    """A client of the service with both models."""
+    with (
+        chat.port_forward(kubernetes.target, NAMESPACE, NAME) as base_url,
+        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120) as openai,
+    ):
+        yield openai
+
+
+def say(client: OpenAI, model: str) -> str:
+    """What a model says to one question: the same at every time, and only with these weights."""
+    answer = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "Good morning"}],
+        max_tokens=16,
+        temperature=0,
+        extra_body={"ignore_eos": True},
+    )
+    assert answer.model == model
+    text = answer.choices[0].message.content
+    assert text
+    return text
+
+
+def status(kubernetes: Kubernetes) -> dict[str, Any]:
+    """Status of the service."""
+    found: dict[str, Any] = (kubernetes.get("llm", NAME) or {}).get("status", {})
+    return found
+
+
+def by(key: str, items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A list of Kubernetes as a mapping, by the key that tells its items apart."""
+    return {item[key]: item for item in items}
+
+
+def message(seen: dict[str, Any], model: str) -> str:
+    """What a status says of a model; empty when it says nothing."""
+    said: str = by("name", seen.get("models", [])).get(model, {}).get("message", "")
+    return said
+
+
+def test_both_models_are_ready_and_listed(kubernetes: Kubernetes, both: OpenAI) -> None:
+    states = {model["name"]: model["state"] for model in status(kubernetes)["models"]}
+    assert states == {FROM_IMAGE: "Ready", FROM_BUCKET: "Ready"}
+    assert {model.id for model in both.models.list()} == {FROM_IMAGE, FROM_BUCKET}
+
+
+def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -> None:
+    from_image, from_bucket = say(both, FROM_IMAGE), say(both, FROM_BUCKET)
+    assert from_image != from_bucket
+    assert (say(both, FROM_IMAGE), say(both, FROM_BUCKET)) == (from_image, from_bucket)
+    # The tiny sample has the weights that are in the image, from a folder of the Ray image.
+    assert say(client, "tiny") == from_image
+
+
+def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
+    found = kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    assert found is not None
+    volumes = {
+        pod["metadata"]["labels"]["daybreak.dev/model"]: [v for v in pod["spec"]["volumes"] if "image" in v]
+        for pod in found["items"]
+    }
+    assert len(found["items"]) == 2
+    assert set(volumes) == {FROM_IMAGE, FROM_BUCKET}
+    assert len(volumes[FROM_IMAGE]) == 1
+    assert volumes[FROM_BUCKET] == []
+
+
+def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
+    kubernetes: Kubernetes, manifest: dict[str, Any]
+) -> None:
+    """What was copied from the place before is still in the pod: it must not be loaded instead."""
+    models = copy.deepcopy(manifest["spec"]["models"])
+    models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
+    kubernetes.patch(NAME, {"spec": {"models": models}})
+    seen = eventually(
+        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=4
+    )
+    assert "no-such-model" not in message(seen, FROM_IMAGE)
+    ready = by("type", seen["conditions"])["Ready"]
+    assert ready["reason"] == "ModelFailed"
+    assert FROM_BUCKET in ready["message"]
+    assert FROM_IMAGE not in ready["message"]
+
+
+def test_delete_leaves_no_object_of_it(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
+    """The pods take a minute to end; test_05 sees that they are gone too."""
+    kubernetes.delete("llm", NAME)
+    kinds = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
+    eventually(lambda: kubernetes.names(kinds, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
