@@ -128,6 +128,6 @@ def talk(target: Target, report: Report) -> None:
         f"  {kubectl} port-forward service/{SAMPLE_NAME} 8080:80 &\n"
         f"  curl -s http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
         f'    -d \'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}\'\n'
-        f"  make e2e     # the end-to-end tests on this cluster\n"
-        f"  make down    # remove all of it"
+        + ("  make e2e     # the end-to-end tests on this cluster\n" if target.embedded else "")
+        + "  make down    # remove all of it"
     )

@@ -56,9 +56,11 @@ def test_the_life_of_a_service() -> None:
 
     decision = world.step(ray_service=running(world))
     assert decision.ask == ("tiny",)
-    assert decision.requeue_after == timedelta(seconds=5)
+    assert decision.requeue_after == timedelta(seconds=2)
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
-    decision = world.step(answers={"tiny": "connection refused"})
+    # However long it took to come here: routes follow a moment after.
+    decision = world.step(after=600, answers={"tiny": "connection refused"})
+    assert decision.requeue_after == timedelta(seconds=2)
     assert conditions(decision)["Ready"] == "False/NotAnswering"
     assert message(decision) == "model tiny: connection refused"
     assert decision.ask == ("tiny",)
@@ -90,7 +92,7 @@ def test_a_model_that_stays_silent_is_asked_ever_more_seldom() -> None:
         for after in (1, 60, 600, 6000)
     ]
     assert pauses == sorted(pauses)
-    assert pauses[0] == timedelta(seconds=5)
+    assert pauses[0] == timedelta(seconds=2)
     assert pauses[-1] == timedelta(minutes=2)
 
 

@@ -75,6 +75,18 @@ def test_a_validation_error_is_told_without_its_input() -> None:
             "Error:\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.",
             "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.",
         ),
+        # A bucket that does not exist, as Ray tells of it.
+        (
+            "Error:\nRuntimeError: Traceback (most recent call last):\n"
+            '  File "/opt/s3_filesystem.py", line 1, in list\n'
+            "botocore.errorfactory.NoSuchBucket: An error occurred (NoSuchBucket): it does not exist\n\n"
+            "During handling of the above exception, another exception occurred:\n\n"
+            "Traceback (most recent call last):\n"
+            '  File "/opt/callbacks/base.py", line 85, in _handle_callback_error\n'
+            "    raise Exception(\n"
+            "Exception: Error running callback method on CloudDownloader: An error occurred (NoSuchBucket)",
+            "Exception: Error running callback method on CloudDownloader: An error occurred (NoSuchBucket)",
+        ),
         ("Error:\nsomething went wrong", "something went wrong"),
         (
             "Deploying app 'llm' failed with exception:\nTraceback (most recent call last):\nKeyError: 'x'",

@@ -18,12 +18,12 @@ from daybreak.lifecycle.reading import at, mapping, text
 from daybreak.lifecycle.trouble import Trouble
 from daybreak.lifecycle.words import excerpt
 
-ASK_AGAIN = (timedelta(seconds=5), timedelta(minutes=2))
+ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Shortest and longest pause before models that have not answered are asked again."""
 _REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters: it names every field that is wrong."""
 _PATIENCE = 8
-"""The pause is this fraction of the time since the service was last ready."""
+"""The pause is this fraction of the time for which a model has been silent."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,14 @@ def _again(look: Look, models: list[ModelView]) -> timedelta | None:
     pauses = [model.wait for model in models if model.wait is not None]
     if any(model.ask for model in models):
         shortest, longest = ASK_AGAIN
-        since = parse_time(text(look.before.ready.get("lastTransitionTime")))
-        unready = look.now - since if since is not None else shortest
-        pauses.append(min(max(unready / _PATIENCE, shortest), longest))
+        pauses.append(min(max(_silence(look) / _PATIENCE, shortest), longest))
     return min(pauses) if pauses else None
+
+
+def _silence(look: Look) -> timedelta:
+    """For how long the service has been unready because a model did not answer when it was asked."""
+    ready = look.before.ready
+    since = parse_time(text(ready.get("lastTransitionTime")))
+    if since is None or ready.get("reason") != Reason.NOT_ANSWERING:
+        return timedelta(0)
+    return look.now - since

@@ -27,7 +27,9 @@ _FLEETING = (
     (re.compile(r"\bpid=\d+"), "pid=…"),
 )
 _EXCEPTION = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Timeout|Failure|NotFound)\b"
+    r"^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception|Exit|Interrupt|Timeout|Failure|NotFound)\b"
+    # botocore names some after what the service said: botocore.errorfactory.NoSuchBucket.
+    r"|^(?:[a-z_]\w*\.)+[A-Z]\w*: "
 )
 _END = re.compile(
     r"^(?:Traceback \(|The above exception|During handling of|ray::|\s+File \"|\s+For further information)"
