@@ -31,7 +31,7 @@ test: $(VENV)/.made ## Every test that needs no running model: unit, golden, pro
 e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
 	@$(RUN) -m cluster up
 	@$(RUN) -m cluster.images load
-	@$(PYTHON) -m pytest -x e2e/story
+	@$(PYTHON) -m pytest -x --timeout 1200 e2e/story
 
 lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff check .

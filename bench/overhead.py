@@ -8,6 +8,7 @@ polls each from the moment of `kubectl apply` and stops its clock at the first s
 Needs the embedded cluster with Daybreak installed (`make up`).
 """
 
+import argparse
 import http.client
 import json
 import time
@@ -31,7 +32,7 @@ NAMESPACE = "default"
 MINE, HAND = "bench-daybreak", "bench-hand"
 
 
-def main() -> None:
+def main(rounds: int = ROUNDS) -> None:
     """Measure and write bench/results/overhead.json."""
     target = Target(paths.KUBECONFIG, embedded=True)
     progress = Report()
@@ -40,7 +41,7 @@ def main() -> None:
     mine = {**sample, "metadata": {"name": MINE}}
     hand = _hand_written(target, mine, progress)
     runs: list[dict[str, Any]] = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         order = ("daybreak", "hand", "hand", "daybreak") if number % 2 == 0 else ("hand", "daybreak") * 2
         for kind in order:
             manifests, service, port = (
@@ -130,3 +131,9 @@ def _remove(target: Target, manifests: list[Any]) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError("Ray pods are still there")
         time.sleep(1)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    main(**vars(parser.parse_args()))

@@ -80,15 +80,15 @@ def _bud(
 def load(reference: str) -> None:
     """Pipe a built image into containerd and remove its layout."""
     folder = layout(reference)
-    archive = subprocess.Popen(["tar", "-c", "."], cwd=folder, stdout=subprocess.PIPE)  # noqa: S607
-    importing = subprocess.run(  # noqa: S603 -- containerd's client and a name of ours
-        ctr("images", "import", "--local", "-"),
-        stdin=archive.stdout,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if importing.returncode or archive.wait():
+    with subprocess.Popen(["tar", "-c", "."], cwd=folder, stdout=subprocess.PIPE) as archive:  # noqa: S607
+        importing = subprocess.run(  # noqa: S603 -- containerd's client and a name of ours
+            ctr("images", "import", "--local", "-"),
+            stdin=archive.stdout,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    if importing.returncode or archive.returncode:
         lines = importing.stderr.strip().splitlines()
         raise ClusterError(f"containerd did not take {reference}: {lines[-1] if lines else 'tar failed'}")
     shutil.rmtree(folder)

@@ -85,7 +85,7 @@ def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
     installed.apply(SECRET)
     installed.apply(written)
     try:
-        installed.wait_ready(NAME, minutes=4.5)
+        installed.wait_ready(NAME)
         yield written
     finally:
         installed.delete("llm", NAME)
