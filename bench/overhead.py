@@ -57,7 +57,7 @@ def main(rounds: int = ROUNDS) -> None:
     }
     report.write(
         "overhead",
-        "make bench",
+        f"python -m bench.overhead --rounds {rounds}",
         measures={
             "daybreak_seconds": medians["daybreak"],
             "hand_written_seconds": medians["hand"],

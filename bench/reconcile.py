@@ -44,7 +44,7 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
     done = [_run(number, services) for number in range(1, runs + 1)]
     report.write(
         "reconcile",
-        "make bench",
+        f"python -m bench.reconcile --services {services} --runs {runs}",
         measures={name: report.median([run[name] for run in done]) for name in done[0]},
         goals=GOALS,
         runs=done,
