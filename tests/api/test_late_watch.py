@@ -22,7 +22,6 @@ from tests.api.objects import NAMES, everything, tiny
 HELD = "tests.daybreak.dev/held"
 
 
-@pytest.mark.asyncio
 async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlane, admin: Admin) -> None:
     service = admin.create(tiny() | {"metadata": tiny()["metadata"] | {"finalizers": [HELD]}})
     key, cache = Key(admin.namespace, "tiny"), Cache()
@@ -48,7 +47,6 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
         admin.merge("LLMService", "tiny", {"metadata": {"finalizers": None}})
 
 
-@pytest.mark.asyncio
 async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
     plane: ControlPlane, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,6 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"HTTPS_PROXY": "http://proxy:3128"}, "http://kubeconfig:1", "http://kubeconfig:1"),
     ],
 )
-@pytest.mark.asyncio
 async def test_the_proxy(
     environment: dict[str, str], named: str | None, wanted: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
 """Questions beside the workers: asked once, answered once, thrown away when they are about something else."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -41,16 +41,33 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
 
 
+@pytest.fixture
+def prober() -> Prober:
+    """Who asks."""
+    return Prober()
+
+
+@pytest.fixture
+def called() -> list[Key]:
+    """Whom the asker has called back about."""
+    return []
+
+
+@pytest.fixture
+async def asker(prober: Prober, called: list[Key]) -> AsyncIterator[Asker]:
+    """The asker, which is closed after the test."""
+    asker = Asker(prober, called.append)
+    yield asker
+    await asker.close()
+
+
 async def settle() -> None:
     """Let what is ready run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
 
-async def test_asked_once_and_called_back() -> None:
-    prober = Prober()
-    called: list[Key] = []
-    asker = Asker(prober, called.append)
+async def test_asked_once_and_called_back(asker: Asker, prober: Prober, called: list[Key]) -> None:
     models = SERVICE.spec.models
     assert asker.answers(KEY, SERVICE, models, "now") == ()
     await settle()
@@ -63,13 +80,11 @@ async def test_asked_once_and_called_back() -> None:
     assert asker.answers(KEY, SERVICE, models, "now") == (), "each answer is given once"
     await settle()
     assert prober.asked == ["one", "two"] * 2
-    await asker.close()
 
 
-async def test_answers_about_something_else_are_thrown_away() -> None:
-    prober = Prober()
-    called: list[Key] = []
-    asker = Asker(prober, called.append)
+async def test_answers_about_something_else_are_thrown_away(
+    asker: Asker, prober: Prober, called: list[Key]
+) -> None:
     asker.answers(KEY, SERVICE, SERVICE.spec.models, "the old cluster")
     await settle()
     assert asker.answers(KEY, SERVICE, SERVICE.spec.models, "the new cluster") == ()
@@ -77,49 +92,36 @@ async def test_answers_about_something_else_are_thrown_away() -> None:
     await settle()
     assert called == [KEY], "only the new question calls back"
     assert len(asker.answers(KEY, SERVICE, SERVICE.spec.models, "the new cluster")) == 2
-    await asker.close()
 
 
-async def test_a_prober_that_breaks_is_no_answer() -> None:
-    prober = Prober()
-    called: list[Key] = []
-
+async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -> None:
     def broken(name: str) -> Answer:
         raise RuntimeError("a bug")
 
     prober.answer = broken
     prober.may_answer.set()
-    asker = Asker(prober, called.append)
     asker.answers(KEY, SERVICE, SERVICE.spec.models[:1], "now")
     await settle()
     [answer] = asker.answers(KEY, SERVICE, SERVICE.spec.models[:1], "now")
     assert not answer.answered
     assert "a bug" in answer.message
-    await asker.close()
 
 
-async def test_a_pause_between_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pause_between_rounds(asker: Asker, prober: Prober, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
-    prober = Prober()
     prober.may_answer.set()
-    asker = Asker(prober, lambda _: None)
     asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")
     await settle()
     assert len(asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")) == 2
     assert asker.answers(KEY, SERVICE, SERVICE.spec.models, "now") == ()
     await settle()
     assert prober.asked == ["one", "two"]
-    await asker.close()
 
 
-async def test_forgetting_ends_the_question() -> None:
-    prober = Prober()
-    called: list[Key] = []
-    asker = Asker(prober, called.append)
+async def test_forgetting_ends_the_question(asker: Asker, prober: Prober, called: list[Key]) -> None:
     asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")
     await settle()
     asker.forget(KEY)
     prober.may_answer.set()
     await settle()
     assert called == []
-    await asker.close()

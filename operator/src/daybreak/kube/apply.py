@@ -68,11 +68,8 @@ class Applier:
         resource, key = resources.of(manifest), key_of(manifest)
         found = self._cache.get(resource, key)
         if found is None and (resource, key) in self._doubted:
-            try:
-                found = await self._api.request("get", resource, resource.path(key.namespace, key.name))
-            except ApiError as error:
-                if not error.not_found:
-                    raise
+            found = await self._api.find(resource, resource.path(key.namespace, key.name))
+            if found is None:
                 self._doubted.discard((resource, key))
         return found
 

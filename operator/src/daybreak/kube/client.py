@@ -18,7 +18,7 @@ from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from daybreak import versions
 from daybreak.kube import metrics
-from daybreak.kube.errors import from_response, unreachable
+from daybreak.kube.errors import ApiError, from_response, unreachable
 from daybreak.kube.resources import Resource
 
 JSON = "application/json"
@@ -94,6 +94,17 @@ class Api:
             raise from_response(response.status, data, response.headers.get("Retry-After"))
         answer: dict[str, Any] = json.loads(data)
         return answer
+
+    async def find(
+        self, resource: Resource, path: str, *, seconds: float = REQUEST_SECONDS
+    ) -> dict[str, Any] | None:
+        """What the API server has at a path this moment, or None when that is nothing."""
+        try:
+            return await self.request("get", resource, path, seconds=seconds)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
 
     async def watch(
         self, resource: Resource, path: str, query: Query, stall_seconds: float

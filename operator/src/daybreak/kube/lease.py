@@ -138,12 +138,7 @@ class Lease:
         return True
 
     async def _read(self) -> dict[str, Any] | None:
-        try:
-            return await self._api.request("get", LEASES, self._path, seconds=REQUEST_SECONDS)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+        return await self._api.find(LEASES, self._path, seconds=REQUEST_SECONDS)
 
     async def _write(self, found: dict[str, Any] | None, spec: dict[str, Any]) -> None:
         metadata = {"name": NAME, "namespace": self._namespace}

@@ -38,12 +38,7 @@ async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], statu
 
 async def read_service(api: Api, key: Key) -> dict[str, Any] | None:
     """The LLMService as the API server has it this moment, or None."""
-    try:
-        return await api.request("get", LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    return await api.find(LLM_SERVICES, LLM_SERVICES.path(key.namespace, key.name))
 
 
 async def emit(

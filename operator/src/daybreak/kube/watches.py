@@ -34,12 +34,7 @@ log = structlog.get_logger("daybreak.watches")
 
 async def is_served(api: Api, resource: Resource) -> bool:
     """Whether the API server serves a kind."""
-    try:
-        found = await api.request("get", resource, f"/apis/{resource.group}/{resource.version}")
-    except ApiError as error:
-        if error.not_found:
-            return False
-        raise
+    found = await api.find(resource, f"/apis/{resource.group}/{resource.version}") or {}
     return any(item.get("name") == resource.plural for item in found.get("resources") or ())
 
 

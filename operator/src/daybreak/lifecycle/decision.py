@@ -110,11 +110,11 @@ def _again(look: Look, models: list[ModelView]) -> timedelta | None:
     pauses = [model.wait for model in models if model.wait is not None]
     if any(model.ask for model in models):
         shortest, longest = ASK_AGAIN
-        pauses.append(min(max(_silence(look) / _PATIENCE, shortest), longest))
+        pauses.append(min(max(_silent_for(look) / _PATIENCE, shortest), longest))
     return min(pauses) if pauses else None
 
 
-def _silence(look: Look) -> timedelta:
+def _silent_for(look: Look) -> timedelta:
     """For how long the service has been unready because a model did not answer when it was asked."""
     ready = look.before.ready
     since = parse_time(text(ready.get("lastTransitionTime")))

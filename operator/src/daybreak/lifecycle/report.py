@@ -44,12 +44,13 @@ def status(
     """The status of a service whose spec can be read."""
     service = look.service
     conditions = Conditions(seen)
-    if blocked is not None and not look.ray.exists:
+    held_back = blocked if not look.ray.exists else None
+    if held_back is not None:
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
     ready = _ready(look, models, blocked)
     stalled = _stalled(look, models, blocked)
     conditions.set(ConditionType.READY, *ready)
-    conditions.set(ConditionType.ACTIVE, *_active(service, models, blocked if not look.ray.exists else None))
+    conditions.set(ConditionType.ACTIVE, *_active(service, models, held_back))
     conditions.set(ConditionType.SCHEDULABLE, *_schedulable(seen, misfits))
     conditions.set(ConditionType.RECONCILING, *_reconciling(look, models, ready, stalled))
     conditions.set(ConditionType.STALLED, *_stalled_condition(stalled))
@@ -182,7 +183,7 @@ def _stalled_condition(stalled: Sequence[Trouble]) -> tuple[Truth, Reason, str]:
 
 
 def _active(
-    service: LLMService, models: Sequence[ModelView], blocked: Trouble | None
+    service: LLMService, models: Sequence[ModelView], held_back: Trouble | None
 ) -> tuple[Truth, Reason, str]:
     told = "".join(f"; {notice}" for notice in notices(service))
     held = [model for model in models if model.pods or model.gpus]
@@ -191,8 +192,8 @@ def _active(
         return "True", Reason.AWAKE, f"{said}{told}"
     if all(model.state is ModelState.ASLEEP for model in models):
         return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
-    if blocked is not None:
-        return "False", blocked.reason, f"no worker pod is there, and none is made: see Stalled{told}"
+    if held_back is not None:
+        return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
     return "False", Reason.STARTING, f"no worker pod is there yet{told}"
 
 

@@ -34,7 +34,7 @@ class Plan:
     """Whether objects of a deleted service of the same name are still there."""
 
 
-async def make(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
+async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
     """The plan for a service; None when its spec cannot be built, or nothing shall be built of it."""
     service = seen.service
     if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):

@@ -20,14 +20,14 @@ from daybreak.reconcile import metrics
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster
-from daybreak.reconcile.plan import Plan, make
+from daybreak.reconcile.plan import Plan, make_plan
 
 SOON_SECONDS = 2.0
 """When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
 FOREIGN_SECONDS = 15.0
 """When to look again whether a name is still taken: objects without our labels are not watched."""
 FRESH_SECONDS = 60.0
-"""How long after the watch has spoken of an LLMService it is believed to be there."""
+"""How long after an LLMService was last heard of it is believed to be there."""
 REFUSED_SECONDS = 60.0
 """When to try again what the API server has refused."""
 
@@ -82,7 +82,7 @@ class Reconciler:
             self._asker.forget(key)
             return None
         again: list[float] = []
-        plan = await make(seen, self._platform, self._cache, self._applier)
+        plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
             again.append(FOREIGN_SECONDS)
@@ -196,9 +196,9 @@ class Reconciler:
         only the API server knows. An object that is missing may be made for an LLMService that has gone only
         if that was while nobody watched; the garbage collector would remove for ever what we make for ever.
         """
+        uid = seen.manifest["metadata"]["uid"]
         orphans = any(
-            target.live is not None and not is_controlled_by(target.live, seen.manifest["metadata"]["uid"])
-            for target in plan.targets
+            target.live is not None and not is_controlled_by(target.live, uid) for target in plan.targets
         )
         missing = any(target.live is None for target in plan.targets)
         if not orphans and not (missing and self._cache.age(LLM_SERVICES, key) > FRESH_SECONDS):
@@ -209,9 +209,7 @@ class Reconciler:
             return False
         self._cache.put(LLM_SERVICES, found)
         metadata = found["metadata"]
-        return bool(
-            metadata["uid"] == seen.manifest["metadata"]["uid"] and not metadata.get("deletionTimestamp")
-        )
+        return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
 
     def _again(self, key: Key, seen: Observed, refusal: str) -> Observed:
         """The same look with what was just written."""
