@@ -6,15 +6,16 @@ from typing import Any
 import structlog
 
 from daybreak.api import names
-from daybreak.kube import compare, resources
+from daybreak.kube import compare, managed_fields, resources
 from daybreak.kube.cache import Cache, Key, controller
-from daybreak.kube.client import APPLY, Api
+from daybreak.kube.client import APPLY, JSON_PATCH, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import Resource
 
 Manifest = Mapping[str, Any]
 
-SERVER_SIDE_APPLY = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+MANAGER = {"fieldManager": names.FIELD_MANAGER}
+SERVER_SIDE_APPLY = {**MANAGER, "force": "true"}
 
 log = structlog.get_logger("daybreak.apply")
 
@@ -49,15 +50,24 @@ class Occupied(Exception):
 
 
 class Applier:
-    """Writes owned objects by server-side apply, with one field manager, and nothing when nothing differs."""
+    """Writes owned objects with one field manager, and nothing when nothing differs.
+
+    What is not there is made by a POST, which cannot take over what somebody else has made; what is there is
+    changed by server-side apply.
+    """
 
     def __init__(self, api: Api, cache: Cache) -> None:
         self._api = api
         self._cache = cache
-        self._doubted: set[tuple[Resource, Key]] = set()
-        """Names that were taken when an object of ours should have been made."""
-        self._contended: dict[tuple[Resource, Key], tuple[str, str]] = {}
+        self._doubted: dict[Key, set[tuple[Resource, Key]]] = {}
+        """Names that were taken when an object should have been made, by service."""
+        self._contended: dict[Key, dict[tuple[Resource, Key], tuple[str, str]]] = {}
         """Objects that do not become what was asked for, by digest and the version at which that was seen."""
+
+    def forget(self, service: Key) -> None:
+        """Forget what was noted of a service that has gone."""
+        self._doubted.pop(service, None)
+        self._contended.pop(service, None)
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
         """The object as it is, whoever it belongs to, as far as is known.
@@ -67,10 +77,11 @@ class Applier:
         """
         resource, key = resources.of(manifest), key_of(manifest)
         found = self._cache.get(resource, key)
-        if found is None and (resource, key) in self._doubted:
+        doubted = self._doubted.get(_service(manifest), set())
+        if found is None and (resource, key) in doubted:
             found = await self._api.find(resource, resource.path(key.namespace, key.name))
             if found is None:
-                self._doubted.discard((resource, key))
+                doubted.discard((resource, key))
         return found
 
     async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
@@ -79,34 +90,48 @@ class Applier:
         Raises Occupied when the object is not known and its name is taken.
         """
         resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
+        contended = self._contended.setdefault(_service(desired), {})
         if live is not None:
             different = compare.difference(wanted, live)
             seen = compare.digest(desired), _content(live)
-            if not different or self._contended.get((resource, key)) == seen:
+            if not different or contended.get((resource, key)) == seen:
                 return False
-        path = resource.path(key.namespace, key.name)
-        body = wanted if live is not None else _only_new(wanted)
         with self._cache.writing(resource, key) as take:
-            try:
-                written = await self._api.request(
-                    "apply", resource, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
-                )
-            except ApiError as error:
-                if live is None and error.conflict:
-                    self._doubted.add((resource, key))
-                    raise Occupied(str(key)) from error
-                raise
-            self._doubted.discard((resource, key))
+            if live is None:
+                written = await self._create(resource, key, wanted)
+            else:
+                written = await self._change(resource, key, wanted, live)
             # Its controller may have spoken since it was read.
             take(written, live is not None and live.get("status") != written.get("status"))
         left = compare.difference(wanted, written)
         if left:
             # Somebody's webhook or controller holds the field: once is enough, until one of the two moves.
             log.warning("not what was applied", kind=resource.kind, object=str(key), field=left)
-            self._contended[resource, key] = compare.digest(desired), _content(written)
+            contended[resource, key] = compare.digest(desired), _content(written)
         else:
-            self._contended.pop((resource, key), None)
+            contended.pop((resource, key), None)
         return True
+
+    async def _create(self, resource: Resource, key: Key, wanted: Manifest) -> dict[str, Any]:
+        path = resource.path(key.namespace)
+        try:
+            return await self._api.request("create", resource, path, query=MANAGER, body=wanted)
+        except ApiError as error:
+            if not error.exists:
+                raise
+            self._doubted.setdefault(_service(wanted), set()).add((resource, key))
+            raise Occupied(str(key)) from error
+
+    async def _change(self, resource: Resource, key: Key, wanted: Manifest, live: Manifest) -> dict[str, Any]:
+        path = resource.path(key.namespace, key.name)
+        if managed_fields.made_by_us(live):
+            found = await self._api.request("get", resource, path)
+            patch = managed_fields.hand_over(found)
+            if patch:
+                await self._api.request("patch", resource, path, body=patch, content_type=JSON_PATCH)
+        return await self._api.request(
+            "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
+        )
 
     async def delete(self, live: Manifest) -> None:
         """Delete this very object, in this very version; one that has changed or gone is left alone."""
@@ -118,16 +143,13 @@ class Applier:
         except ApiError as error:
             if not error.not_found:
                 raise
-        self._contended.pop((resource, key), None)
+        self._contended.get(_service(live), {}).pop((resource, key), None)
 
 
-def _only_new(wanted: Manifest) -> dict[str, Any]:
-    """The manifest as one that makes an object, and meets a conflict when there is one of that name.
-
-    An apply that names a version is refused when the object has another one; no object has this one, the
-    version of an empty etcd.
-    """
-    return {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": "1"}}
+def _service(manifest: Manifest) -> Key:
+    """The LLMService whose object this is."""
+    metadata = manifest["metadata"]
+    return Key(metadata.get("namespace", ""), (metadata.get("labels") or {}).get(names.SERVICE_LABEL, ""))
 
 
 def _content(live: Manifest) -> str:

@@ -31,6 +31,11 @@ class ApiError(Exception):
         return self.status == 409
 
     @property
+    def exists(self) -> bool:
+        """An object that should be made is there already."""
+        return self.status == 409 and self.reason == "AlreadyExists"
+
+    @property
     def gone(self) -> bool:
         """The resourceVersion is too old: list again."""
         return self.status == 410

@@ -6,9 +6,9 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from daybreak.kube.apply import SERVER_SIDE_APPLY
+from daybreak.kube.apply import MANAGER
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.client import APPLY, Api
+from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import EVENTS, LLM_SERVICES
 
@@ -20,19 +20,21 @@ NOTE_LIMIT = 1024
 
 
 async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-    """Make `status` the status of this very LLMService; not of a later one of the same name."""
+    """Make `status` the status of this LLMService in this version.
+
+    Raises ApiError with `conflict` when the LLMService has changed: what was decided on is no longer there. A
+    replacement costs the API server half of what an apply does.
+    """
     metadata = service["metadata"]
     path = LLM_SERVICES.path(metadata["namespace"], metadata["name"], "status")
     body = {
         "apiVersion": LLM_SERVICES.api_version,
         "kind": LLM_SERVICES.kind,
-        "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"]},
+        "metadata": {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")},
         "status": dict(status),
     }
     with cache.writing(LLM_SERVICES, Key(metadata["namespace"], metadata["name"])) as take:
-        written = await api.request(
-            "apply", LLM_SERVICES, path, query=SERVER_SIDE_APPLY, body=body, content_type=APPLY
-        )
+        written = await api.request("update", LLM_SERVICES, path, query=MANAGER, body=body)
         take(written, any(written["metadata"].get(name) != metadata.get(name) for name in _OTHERS))
 
 

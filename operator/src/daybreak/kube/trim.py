@@ -3,14 +3,17 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from daybreak.kube import resources
+from daybreak.kube import managed_fields, resources
 
 Trim = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything but the record of who manages which field."""
+    """Everything but who manages which field; of that, only whether the object is as we made it."""
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "managedFields"}
+    marks = managed_fields.marks(manifest["metadata"].get("managedFields"))
+    if marks:
+        metadata["managedFields"] = marks
     return {**manifest, "metadata": metadata}
 
 

@@ -80,6 +80,7 @@ class Reconciler:
         seen = self._observer.observe(key)
         if seen is None:
             self._asker.forget(key)
+            self._applier.forget(key)
             return None
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)

@@ -1,0 +1,48 @@
+"""The record of our making becomes one of our applying; everybody else's stays as it is."""
+
+from typing import Any
+
+from daybreak.kube import managed_fields, trim
+
+
+def record(manager: str = "daybreak-operator", operation: str = "Update", **more: Any) -> dict[str, Any]:
+    return {"manager": manager, "operation": operation, "apiVersion": "v1", "fieldsType": "FieldsV1", **more}
+
+
+def manifest(*records: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "x", "resourceVersion": "7", "managedFields": list(records)}}
+
+
+OURS = record(fieldsV1={"f:spec": {"f:a": {}, "f:b": {"f:c": {}}}})
+STATUS = record(subresource="status", fieldsV1={"f:status": {}})
+THEIRS = record("kubectl", fieldsV1={"f:metadata": {}})
+
+
+def test_what_we_made_is_handed_over() -> None:
+    records, version = managed_fields.hand_over(manifest(THEIRS, OURS, STATUS))
+    assert records["path"] == "/metadata/managedFields"
+    assert records["value"] == [THEIRS, STATUS, {**OURS, "operation": "Apply"}]
+    assert version == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
+
+
+def test_two_records_become_one() -> None:
+    """An older operator may have applied what a newer one made."""
+    applied = record(operation="Apply", fieldsV1={"f:spec": {"f:b": {"f:d": {}}}, "f:metadata": {}})
+    records, _ = managed_fields.hand_over(manifest(applied, OURS))
+    [one] = records["value"]
+    assert one["operation"] == "Apply"
+    assert one["fieldsV1"] == {"f:metadata": {}, "f:spec": {"f:a": {}, "f:b": {"f:c": {}, "f:d": {}}}}
+
+
+def test_nothing_to_hand_over() -> None:
+    applied = record(operation="Apply", fieldsV1={"f:spec": {}})
+    for found in (manifest(applied, THEIRS, STATUS), {"metadata": {"name": "x", "resourceVersion": "7"}}):
+        assert not managed_fields.made_by_us(found)
+        assert managed_fields.hand_over(found) == []
+
+
+def test_what_is_kept_of_an_object_still_tells() -> None:
+    made = trim.whole(manifest(THEIRS, OURS, STATUS))
+    assert managed_fields.made_by_us(made)
+    assert "fieldsV1" not in str(made)
+    assert "managedFields" not in trim.whole(manifest(THEIRS, STATUS))["metadata"]
