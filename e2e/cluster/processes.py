@@ -156,6 +156,8 @@ class Processes:
                 _signal(record, signal.SIGKILL)
                 if not self._ended(name, 10.0):
                     raise ClusterError(f"{name} (process {record.pid}) does not end, not even when killed")
+            # It may have become a zombie right after `get` had collected those that were ended by then.
+            _reap()
         (self._records / f"{name}.json").unlink(missing_ok=True)
 
     def _ended(self, name: str, seconds: float) -> bool:

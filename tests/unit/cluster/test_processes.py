@@ -57,6 +57,15 @@ def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     assert not record.alive
 
 
+def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
+    """Whenever in between it ends: the program would complain of it at its own end."""
+    processes = Processes(tmp_path)
+    for _ in range(30):
+        record = processes.start("one", ["/bin/sleep", "600"])
+        processes.stop("one")
+        assert not Path(f"/proc/{record.pid}").exists()
+
+
 def test_a_number_that_now_belongs_to_another_process_is_left_alone(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     record = processes.start("one", SLEEP)
