@@ -109,6 +109,27 @@ def test_serve_that_still_tries_is_no_stall() -> None:
     assert message(decision) == f"model tiny: {ENGINE_ERROR} (Ray Serve tries again)"
 
 
+def test_the_engines_words_stand_while_serve_tries_again() -> None:
+    world = World()
+    world.step()
+    slow = "Deployment 'LLMServer:tiny' has 1 replicas that have taken more than 30s to initialize."
+
+    def saying(*, status: str = "UPDATING", said: str = "") -> Manifest:
+        seen = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": (status, said)})
+        return ray_service(manifest(), status=seen)
+
+    failed = f"A replica failed to start with exception. Retrying 2 more time(s). Error:\n{ENGINE_ERROR}"
+    first = world.step(ray_service=saying(said=failed), pods=(HEAD, WORKER))
+    for said in ("", slow):
+        assert world.step(ray_service=saying(said=said)).status == first.status
+    assert message(world.step(ray_service=saying(status="HEALTHY"))) != message(first)
+
+    again = world.step(ray_service=saying(said=failed))
+    assert message(again) == message(first)
+    world.edit(manifest({**CPU_MODEL, "source": "file:///models/better"}))
+    assert ENGINE_ERROR not in message(world.step(ray_service=saying()))
+
+
 def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
     """The kubelet goes to and fro between trying and pausing; what is said does not."""
     world = World()

@@ -18,6 +18,8 @@ from daybreak.lifecycle.words import engine_error, excerpt
 
 _FIRST_WORDS = "A replica failed to start with exception."
 """How Serve begins while it is still trying."""
+TRIES_AGAIN = "(Ray Serve tries again)"
+"""How what is said of a replica that failed to start ends, as long as Serve has not given up."""
 _STANDING = ("forbidden", "is invalid", "denied")
 """Words of a refusal that stands until somebody acts."""
 
@@ -72,7 +74,7 @@ def _serve_trouble(application: Application | None, model: str) -> Trouble | Non
         said = engine_error(message) if spoke else "a replica failed its health check and is started anew"
         return Trouble(Reason.MODEL_FAILED, said, stalled=spoke)
     if spoke or message.startswith(_FIRST_WORDS):
-        return Trouble(Reason.MODEL_FAILED, f"{engine_error(message)} (Ray Serve tries again)", stalled=False)
+        return Trouble(Reason.MODEL_FAILED, f"{engine_error(message)} {TRIES_AGAIN}", stalled=False)
     return None
 
 

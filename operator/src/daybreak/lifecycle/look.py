@@ -26,6 +26,8 @@ class Before:
     """The condition Ready; empty when there is none."""
     standing: str
     """Reason for which the service is stalled at its present generation; empty when it is not."""
+    current: bool
+    """Whether it speaks of the present generation of the spec."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -82,6 +84,7 @@ def said_before(seen: Observed) -> Before:
         models={text(item.get("name")): item for item in mappings(status.get("models"))},
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
+        current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
     )
 
 

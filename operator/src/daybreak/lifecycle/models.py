@@ -11,7 +11,7 @@ from datetime import timedelta
 from daybreak.api import names
 from daybreak.api.spec import Model
 from daybreak.api.status import ModelState, Reason
-from daybreak.lifecycle.diagnosis import deployment_of, model_trouble
+from daybreak.lifecycle.diagnosis import TRIES_AGAIN, deployment_of, model_trouble
 from daybreak.lifecycle.look import Look, parse_time
 from daybreak.lifecycle.podview import PodView, accelerators
 from daybreak.lifecycle.rayview import HEALTHY, RayView
@@ -99,7 +99,7 @@ def judge(look: Look, model: Model) -> ModelView:
     allowed = replica_range(look.service, model)
     trouble = lasting(model_trouble(look.ray, own, model.name), look.before.standing)
     if trouble is None or not trouble.stalled:
-        trouble = _still_crashing(look, model, here) or trouble
+        trouble = _still_crashing(look, model, here) or trouble or _tried_before(look, model)
     found = _judge(look, model, allowed, here, trouble)
     return ModelView(
         name=model.name,
@@ -220,6 +220,15 @@ def _still_crashing(look: Look, model: Model, here: list[PodView]) -> Trouble | 
     if not said or said.startswith("head: ") or any(pod.ready for pod in here):
         return None
     return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+
+
+def _tried_before(look: Look, model: Model) -> Trouble | None:
+    """Why the last replica failed to start, while Serve starts the next one and says nothing of it."""
+    deployment = deployment_of(look.ray.coming_application, model.name)
+    said = text(look.before.models.get(model.name, {}).get("message"))
+    if not look.before.current or deployment is None or deployment.status == HEALTHY:
+        return None
+    return Trouble(Reason.MODEL_FAILED, said, stalled=False) if said.endswith(TRIES_AGAIN) else None
 
 
 def _doing(ray: RayView, model: str, found: _Judgement, here: list[PodView]) -> str:
