@@ -15,10 +15,9 @@ import pytest
 
 from cluster import ControlPlane, kuberay_crds, paths
 from tests.api.admin import Admin
-from tests.api.operator_process import OperatorProcess
+from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess, played_operator
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
-PLAYED_OPERATOR = "tests.api.played_operator"
 
 
 # First: pytest-xdist reads the groups in the same hook.
@@ -72,13 +71,8 @@ def operator(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
 ) -> Iterator[OperatorProcess]:
     """The operator as a process, watching all namespaces, for the tests of one module."""
-    log = tmp_path_factory.mktemp("operator") / "log"
-    with OperatorProcess(
-        plane.kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)
-    ) as process:
+    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
         yield process
-        assert process.running, f"the operator has ended: {process.log()[-3000:]}"
-    assert '"level": "error"' not in process.log(), process.log()[-3000:]
 
 
 @pytest.fixture

@@ -8,10 +8,13 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+PLAYED_OPERATOR = "tests.api.played_operator"
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 
 
@@ -142,6 +145,19 @@ class OperatorProcess:
         """Processor time used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def played_operator(kubeconfig: Path, folder: Path, answers: Path) -> Iterator[OperatorProcess]:
+    """An operator that watches all namespaces, to whom models answer as the files in `answers` say.
+
+    Fails at the end when it has ended by itself, or logged an error.
+    """
+    log = folder / "log"
+    with OperatorProcess(kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)) as process:
+        yield process
+        assert process.running, f"the operator has ended: {process.log()[-3000:]}"
+    assert '"level": "error"' not in process.log(), process.log()[-3000:]
 
 
 def _free_port() -> int:

@@ -12,9 +12,8 @@ import pytest
 
 from cluster import ControlPlane
 from tests.api.admin import Admin, eventually
-from tests.api.conftest import PLAYED_OPERATOR
 from tests.api.objects import condition, everything, settled, tiny
-from tests.api.operator_process import OperatorProcess
+from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.played import PlayedKubeRay
 from tests.chart.test_render import environment
 from tests.chart.tools import CHART, Helm, dump, one

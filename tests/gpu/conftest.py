@@ -17,8 +17,8 @@ import pytest
 
 from cluster import ControlPlane, kuberay_crds, paths
 from tests.api.admin import Admin, eventually
-from tests.api.conftest import CRDS, PLAYED_OPERATOR
-from tests.api.operator_process import OperatorProcess
+from tests.api.conftest import CRDS
+from tests.api.operator_process import OperatorProcess, played_operator
 from tests.gpu.looks import everything_gone
 from tests.gpu.nodes import Nodes, standing
 from tests.gpu.played_serve import PlayedServe
@@ -84,10 +84,5 @@ def operator(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
 ) -> Iterator[OperatorProcess]:
     """The operator, watching all namespaces and nodes."""
-    log = tmp_path_factory.mktemp("operator") / "log"
-    with OperatorProcess(
-        plane.kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)
-    ) as process:
+    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
         yield process
-        assert process.running, f"the operator has ended: {process.log()[-3000:]}"
-    assert '"level": "error"' not in process.log(), process.log()[-3000:]

@@ -9,8 +9,7 @@ import yaml
 
 from cluster import ControlPlane, paths
 from tests.api.admin import Admin
-from tests.api.conftest import PLAYED_OPERATOR
-from tests.api.operator_process import OperatorProcess
+from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.gpu.looks import GPU, big, node_of, placed, pods, said, service, small
 
 pytestmark = pytest.mark.xdist_group("gpu")
