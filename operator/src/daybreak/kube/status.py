@@ -23,7 +23,7 @@ async def write_status(api: Api, cache: Cache, service: Mapping[str, Any], statu
     """Make `status` the status of this LLMService in this version.
 
     Raises ApiError with `conflict` when the LLMService has changed: what was decided on is no longer there. A
-    replacement costs the API server half of what an apply does.
+    replacement costs the API server less than an apply.
     """
     metadata = service["metadata"]
     path = LLM_SERVICES.path(metadata["namespace"], metadata["name"], "status")
