@@ -1,0 +1,91 @@
+"""HAProxy's configuration, made from haproxy.cfg.j2."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import jinja2
+
+HERE = Path(__file__).parent
+LUA = HERE / "hold.lua"
+TEMPLATE = HERE / "haproxy.cfg.j2"
+
+ERRORS = (
+    (400, "The request is not valid HTTP.", "invalid_request_error", "bad_request"),
+    (408, "The request did not arrive in time.", "invalid_request_error", "request_timeout"),
+    (413, "The request is too large.", "invalid_request_error", "request_too_large"),
+    (500, "The gateway failed.", "server_error", "internal_error"),
+    (502, "The model ended the connection without a valid answer.", "server_error", "bad_gateway"),
+    (503, "The model cannot be reached.", "server_error", "service_unavailable"),
+    (504, "The model did not answer in time.", "server_error", "gateway_timeout"),
+)
+"""What HAProxy itself answers: status, message, type and code, in OpenAI's error shape."""
+
+
+@dataclass(frozen=True)
+class GatewayConfig:
+    """What can be set of one gateway."""
+
+    folder: Path
+    """A private folder: the admin socket and the configuration lie in it."""
+    address: str = "*"
+    """The address that services are reached at, in HAProxy's words; `*` is every IPv4 address."""
+    first_port: int = 20000
+    slots: int = 1024
+    """How many services there can be: each has a port of its own."""
+    max_connections: int = 10000
+    """Connections of clients at a time, held ones included."""
+    stream_timeout: int = 3600
+    """Seconds for which a request or an answer may be silent."""
+    head_timeout: int = 10
+    """Seconds within which a request's head must have arrived."""
+    release_rate: float = 250
+    """Held requests released per second and service when its gate opens: about what one Serve proxy, one
+    Python process, takes in, so that the first server to come up is not buried."""
+    release_burst: int = 20
+    """Held requests that may be released at once."""
+    hard_stop: int = 7200
+    """Seconds after which a stopping gateway ends whatever is left."""
+
+    @property
+    def socket(self) -> Path:
+        """The admin socket."""
+        return self.folder / "admin.sock"
+
+    @property
+    def file(self) -> Path:
+        """The configuration file."""
+        return self.folder / "haproxy.cfg"
+
+    @property
+    def last_port(self) -> int:
+        """The last of the services' ports."""
+        return self.first_port + self.slots - 1
+
+
+def error_body(message: str, kind: str, code: str) -> str:
+    """An error in OpenAI's shape, as JSON."""
+    error = {"message": message, "type": kind, "param": None, "code": code}
+    return json.dumps({"error": error})
+
+
+def render(config: GatewayConfig) -> str:
+    """The text of haproxy.cfg."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
+    template = environment.from_string(TEMPLATE.read_text())
+    return template.render(
+        address=config.address,
+        error_body=error_body,
+        errors=ERRORS,
+        first_port=config.first_port,
+        hard_stop=config.hard_stop,
+        head_timeout=config.head_timeout,
+        last_port=config.last_port,
+        lua=LUA,
+        max_connections=config.max_connections,
+        release_burst=config.release_burst,
+        release_rate=config.release_rate,
+        slots=config.slots,
+        socket=config.socket,
+        stream_timeout=config.stream_timeout,
+    )

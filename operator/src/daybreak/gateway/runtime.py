@@ -1,0 +1,102 @@
+"""HAProxy's admin socket (its Runtime API)."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+_PROMPT = b"\n> "
+_LIMIT = 16 * 2**20
+"""Bytes of the longest answer: a snapshot of 1,024 services is about 300 KB."""
+
+
+class RuntimeApiError(Exception):
+    """HAProxy refused a command, or cannot be reached."""
+
+
+class RuntimeApi:
+    """One connection to the admin socket, kept open.
+
+    It is kept because HAProxy closes the socket itself when it stops softly, while the connection lives on:
+    it is then the only way left to release who is still held.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._turn = asyncio.Lock()
+
+    async def connect(self) -> None:
+        """Connect, unless it is connected. Raises RuntimeApiError when nobody listens."""
+        async with self._turn:
+            await self._connected()
+
+    async def command(self, text: str) -> str:
+        """Send one command and return what HAProxy says, stripped. Raises RuntimeApiError."""
+        return (await self.commands(text))[0]
+
+    async def commands(self, *texts: str) -> list[str]:
+        """Send commands that HAProxy runs one right after the other, and return what it says to each."""
+        line = "; ".join(texts)
+        async with self._turn:
+            reader, writer = await self._connected()
+            try:
+                writer.write(line.encode() + b"\n")
+                answers = [await reader.readuntil(_PROMPT) for _ in texts]
+            except (OSError, asyncio.IncompleteReadError) as error:
+                self._drop()
+                raise RuntimeApiError(f"HAProxy's admin socket was closed during: {line}") from error
+            except BaseException:
+                # Cancelled between command and answer: the next one must not read this one's answer.
+                self._drop()
+                raise
+            return [answer[: -len(_PROMPT)].decode(errors="replace").strip() for answer in answers]
+
+    async def expect(self, text: str, *good: str) -> None:
+        """Send a command whose answer must begin with one of `good` (nothing given: must be empty)."""
+        answer = await self.command(text)
+        if not (answer.startswith(good) if good else not answer):
+            raise RuntimeApiError(f"{text}: {answer}")
+
+    async def expect_all(self, *texts: str) -> None:
+        """Send commands that HAProxy runs one right after the other; each answer must be empty."""
+        for text, answer in zip(texts, await self.commands(*texts), strict=True):
+            if answer:
+                raise RuntimeApiError(f"{text}: {answer}")
+
+    async def json(self, text: str) -> Mapping[str, Any]:
+        """Send a command that answers with one JSON object."""
+        answer = await self.command(text)
+        try:
+            found: Mapping[str, Any] = json.loads(answer)
+        except ValueError as error:
+            raise RuntimeApiError(f"{text}: {answer[:200]}") from error
+        return found
+
+    def close(self) -> None:
+        """Close the connection: a stopping HAProxy waits for it."""
+        self._drop()
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._streams is None:
+            try:
+                reader, writer = await asyncio.open_unix_connection(self._socket, limit=_LIMIT)
+            except OSError as error:
+                raise RuntimeApiError(f"HAProxy's admin socket: {error}") from error
+            self._streams = reader, writer
+            try:
+                writer.write(b"prompt\n")
+                await reader.readuntil(_PROMPT)
+            except (OSError, asyncio.IncompleteReadError) as error:
+                self._drop()
+                raise RuntimeApiError("HAProxy's admin socket was closed at once") from error
+            except BaseException:
+                self._drop()
+                raise
+        return self._streams
+
+    def _drop(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None

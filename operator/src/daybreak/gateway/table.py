@@ -1,0 +1,93 @@
+"""What the gateway is told of a service, and what it tells of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+from urllib.parse import quote
+
+MAX_LINE = 12_000
+"""Bytes of a command that fit HAProxy's buffer with room to spare."""
+
+
+class Gate(StrEnum):
+    """What happens to a request that arrives."""
+
+    OPEN = "open"
+    """It passes, as soon as a server is up."""
+    CLOSED = "closed"
+    """It is held."""
+    FAILED = "failed"
+    """It is refused with the reason, and so is who is held."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """One service as the gateway must treat it."""
+
+    name: str
+    gate: Gate
+    epoch: int
+    """Number of the gate's change; a snapshot gives it back as acknowledged."""
+    models: Sequence[str] = ()
+    """Names that `/v1/models` lists while nobody else can answer it."""
+    reason: str = ""
+    """Why the gate is `failed`, in words for clients."""
+    hold_ms: int = 300_000
+    max_held: int = 1000
+    max_body_bytes: int = 10 * 2**20
+    retry_after: int = 10
+    """Seconds, told to who is refused."""
+
+    def words(self) -> str:
+        """The words of the command `daybreak set`. Raises ValueError when they would be too long."""
+        words = {
+            "name": quote(self.name, safe=""),
+            "gate": self.gate.value,
+            "epoch": self.epoch,
+            "models": ",".join(quote(model, safe="") for model in self.models),
+            "reason": quote(self.reason[:1000], safe=""),
+            "hold_ms": self.hold_ms,
+            "max_held": self.max_held,
+            "max_body_bytes": self.max_body_bytes,
+            "retry_after": self.retry_after,
+        }
+        text = " ".join(f"{key}={value}" for key, value in words.items())
+        if len(text) > MAX_LINE:
+            raise ValueError(f"service {self.name}: the names of its models are too long together")
+        return text
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """One service as the gateway sees it."""
+
+    slot: int
+    name: str
+    gate: Gate
+    epoch: int
+    arrivals: int
+    """Requests that arrived since HAProxy started."""
+    held: int
+    in_flight: int
+    """Requests that have passed the gate and have not ended, streams included."""
+    idle_ms: int
+    """Milliseconds since the last arrival or end; never more than the truth, up to a second less."""
+    servers_up: int
+    ends: Mapping[str, int]
+    """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All services at one moment."""
+
+    boot: str
+    """Changes when HAProxy was started anew, and its counts with it."""
+    slots: Mapping[int, SlotState]
+
+    @classmethod
+    def parse(cls, found: Mapping[str, Any]) -> Self:
+        """Read the answer to `daybreak show`."""
+        rows = [SlotState(**{**row, "gate": Gate(row["gate"])}) for row in found["slots"]]
+        return cls(boot=found["boot"], slots={row.slot: row for row in rows})

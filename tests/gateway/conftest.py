@@ -1,0 +1,94 @@
+"""A real HAProxy on the loopback, a fake Serve behind it, and clients."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.process import Gateway
+from daybreak.gateway.table import Gate, Service, SlotState
+from tests.gateway.fake_serve import FakeServe
+
+SLOTS = 4
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports that nobody has just now, below those that clients get."""
+    for first in range(20000, 30000, count):
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise RuntimeError("no free ports")
+
+
+class Bench:
+    """One gateway with one service in slot 0, and one fake Serve."""
+
+    def __init__(self, gateway: Gateway, serve: FakeServe, clients: aiohttp.ClientSession) -> None:
+        self.gateway = gateway
+        self.serve = serve
+        self.clients = clients
+        self.epoch = 0
+        self.url = f"http://127.0.0.1:{gateway.config.first_port}"
+
+    async def gate(self, gate: Gate, **more: Any) -> None:
+        """Set the gate of slot 0."""
+        self.epoch += 1
+        service = Service(name="qwen", gate=gate, epoch=self.epoch, models=("big", "org/small"), **more)
+        await self.gateway.set_service(0, service)
+
+    async def wake(self, **more: Any) -> None:
+        """The model is there: its server is known and the gate is open."""
+        await self.gateway.set_servers(0, [self.serve.address])
+        await self.gate(Gate.OPEN, **more)
+        await self.until(lambda state: state.servers_up == 1)
+
+    async def state(self) -> SlotState:
+        """What the gateway says of slot 0."""
+        return (await self.gateway.snapshot()).slots[0]
+
+    async def until(self, good: Callable[[SlotState], bool], seconds: float = 30) -> SlotState:
+        """Wait for a state of slot 0."""
+        async with asyncio.timeout(seconds):
+            while not good(state := await self.state()):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return state
+
+    async def ask(self, name: str, body: Any = b"{}", path: str = "/v1/chat/completions", **more: Any) -> Any:
+        """Send one request; returns status, headers and the JSON of the answer."""
+        headers = {"X-Request-Id": name, **more}
+        async with self.clients.post(self.url + path, data=body, headers=headers) as answer:
+            return answer.status, answer.headers, await answer.json()
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A bare connection to slot 0."""
+        return await asyncio.open_connection("127.0.0.1", self.gateway.config.first_port)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    config = GatewayConfig(
+        folder=tmp_path / "gw",
+        address="127.0.0.1",
+        first_port=free_ports(SLOTS),
+        slots=SLOTS,
+        max_connections=4000,
+        head_timeout=5,
+    )
+    gateway = Gateway(config)
+    await gateway.start()
+    connector = aiohttp.TCPConnector(limit=0)
+    try:
+        async with FakeServe() as serve, aiohttp.ClientSession(connector=connector) as clients:
+            yield Bench(gateway, serve, clients)
+    finally:
+        await gateway.kill()

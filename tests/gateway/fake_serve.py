@@ -1,0 +1,72 @@
+"""A fake Ray Serve proxy: answers what it was asked, and remembers who asked."""
+
+import asyncio
+from collections import Counter
+from typing import Self
+
+from aiohttp import web
+
+from daybreak.gateway.servers import Address
+
+
+class FakeServe:
+    """Listens on a free port of the loopback while it is entered."""
+
+    def __init__(self) -> None:
+        self.seen: Counter[str] = Counter()
+        """How often each request, by its X-Request-Id, has arrived."""
+        self.headers: dict[str, str] = {}
+        """The headers of the latest request, names in lower case."""
+        self.finish = asyncio.Event()
+        """Set: streams end."""
+        self.streams = 0
+        """Streams that have begun and have not ended."""
+        self.hold_answers = False
+        """Whether answers wait for `finish` too."""
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=2**30)
+        app.router.add_get("/-/healthz", self._health)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/completions", self._stream)
+        app.router.add_post("/{path:.*}", self._answer)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=2048)
+        await site.start()
+        self.address = Address(*self._runner.addresses[0][:2])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.finish.set()
+        await self._runner.cleanup()
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response(text="success")
+
+    async def _models(self, _: web.Request) -> web.Response:
+        return web.json_response({"object": "list", "data": [{"id": "from Serve"}]})
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        name = request.headers["X-Request-Id"]
+        self.seen[name] += 1
+        self.headers = {name.lower(): value for name, value in request.headers.items()}
+        size = 0
+        async for chunk in request.content.iter_any():
+            size += len(chunk)
+        if self.hold_answers:
+            await self.finish.wait()
+        return web.json_response({"id": name, "bytes": size})
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        self.seen[request.headers["X-Request-Id"]] += 1
+        answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        self.streams += 1
+        try:
+            await answer.write(b"data: first\n\n")
+            await self.finish.wait()
+            await answer.write(b"data: [DONE]\n\n")
+        finally:
+            self.streams -= 1
+        return answer

@@ -1,0 +1,126 @@
+"""How a request ends that is not answered by the model: in OpenAI's error shape."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.table import Gate
+from tests.gateway.conftest import Bench
+
+CAP = 100_000
+
+
+def code(body: Any) -> str:
+    """The code of an error in OpenAI's shape."""
+    assert set(body["error"]) == {"message", "type", "param", "code"}
+    found: str = body["error"]["code"]
+    return found
+
+
+async def chunks(size: int) -> AsyncIterator[bytes]:
+    """A body of that many bytes whose length is not told beforehand."""
+    while size > 0:
+        yield b"y" * min(size, 7000)
+        size -= 7000
+
+
+async def test_no_such_service(bench: Bench) -> None:
+    status, _, body = await bench.ask("one")
+    assert (status, code(body)) == (404, "not_found")
+
+
+async def test_queue_full(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED, max_held=0, retry_after=7)
+    status, headers, body = await bench.ask("one")
+    assert (status, code(body), headers["Retry-After"]) == (429, "queue_full", "7")
+
+
+async def test_the_hold_takes_too_long(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED, hold_ms=100)
+    status, headers, body = await bench.ask("one")
+    assert (status, code(body), headers["Retry-After"]) == (503, "wake_timeout", "10")
+
+
+async def test_a_failed_wake_is_told_with_its_reason(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    asking = asyncio.create_task(bench.ask("one"))
+    await bench.until(lambda state: state.held == 1)
+    reason = 'No weights at "s3://a;b%20\\c"\nLook there: éß'
+    await bench.gate(Gate.FAILED, reason=reason)
+    for status, _, body in (await asking, await bench.ask("two")):
+        assert (status, code(body), body["error"]["message"]) == (503, "model_failed", reason)
+
+
+async def test_a_deleted_service_ends_its_hold(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    asking = asyncio.create_task(bench.ask("one"))
+    await bench.until(lambda state: state.held == 1)
+    await bench.gateway.unset_service(0)
+    assert (await asking)[0] == 404
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_bodies_at_under_and_over_the_cap(bench: Bench, chunked: bool) -> None:
+    await bench.wake(max_body_bytes=CAP)
+    for size in (CAP - 1, CAP):
+        status, _, body = await bench.ask(f"r{size}", chunks(size) if chunked else b"y" * size)
+        assert (status, body["bytes"]) == (200, size)
+    reader, writer = await bench.connect()
+    head = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {CAP + 1}"
+    writer.write(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+    if chunked:
+        writer.write(f"{CAP + 1:x}\r\n".encode() + b"y" * (CAP + 1))
+    answer = await reader.readuntil(b"request_too_large")
+    assert answer.startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+@pytest.mark.parametrize("path", ["/-/healthz", "/", "/v1/models/../../-/healthz", "/metrics", "/v1/batches"])
+async def test_other_paths_are_not_there(bench: Bench, path: str) -> None:
+    await bench.wake()
+    reader, writer = await bench.connect()
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    assert (await reader.readuntil(b'"not_found"')).startswith(b"HTTP/1.1 404")
+    writer.close()
+
+
+async def test_models_of_a_sleeping_service_are_listed_and_wake_nothing(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    async with bench.clients.get(bench.url + "/v1/models") as answer:
+        assert [model["id"] for model in (await answer.json())["data"]] == ["big", "org/small"]
+    async with bench.clients.get(bench.url + "/v1/models/org/small") as answer:
+        assert (await answer.json())["id"] == "org/small"
+    async with bench.clients.get(bench.url + "/v1/models/none") as answer:
+        assert (answer.status, code(await answer.json())) == (404, "model_not_found")
+    assert (await bench.state()).arrivals == 0
+
+
+async def test_internal_headers_of_clients_are_dropped(bench: Bench) -> None:
+    await bench.wake()
+    await bench.ask("one", **{"X-Daybreak-Slot": "3", "x-daybreak-": "1"})
+    assert bench.serve.headers["x-request-id"] == "one"
+    assert not [name for name in bench.serve.headers if name.startswith("x-daybreak")]
+
+
+async def test_a_slow_head_is_cut(bench: Bench) -> None:
+    await bench.wake()
+    reader, writer = await bench.connect()
+    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHo")
+    assert (await reader.read()).startswith(b"HTTP/1.1 408")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n"],
+)
+async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
+    await bench.wake()
+    reader, writer = await bench.connect()
+    writer.write(noise)
+    answer = await reader.read()
+    assert answer.startswith(b"HTTP/1.1 400")
+    writer.close()
+    assert (await bench.ask("after"))[0] == 200

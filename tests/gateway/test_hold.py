@@ -1,0 +1,120 @@
+"""Requests are held while the gate is closed, and nothing of them is lost."""
+
+import asyncio
+
+import psutil
+import pytest
+
+from daybreak.gateway.table import Gate
+from tests.gateway.conftest import Bench
+
+
+async def test_one_is_held_and_released(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    asking = asyncio.create_task(bench.ask("one"))
+    held = await bench.until(lambda state: state.held == 1)
+    assert (held.arrivals, held.in_flight, held.epoch) == (1, 0, 1)
+    assert not bench.serve.seen
+    await bench.wake()
+    status, _, body = await asking
+    assert (status, body["id"]) == (200, "one")
+    ended = await bench.state()
+    assert (ended.held, ended.ends) == (0, {"passed": 1})
+
+
+async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
+    await bench.gate(Gate.OPEN)
+    asking = asyncio.create_task(bench.ask("one"))
+    await bench.until(lambda state: state.held == 1)
+    await bench.gateway.set_servers(0, [bench.serve.address])
+    assert (await asking)[0] == 200
+
+
+async def test_a_burst_of_1000_is_released_each_once(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    names = [f"r{number}" for number in range(1000)]
+    asking = [asyncio.create_task(bench.ask(name)) for name in names]
+    await bench.until(lambda state: state.held == 1000)
+    begun = asyncio.get_running_loop().time()
+    await bench.wake()
+    answers = await asyncio.gather(*asking)
+    took = asyncio.get_running_loop().time() - begun
+    assert [(status, body["id"]) for status, _, body in answers] == [(200, name) for name in names]
+    assert bench.serve.seen == dict.fromkeys(names, 1)
+    # 1,000 at 250 a second, less the first 20 that go at once.
+    assert took > 3.5
+
+
+async def test_500_held_bodies_of_1_mb_need_little_memory(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    process = psutil.Process(bench.gateway.pid)
+    before = process.memory_info().rss
+    body = b"x" * 10**6
+    asking = [asyncio.create_task(bench.ask(f"r{number}", body)) for number in range(500)]
+    await bench.until(lambda state: state.held == 500)
+    assert process.memory_info().rss - before < 40 * 2**20
+    await bench.wake()
+    answers = await asyncio.gather(*asking)
+    assert {(status, answer["bytes"]) for status, _, answer in answers} == {(200, 10**6)}
+
+
+@pytest.mark.parametrize("kept_alive", [False, True])
+async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: bool) -> None:
+    if kept_alive:  # HAProxy itself does not notice a client that leaves a connection which was there before
+        await bench.wake()
+        bench.serve.hold_answers = True
+        first = [asyncio.create_task(bench.ask(f"first{number}")) for number in range(25)]
+        await bench.until(lambda state: state.in_flight == 25)
+        bench.serve.finish.set()
+        await asyncio.gather(*first)
+        bench.serve.seen.clear()
+    await bench.gate(Gate.CLOSED)
+    asking = {f"r{number}": asyncio.create_task(bench.ask(f"r{number}")) for number in range(25)}
+    await bench.until(lambda state: state.held == 25)
+    for number in range(20):
+        asking.pop(f"r{number}").cancel()
+    left = await bench.until(lambda state: state.held == 5)
+    assert left.ends["gone"] == 20
+    await bench.wake()
+    await asyncio.gather(*asking.values())
+    assert bench.serve.seen == dict.fromkeys(asking, 1)
+
+
+async def test_arrivals_while_the_gate_closes_are_in_flight_or_held(bench: Bench) -> None:
+    await bench.wake()
+    bench.serve.hold_answers = True
+    asking = [asyncio.create_task(bench.ask(f"r{number}")) for number in range(40)]
+    await bench.until(lambda state: state.arrivals > 0)
+    await bench.gate(Gate.CLOSED)
+    asking += [asyncio.create_task(bench.ask(f"s{number}")) for number in range(40)]
+    state = await bench.until(lambda state: state.arrivals == 80)
+    assert state.in_flight + state.held == 80
+    assert state.in_flight == state.ends["passed"]
+    assert state.held >= 40
+    bench.serve.finish.set()
+    await bench.until(lambda state: state.in_flight == 0)
+    await bench.wake()
+    assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
+    assert len(bench.serve.seen) == bench.serve.seen.total() == 80
+
+
+async def test_kept_alive_connections_across_gates_lose_nothing(bench: Bench) -> None:
+    await bench.wake()
+    wanted = 0
+
+    async def client(number: int) -> None:
+        nonlocal wanted
+        for turn in range(20):
+            name = f"c{number}-{turn}"
+            status, _, body = await bench.ask(name)
+            assert (status, body["id"]) == (200, name)
+            wanted += 1
+
+    clients = asyncio.gather(*(client(number) for number in range(10)))
+    for _ in range(5):
+        await bench.gate(Gate.CLOSED)
+        await bench.until(lambda state: state.held == 10 or clients.done())
+        await bench.gate(Gate.OPEN)
+        await bench.until(lambda state: state.held == 0)
+    await clients
+    assert wanted == len(bench.serve.seen) == bench.serve.seen.total() == 200
