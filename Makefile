@@ -52,7 +52,7 @@ bench: $(VENV)/.made ## Measure; results in bench/results/*.json (an hour; start
 	@$(RUN) -m bench overhead
 
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
-	@for file in requirements/bootstrap requirements/dev images/operator/requirements; do \
+	@for file in requirements/bootstrap requirements/dev images/operator/requirements images/gateway/requirements; do \
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    $$file.in -o $$file.txt; done
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) scripts/lock_images.py

@@ -104,6 +104,7 @@ async def test_internal_headers_of_clients_are_dropped(bench: Bench) -> None:
     assert not [name for name in bench.serve.headers if name.startswith("x-daybreak")]
 
 
+@pytest.mark.parametrize("head_timeout", [1])
 async def test_a_slow_head_is_cut(bench: Bench) -> None:
     await bench.wake()
     reader, writer = await bench.connect()

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
 
-CHECK = "check inter 2s fastinter 250ms downinter 250ms rise 1 fall 2"
-"""Every 250 ms while it is down, so that a woken server is used at once; every 2 s once it is up."""
+CHECK = "check inter 2s fastinter 250ms downinter 250ms rise 1 fall 2 pool-purge-delay 1s"
+"""Every 250 ms while it is down, so that a woken server is used at once; every 2 s once it is up. Connections
+that nobody uses are closed after a second or two: a server with such connections cannot be removed."""
 
 
 @dataclass(frozen=True, order=True)
