@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from daybreak.api.base import ApiModel
+from daybreak.api.spec import SleepDepth
 
 
 class Phase(StrEnum):
@@ -138,6 +139,34 @@ class ModelStatus(ApiModel):
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
 
 
+class GateState(StrEnum):
+    """What the gateway does with a request that arrives."""
+
+    OPEN = "Open"
+    """It goes to the models."""
+    CLOSED = "Closed"
+    """It is held until the gate opens."""
+    FAILED = "Failed"
+    """It is refused with the reason, and so is who is held."""
+
+
+class GateStatus(ApiModel):
+    """How the gateway is to treat requests to the service: the gateway reads it here."""
+
+    state: GateState
+    """What happens to a request that arrives."""
+    epoch: Annotated[int, Field(ge=0)]
+    """Number of the gate's last change; gateways tell back which one they have carried out."""
+    port: Annotated[int, Field(ge=1, le=65535)]
+    """The gateway's port for this service; the front Service leads to it."""
+    hold_seconds: Annotated[int, Field(ge=1)]
+    """How long a request is held before it is answered with 503."""
+    cluster: str | None = None
+    """The RayCluster that requests go to."""
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    """Why requests are refused, in words for clients."""
+
+
 class LLMServiceStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -145,6 +174,12 @@ class LLMServiceStatus(ApiModel):
     """The generation of the spec that this status speaks of."""
     phase: Phase | None = None
     """One word on the service."""
+    phase_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """When the phase last changed."""
+    asleep: SleepDepth | None = None
+    """What is given back at present: `Workers`, or the whole `Cluster`."""
+    gate: GateStatus | None = None
+    """How the gateway is to treat requests."""
     url: str | None = None
     """Where an OpenAI client inside the cluster points its base URL."""
     replicas: int = 0
