@@ -18,6 +18,16 @@ TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations"
 FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 """On an LLMService: `off` leaves the fit check out, for clusters that add nodes when pods ask for them."""
 FIT_CHECK_OFF = "off"
+STATE_ANNOTATION = "daybreak.dev/state"
+"""On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
+GATEWAY = "daybreak-gateway"
+"""Name of a namespace's gateway: of its Deployment and of everything that goes with it."""
+GATEWAY_COMPONENT = "gateway"
+"""Component label of a gateway's objects and pods."""
+GATEWAY_PORTS = (20000, 21023)
+"""The gateway's ports for services, first and last: each service has one."""
+GATEWAY_HTTP_PORT = 9180
+"""Where a gateway's agent tells of its state, health and metrics."""
 
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"

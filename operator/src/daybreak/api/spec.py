@@ -276,8 +276,26 @@ class SleepDepth(StrEnum):
     CLUSTER = "Cluster"
 
 
+class State(StrEnum):
+    """What a service is kept at, whatever the traffic."""
+
+    ASLEEP = "Asleep"
+    AWAKE = "Awake"
+
+
+class AwakeWindow(ApiModel):
+    """A time in which the service stays awake, again and again: office hours, for instance."""
+
+    start: Annotated[str, Field(min_length=9, max_length=128)]
+    """When it begins: a cron expression of five fields, such as `0 8 * * MON-FRI`."""
+    duration: PositiveDuration
+    """How long it lasts."""
+    time_zone: Annotated[str, Field(min_length=1, max_length=64)] = "UTC"
+    """Time zone of `start`, such as `Europe/Berlin`."""
+
+
 class Sleep(ApiModel):
-    """When the service gives its accelerators back. Takes effect with the gateway."""
+    """When the service gives its accelerators back."""
 
     rules = (
         Rule(
@@ -301,10 +319,12 @@ class Sleep(ApiModel):
     cluster_after_idle: PositiveDuration | None = None
     """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
     workers. Unset: it stays, and waking is quicker."""
+    schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)
+    """Times in which it stays awake even when nobody asks; when one begins, it wakes."""
 
 
 class Hold(ApiModel):
-    """How requests wait while the service wakes. Takes effect with the gateway."""
+    """How requests wait while the service wakes."""
 
     max_requests: Annotated[int, Field(ge=0, le=100_000)] = 1000
     """Most requests held at once; one more is answered with 429."""
@@ -405,6 +425,9 @@ class LLMServiceSpec(ApiModel):
     """The models, each with worker pods and autoscaling of its own."""
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
     """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`."""
+    state: State | None = None
+    """Keeps the service `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic.
+    The annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
     sleep: Sleep | None = None
     """When the service gives its accelerators back. Unset: never."""
     hold: Hold | None = None

@@ -1,4 +1,4 @@
-"""What gateways tell of the requests to a service: one gateway's report, and what all of them say together."""
+"""What gateways tell of the requests to a service: the report of one, and what all say together."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
