@@ -20,10 +20,18 @@ local slots = {}           -- slot number -> what is known of its service
 local waiting = {}         -- number of a held request -> its place
 local last_number = 0
 local boot = string.format("%d.%06d", core.now().sec, core.now().usec)
+-- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
+-- older than every change of this one: who asks with it hears everything.
+local sequence = core.now().sec * 1000000 + core.now().usec
 
 local function now_ms()
     local now = core.now()
     return now.sec * 1000 + now.usec // 1000
+end
+
+local function changed(slot)
+    sequence = sequence + 1
+    slot.changed = sequence
 end
 
 -- JSON ------------------------------------------------------------------------------------------------------
@@ -56,6 +64,7 @@ end
 
 local function count(slot, reason)
     slot.ends[reason] = (slot.ends[reason] or 0) + 1
+    changed(slot)
 end
 
 local function too_large(txn, slot)
@@ -175,6 +184,7 @@ local function arrive(txn, slot, now)
     last_number = last_number + 1
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
+    changed(slot)
     waiting[last_number] = {
         slot = slot, order = slot.joined, deadline = now + slot.hold_ms, departed = false,
         connection = string.format("%04X:%04X", txn.f:dst_port(), txn.f:src_port()),
@@ -282,6 +292,7 @@ local function in_flight(slot, now)
         slot.last = now
     else
         slot.busy = false
+        changed(slot)
     end
     slot.swept = slot.arrivals
     return math.max(0, streams - slot.held)
@@ -336,6 +347,7 @@ local function set(applet, _, _, number, ...)
         end
     end
     slots[number] = slot
+    changed(slot)
     if slot.gate == "open" and slot.held > 0 then
         look_for_departed()
     end
@@ -352,25 +364,42 @@ local function unset(applet, _, _, number)
     applet:send("ok\n")
 end
 
--- daybreak show: all of it, of one moment.
-local function show(applet)
+local function row(number, slot, now)
+    local flying = in_flight(slot, now)
+    local ends = {}
+    for reason, times in pairs(slot.ends) do
+        ends[#ends + 1] = quoted(reason) .. ":" .. times
+    end
+    return string.format(
+        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
+        '"servers_up":%d,"ends":{%s}}',
+        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.held, flying,
+        now - slot.last, slot.backend:get_srv_act(), table.concat(ends, ","))
+end
+
+-- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in
+-- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed.
+local function show(applet, _, _, what, since)
+    since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = now_ms()
     local rows = {}
     for number, slot in pairs(slots) do
-        local flying = in_flight(slot, now)
-        local ends = {}
-        for reason, times in pairs(slot.ends) do
-            ends[#ends + 1] = quoted(reason) .. ":" .. times
+        if slot.busy or slot.changed > since then
+            rows[#rows + 1] = row(number, slot, now)
         end
-        rows[#rows + 1] = string.format(
-            '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
-            '"servers_up":%d,"ends":{%s}}',
-            number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.held, flying,
-            now - slot.last, slot.backend:get_srv_act(), table.concat(ends, ","))
     end
-    applet:send('{"boot":"' .. boot .. '","slots":[' .. table.concat(rows, ",") .. "]}\n")
+    applet:send('{"boot":"' .. boot .. '","sequence":' .. sequence .. ',"slots":[' .. table.concat(rows, ",") .. "]}\n")
 end
+
+-- Servers that come or go ------------------------------------------------------------------------------------
+
+core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
+    local slot = slots[math.tointeger(tonumber(data.proxy_name:match("^s(%d+)$")))]
+    if slot then
+        changed(slot)
+    end
+end)
 
 core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
-core.register_cli({ "daybreak", "show" }, "daybreak show : a snapshot of all services, as JSON", show)
+core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)

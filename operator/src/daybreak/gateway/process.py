@@ -89,6 +89,15 @@ class Gateway:
         """All services at one moment. Raises RuntimeApiError."""
         return Snapshot.parse(await self._api.json("daybreak show"))
 
+    async def changes(self, since: int) -> tuple[int, Snapshot]:
+        """The services that changed since that number, or have requests in flight, and the next number.
+
+        Zero asks for all, as does a number from before HAProxy was started anew. That `idle_ms` grows is
+        no change. A service that was unset is in no answer. Raises RuntimeApiError.
+        """
+        found = await self._api.json(f"daybreak show changed {since}")
+        return found["sequence"], Snapshot.parse(found)
+
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""
         if self._process is None:
