@@ -1,0 +1,157 @@
+"""The agent of a gateway pod: it knows the cluster, tells HAProxy, and ends without cutting anybody."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+import structlog
+
+from daybreak.api import names
+from daybreak.gateway.feed import Feed
+from daybreak.gateway.process import Gateway, GatewayFailed
+from daybreak.gateway.programmer import Programmer
+from daybreak.gateway.settings import Settings
+from daybreak.kube.cache import Cache
+from daybreak.kube.client import Api
+from daybreak.kube.reflector import Reflector
+from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
+
+HEADS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}=head"
+"""Selects the head pods: the OpenAI ingress runs there, so requests go nowhere else."""
+SILENT_SECONDS = 10.0
+"""A HAProxy that has not answered for so long is not well."""
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+class KeepingCache(Cache):
+    """Keeps what it knows when a right is taken away: who forgets the services would refuse them."""
+
+    def clear(self, resource: Resource) -> None:
+        """Keep it."""
+
+
+class Agent:
+    """One gateway."""
+
+    def __init__(self, settings: Settings, api: Api) -> None:
+        self._settings = settings
+        self.gateway = Gateway(settings.haproxy)
+        self.feed = Feed(self.gateway)
+        cache = KeepingCache()
+        self._programmer = Programmer(
+            cache,
+            self.gateway,
+            namespace=settings.namespace,
+            serve_port=settings.serve_port,
+            on_told=self.feed.poke,
+        )
+        self._reflectors = [
+            Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
+            Reflector(api, cache, PODS, namespace=settings.namespace, selector=HEADS),
+        ]
+        self._tasks: list[asyncio.Task[Any]] = []
+        self._failed = asyncio.Event()
+        self._draining = asyncio.Event()
+        self._started = float("inf")
+        """When HAProxy was started, on the monotonic clock."""
+
+    @property
+    def programmed(self) -> bool:
+        """Whether every service that was there at the start is programmed, and its state known."""
+        return self.feed.heard > self._programmer.completed
+
+    @property
+    def unready(self) -> str:
+        """Why requests should not be sent here; empty: they may."""
+        if self._draining.is_set():
+            return "draining"
+        if not all(reflector.synced.is_set() and reflector.permitted for reflector in self._reflectors):
+            return "reading what is in the cluster"
+        if not self.programmed:
+            return "programming HAProxy"
+        return self.unhealthy
+
+    @property
+    def unhealthy(self) -> str:
+        """Why the gateway should be started afresh; empty when it works."""
+        if self._failed.is_set():
+            return "a part of the gateway has ended"
+        silent = min(self.feed.age, time.monotonic() - self._started)
+        if silent > SILENT_SECONDS and not self._draining.is_set():
+            return f"HAProxy has not answered for {SILENT_SECONDS:.0f} s"
+        return ""
+
+    def drain(self) -> None:
+        """End, but let those finish who are here: called once the pod is told to end."""
+        if not self._draining.is_set():
+            log.info("draining")
+            self._draining.set()
+
+    async def run(self) -> int:
+        """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
+        for reflector in self._reflectors:
+            self._spawn(f"watch of {reflector}", reflector.run())
+        try:
+            synced = asyncio.create_task(self._synced())
+            self._tasks.append(synced)
+            await self._first(synced, self._draining.wait(), self._failed.wait())
+            if self._failed.is_set() or self._draining.is_set():
+                return int(self._failed.is_set())
+            # Not before: a port that nobody listens at is tried again by clients, a 404 is not.
+            await self.gateway.start()
+            self._started = time.monotonic()
+            self._spawn("HAProxy", self.gateway.wait())
+            self._spawn("programmer", self._programmer.run())
+            self._spawn("feed", self.feed.run())
+            await self._first(self._draining.wait(), self._failed.wait())
+            if not self._failed.is_set():
+                await self._drain()
+            return int(self._failed.is_set())
+        except GatewayFailed as error:
+            log.error("HAProxy does not run", error=str(error))
+            return 1
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.gateway.kill()
+
+    async def _drain(self) -> None:
+        """Wait until nobody is sent here any more, then until those who are here have finished."""
+        await self._first(asyncio.sleep(self._settings.leave_seconds), self._failed.wait())
+        if self._failed.is_set():
+            return
+        finished = await self.gateway.stop(self._settings.drain_seconds)
+        if finished:
+            log.info("everybody has finished")
+        else:
+            log.warning("ended before everybody had finished", seconds=self._settings.drain_seconds)
+
+    async def _synced(self) -> None:
+        for reflector in self._reflectors:
+            await reflector.synced.wait()
+
+    async def _first(self, *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+
+    def _spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        """A part that ends by itself has failed: better to start afresh than to go on without it."""
+        if task.cancelled() or (self._draining.is_set() and task.get_name() == "HAProxy"):
+            return
+        log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
+        self._failed.set()
+
+
+def _how(task: asyncio.Task[Any]) -> str:
+    error = task.exception()
+    return repr(error) if error is not None else f"exit status {task.result()}"

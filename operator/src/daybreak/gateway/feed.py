@@ -1,0 +1,179 @@
+"""What the gateway tells of its services: HAProxy's counts, looked at often and told to who follows them."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from daybreak.gateway.process import Gateway
+from daybreak.gateway.runtime import RuntimeApiError
+from daybreak.gateway.table import SlotState
+from daybreak.lifecycle.traffic import Report, Update
+
+LOOK_SECONDS = 0.08
+"""Time between two looks at what has changed: who follows hears of it within 100 ms."""
+WHOLE_SECONDS = 5.0
+"""Time between two looks at everything, in case a change was lost."""
+REMOVAL_SECONDS = 1.0
+"""Time until a service that was taken away is told as gone: many at once make one line with everything."""
+POKED_SECONDS = 0.01
+"""The shortest time between two looks."""
+BEAT_SECONDS = 0.9
+"""The longest that nothing is said to who follows."""
+STALE_SECONDS = 1.0
+"""When HAProxy has not answered for so long, nothing is said: old counts must not pass for new ones."""
+IDLE_SLACK_MS = 500
+"""How much later the last arrival or end must have been to be told without another count's change."""
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+@dataclass(frozen=True)
+class _Seen:
+    state: SlotState
+    at: float
+    """When, on the monotonic clock."""
+    number: int
+    """Number of the look that brought the latest change worth telling."""
+    told_last: float
+    """When the last arrival or end was, as that look had it."""
+
+
+class Feed:
+    """The latest state of every service, and who wants to hear of its changes.
+
+    A follower that reads slowly misses nothing: it is told the latest state of whatever changed since it was
+    told before, so nothing piles up for it.
+    """
+
+    def __init__(self, gateway: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
+        self._gateway = gateway
+        self._clock = clock
+        self._seen: dict[str, _Seen] = {}
+        """By name, those with the latest changes last."""
+        self._number = 0
+        self._removed = 0
+        """Number of the look in which a service was last found to be gone."""
+        self._sequence = 0
+        self._whole_at = float("-inf")
+        self._poked = asyncio.Event()
+        self._news = asyncio.Event()
+        self.boot = ""
+        self.heard = float("-inf")
+        """When HAProxy answered last, on the monotonic clock."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since HAProxy answered; endless before it did."""
+        return self._clock() - self.heard
+
+    @property
+    def states(self) -> Mapping[str, SlotState]:
+        """Every service, as last seen."""
+        return {name: seen.state for name, seen in self._seen.items()}
+
+    def poke(self, taken_away: bool) -> None:
+        """Look at once: HAProxy was told something. Or at everything soon: a service was taken away."""
+        if taken_away:
+            self._whole_at = min(self._whole_at, self._clock() - WHOLE_SECONDS + REMOVAL_SECONDS)
+        else:
+            self._poked.set()
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        failed = False
+        while True:
+            self._poked.clear()
+            try:
+                await self.look()
+                failed = False
+            except RuntimeApiError as error:
+                if not failed:
+                    log.warning("HAProxy does not tell its state", error=str(error))
+                failed = True
+            await asyncio.sleep(POKED_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._poked.wait()
+
+    async def look(self) -> None:
+        """Look once. Raises RuntimeApiError."""
+        now = self._clock()
+        whole = now - self._whole_at >= WHOLE_SECONDS
+        sequence, snapshot = await self._gateway.changes(0 if whole else self._sequence)
+        self._sequence, self.boot, self.heard = sequence, snapshot.boot, self._clock()
+        self._number += 1
+        states = {state.name: state for state in snapshot.slots.values()}
+        news = False
+        if whole:
+            self._whole_at = now
+            for name in self._seen.keys() - states.keys():
+                del self._seen[name]
+                self._removed, news = self._number, True
+        for state in states.values():
+            news |= self._take(state)
+        if news:
+            self._news.set()
+            self._news = asyncio.Event()
+
+    async def updates(self) -> AsyncIterator[Update]:
+        """All services, then those that change, as they change; at least once a second, maybe nothing."""
+        told = self._number
+        yield self.update(-1)
+        while True:
+            news = self._news
+            if not self._changed_since(told):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(BEAT_SECONDS):
+                        await news.wait()
+            if self.age > STALE_SECONDS:
+                await asyncio.sleep(LOOK_SECONDS)
+                continue
+            since, told = told, self._number
+            yield self.update(since)
+
+    def update(self, since: int) -> Update:
+        """What has changed after that look. All of it when a service has gone: only so can that be told."""
+        full = since < self._removed or since < 0
+        now, services = self._clock(), {}
+        for name, seen in reversed(self._seen.items()):
+            if not full and seen.number <= since:
+                break
+            report = _report(seen.state)
+            services[name] = replace(report, idle_ms=report.idle_ms + int(1000 * (now - seen.at)))
+        return Update(boot=self.boot, full=full, services=services)
+
+    def _changed_since(self, told: int) -> bool:
+        latest = next(reversed(self._seen.values()), None)
+        return self._removed > told or (latest is not None and latest.number > told)
+
+    def _take(self, state: SlotState) -> bool:
+        """Take in a state. Returns whether it is worth telling."""
+        before = self._seen.get(state.name)
+        last = self.heard - state.idle_ms / 1000
+        news = (
+            before is None
+            or replace(_report(before.state), idle_ms=0) != replace(_report(state), idle_ms=0)
+            or last - before.told_last > IDLE_SLACK_MS / 1000
+        )
+        if news:
+            self._seen.pop(state.name, None)
+            self._seen[state.name] = _Seen(state, self.heard, self._number, last)
+        elif before is not None:
+            self._seen[state.name] = replace(before, state=state, at=self.heard)
+        return news
+
+
+def _report(state: SlotState) -> Report:
+    return Report(
+        epoch=state.epoch,
+        gate=state.gate.value,
+        arrivals=state.arrivals,
+        held=state.held,
+        in_flight=state.in_flight,
+        idle_ms=state.idle_ms,
+        servers_up=state.servers_up,
+    )

@@ -1,0 +1,172 @@
+"""Keeps HAProxy as the cache says it should be: level-triggered, one service after the other."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from daybreak.gateway.process import Gateway
+from daybreak.gateway.servers import Address
+from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.wanted import Claims, wanted
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
+
+TICK_SECONDS = 1.0
+"""How often what failed is tried again, and servers whose last stream has ended are removed."""
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+@dataclass(frozen=True)
+class _Told:
+    """What HAProxy has been told of a slot; None: not, or not to the end."""
+
+    uid: str
+    name: str
+    service: Service | None = None
+    addresses: tuple[Address, ...] | None = None
+
+
+class Programmer:
+    """Programs the data path.
+
+    Args:
+        cache: LLMServices and head pods.
+        gateway: The data path; started before `run` is.
+        namespace: The namespace of all services.
+        serve_port: Where Serve's proxy listens in head pods.
+        on_told: Called after HAProxy was told something: True when a service was taken away.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        gateway: Gateway,
+        *,
+        namespace: str,
+        serve_port: int,
+        on_told: Callable[[bool], None],
+    ) -> None:
+        self._cache = cache
+        self._gateway = gateway
+        self._namespace = namespace
+        self._serve_port = serve_port
+        self._on_told = on_told
+        self._claims = Claims()
+        self._told: dict[int, _Told] = {}
+        self._names: set[str] = set()
+        self._failed: set[str] = set()
+        self._failed_slots: set[int] = set()
+        self._lingering: set[int] = set()
+        self._warned: set[tuple[str, str]] = set()
+        self._wake = asyncio.Event()
+        self.completed = float("inf")
+        """When every service that was known at the start had been programmed, or tried; monotonic clock."""
+        cache.subscribe(self._changed)
+
+    async def run(self) -> None:
+        """Program until cancelled."""
+        self._names.update(key.name for key in self._cache.keys(LLM_SERVICES))
+        while True:
+            changed, self._names = self._names, set()
+            for name in changed:
+                for slot in self._read(name):
+                    await self._bring(slot)
+            self.completed = min(self.completed, time.monotonic())
+            try:
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._wake.wait()
+            except TimeoutError:
+                await self._tick()
+            self._wake.clear()
+
+    async def _tick(self) -> None:
+        self._names |= self._failed
+        self._failed.clear()
+        slots, self._failed_slots = self._failed_slots, set()
+        for slot in slots:
+            await self._bring(slot)
+        for slot in list(self._lingering):
+            try:
+                if not await self._gateway.remove_left_servers(slot):
+                    self._lingering.discard(slot)
+            except Exception as error:  # one service must never stop the others
+                log.exception("servers were not removed", slot=slot, error=str(error))
+
+    def _changed(self, _: Resource, key: Key) -> None:
+        if key.namespace == self._namespace:
+            self._names.add(key.name)
+            self._wake.set()
+
+    def _read(self, name: str) -> list[int]:
+        """Look at what the cache has of a service. Returns the slots that may have to be changed."""
+        key, config = Key(self._namespace, name), self._gateway.config
+        try:
+            manifest = self._cache.get(LLM_SERVICES, key)
+            pods = self._cache.of_service(PODS, key)
+            claim = wanted(manifest, pods, self._serve_port) if manifest is not None else None
+        except Exception as error:  # one service must never stop the others
+            log.exception("a service cannot be read", service=name, error=str(error))
+            self._failed.add(name)
+            return []
+        if claim is not None and not config.first_port <= claim.port <= config.last_port:
+            self._warn(name, f"port {claim.port} is not one of {config.first_port} to {config.last_port}")
+            claim = None
+        ports = self._claims.put(name, claim)
+        if claim is not None:
+            holder = self._claims.holder(claim.port)
+            if holder is not None and holder.service.name != name:
+                self._warn(name, f"port {claim.port} belongs to {holder.service.name}")
+        return sorted(port - config.first_port for port in ports)
+
+    def _warn(self, name: str, why: str) -> None:
+        if (name, why) not in self._warned:
+            self._warned.add((name, why))
+            log.warning("a service is not served", service=name, why=why)
+
+    async def _bring(self, slot: int) -> None:
+        try:
+            await self._program(slot)
+        except Exception as error:  # one service must never stop the others
+            log.exception("a service could not be programmed", slot=slot, error=str(error))
+            self._failed_slots.add(slot)
+
+    async def _program(self, slot: int) -> None:
+        """Make HAProxy's slot what it should be now."""
+        want = self._claims.holder(self._gateway.config.first_port + slot)
+        told = self._told.get(slot)
+        if told is not None and (want is None or want.uid != told.uid):
+            # Another service: who is held for the one before must not reach it.
+            await self._gateway.unset_service(slot)
+            self._lingering.add(slot)
+            del self._told[slot]
+            told = None
+            self._on_told(True)
+            log.info("a service is not served any more", slot=slot)
+        if want is None:
+            return
+        if told is None:
+            told = self._told[slot] = _Told(want.uid, want.service.name)
+        # What closes comes first and what opens comes last: the gate is never open for servers of yesterday.
+        opens = want.service.gate is Gate.OPEN
+        if not opens:
+            told = await self._tell(slot, told, want.service)
+        if told.addresses != want.addresses:
+            self._lingering.add(slot)
+            await self._gateway.set_servers(slot, want.addresses)
+            told = self._told[slot] = replace(told, addresses=want.addresses)
+        if opens:
+            told = await self._tell(slot, told, want.service)
+
+    async def _tell(self, slot: int, told: _Told, service: Service) -> _Told:
+        if told.service == service:
+            return told
+        self._told[slot] = replace(told, service=None)
+        await self._gateway.set_service(slot, service)
+        self._told[slot] = replace(told, service=service)
+        self._on_told(False)
+        log.info("gate", service=service.name, slot=slot, gate=service.gate.value, epoch=service.epoch)
+        return self._told[slot]

@@ -1,0 +1,66 @@
+"""The agent's own HTTP port: the state for the operator, health, readiness and metrics."""
+
+import json
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+
+from daybreak.gateway.agent import Agent
+from daybreak.gateway.metrics import ServiceMetrics
+
+
+class AgentServer:
+    """`/state` (a line of JSON for each change), `/healthz`, `/readyz` and `/metrics`."""
+
+    def __init__(self, agent: Agent, port: int) -> None:
+        self._agent = agent
+        self._port = port
+        self._runner: web.AppRunner | None = None
+        self._registry = CollectorRegistry()
+        self._registry.register(ServiceMetrics(agent.feed))
+
+    async def start(self) -> None:
+        """Listen."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/state", self._state),
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        # State streams have no end of their own: nothing is lost when they are cut at the end.
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, None, self._port).start()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _state(self, request: web.Request) -> web.StreamResponse:
+        if not self._agent.programmed:
+            # What is not programmed yet would look like services that nobody asks.
+            return web.Response(status=503, text=self._agent.unready or "not ready")
+        answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        await answer.prepare(request)
+        try:
+            async for update in self._agent.feed.updates():
+                await answer.write(json.dumps(update.wire(), separators=(",", ":")).encode() + b"\n")
+        except ConnectionError:
+            pass  # the operator has left
+        return answer
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        why = self._agent.unhealthy
+        return web.Response(status=503 if why else 200, text=why or "ok")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        why = self._agent.unready
+        return web.Response(status=503 if why else 200, text=why or "ok")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        body = generate_latest(self._registry) + generate_latest()
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,132 @@
+"""The gateway's agent as a process of its own, as it runs in a pod, and what a test asks of it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from daybreak.lifecycle.traffic import Report, Update
+from tests.gateway.conftest import free_ports
+
+SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
+SLOTS = 8
+
+
+class AgentProcess:
+    """`python -m daybreak.gateway` before the services of one namespace."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int) -> None:
+        self.first_port = free_ports(SLOTS)
+        self._log = folder / "agent.log"
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.http_port = probe.getsockname()[1]
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
+            "KUBECONFIG": str(kubeconfig),
+            "PYTHONPATH": str(SOURCES),
+            "POD_NAMESPACE": namespace,
+            "GATEWAY_HTTP_PORT": str(self.http_port),
+            "GATEWAY_FIRST_PORT": str(self.first_port),
+            "GATEWAY_SLOTS": str(SLOTS),
+            "GATEWAY_SERVE_PORT": str(serve_port),
+            "GATEWAY_ADDRESS": "127.0.0.1",
+            "GATEWAY_FOLDER": str(folder / "gw"),
+            "GATEWAY_LEAVE_SECONDS": "1",
+            "GATEWAY_DRAIN_SECONDS": "120",
+            "LOG_LEVEL": "debug",
+        }
+        self._clients: aiohttp.ClientSession
+        self.process: asyncio.subprocess.Process
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["AgentProcess"]:
+        """Start it, wait until it is ready, and end it afterwards."""
+        with self._log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", "daybreak.gateway", env=self._environment, stdout=log, stderr=log
+            )
+        self._clients = aiohttp.ClientSession()
+        try:
+            await self.until_page("/readyz", 200)
+            yield self
+        finally:
+            await self._clients.close()
+            if self.process.returncode is None:
+                self.process.send_signal(signal.SIGTERM)
+                try:
+                    async with asyncio.timeout(20):
+                        await self.process.wait()
+                except TimeoutError:
+                    self.process.kill()
+                    await self.process.wait()
+
+    @property
+    def haproxy(self) -> int:
+        """HAProxy's process."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return int(children.read_text().split()[0])
+
+    def log(self) -> str:
+        """What it has logged."""
+        return self._log.read_text(errors="replace")
+
+    async def page(self, path: str) -> tuple[int, str]:
+        """A page of its own port; status 0 when nobody listens."""
+        try:
+            async with self._clients.get(f"http://127.0.0.1:{self.http_port}{path}") as answer:
+                return answer.status, await answer.text()
+        except aiohttp.ClientConnectionError:
+            return 0, ""
+
+    async def until_page(self, path: str, status: int, seconds: float = 60) -> str:
+        """Wait until a page has this status; returns its text."""
+        async with asyncio.timeout(seconds):
+            while True:
+                found, text = await self.page(path)
+                if found == status:
+                    return text
+                assert self.process.returncode is None, self.log()[-3000:]
+                await asyncio.sleep(0.05)
+
+    @asynccontextmanager
+    async def follow(self) -> AsyncIterator[AsyncIterator[Update]]:
+        """Its stream of states."""
+        # No time-out as a whole, but one line a second is promised.
+        limits = aiohttp.ClientTimeout(total=None, sock_read=20)
+        url = f"http://127.0.0.1:{self.http_port}/state"
+        async with self._clients.get(url, timeout=limits) as answer:
+            assert answer.status == 200, await answer.text()
+
+            async def lines() -> AsyncIterator[Update]:
+                async for line in answer.content:
+                    yield Update.parse(json.loads(line))
+
+            yield lines()
+
+    async def until(self, service: str, good: Callable[[Report], bool], seconds: float = 60) -> Report:
+        """Wait until the stream tells a state of a service."""
+        last: Report | None = None
+        try:
+            async with asyncio.timeout(seconds), self.follow() as updates:
+                async for update in updates:
+                    last = update.services.get(service, last)
+                    if last is not None and good(last):
+                        return last
+        except TimeoutError:
+            pass
+        raise AssertionError(f"never told of {service}; last: {last}\n{self.log()[-2000:]}")
+
+    async def ask(self, slot: int, name: str, body: bytes = b"{}") -> tuple[int, Any]:
+        """Send one request to a service; returns the status and the JSON of the answer."""
+        url = f"http://127.0.0.1:{self.first_port + slot}/v1/chat/completions"
+        async with self._clients.post(url, data=body, headers={"X-Request-Id": name}) as answer:
+            return answer.status, await answer.json()

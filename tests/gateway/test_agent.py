@@ -1,0 +1,168 @@
+"""The gateway's agent with a real API server, a real HAProxy and a fake Serve."""
+
+import asyncio
+import os
+import signal
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin
+from tests.api.conftest import start_plane
+from tests.api.objects import tiny
+from tests.gateway.agent_process import AgentProcess
+from tests.gateway.fake_serve import FakeServe
+
+# One control plane for all of them.
+pytestmark = pytest.mark.xdist_group("gateway-agent")
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    with start_plane("gateway", kuberay=False) as own:
+        yield own
+
+
+class Scene:
+    """A namespace with its gateway, and the hand that plays operator and KubeRay."""
+
+    def __init__(self, admin: Admin, agent: AgentProcess, serve: FakeServe) -> None:
+        self.admin = admin
+        self.agent = agent
+        self.serve = serve
+        self.epoch = 0
+        self.goes_well = True
+        """False: errors in the agent's log belong to the test."""
+
+    def service(self, name: str = "tiny", **spec: Any) -> None:
+        """Make an LLMService."""
+        self.admin.create(tiny(name, **spec))
+
+    def head(self, service: str = "tiny", cluster: str = "tiny-abcde") -> None:
+        """Make the head pod of a RayCluster; the fake Serve listens there."""
+        labels = {"daybreak.dev/service": service, "ray.io/cluster": cluster, "ray.io/node-type": "head"}
+        host = self.serve.address.host
+        spec = {"containers": [{"name": "ray", "image": "ray"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{cluster}-head", "labels": labels}}
+        self.admin.create(pod | {"spec": spec})
+        status = {"phase": "Running", "podIP": host, "podIPs": [{"ip": host}]}
+        self.admin.merge("Pod", f"{cluster}-head", {"status": status}, subresource="status")
+
+    async def gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> int:
+        """Write the gate as the operator does, and wait until the gateway has it. Returns the epoch."""
+        self.write_gate(state, name, slot, **more)
+        await self.agent.until(name, lambda report: report.epoch == self.epoch)
+        return self.epoch
+
+    def write_gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> None:
+        """Write the gate as the operator does."""
+        self.epoch += 1
+        gate = {"state": state, "epoch": self.epoch, "port": self.agent.first_port + slot}
+        gate |= {"holdSeconds": 300, "cluster": f"{name}-abcde"} | more
+        self.admin.merge("LLMService", name, {"status": {"gate": gate}}, subresource="status")
+
+
+@pytest.fixture
+async def scene(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Scene]:
+    name = f"gw-{uuid.uuid4().hex[:8]}"
+    admin = Admin(plane.kubeconfig)
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    async with FakeServe() as serve:
+        agent = AgentProcess(plane.kubeconfig, name, tmp_path, serve.address.port)
+        async with agent.running():
+            made = Scene(admin.within(name), agent, serve)
+            yield made
+        assert not made.goes_well or '"level": "error"' not in agent.log(), agent.log()[-3000:]
+
+
+async def test_held_then_passed(scene: Scene) -> None:
+    scene.service()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "first"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    assert not scene.serve.seen
+
+    scene.head()
+    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    await scene.gate("Open")
+    assert await held == (200, {"id": "first", "bytes": 2})
+    assert (await scene.agent.ask(0, "second"))[0] == 200
+    report = await scene.agent.until("tiny", lambda report: report.arrivals == 2 and not report.in_flight)
+    assert (report.gate, report.held) == ("open", 0)
+    assert dict(scene.serve.seen) == {"first": 1, "second": 1}
+
+
+async def test_failed_gate_refuses_with_the_reason(scene: Scene) -> None:
+    scene.service()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.gate("Failed", reason="no GPU fits")
+    status, body = await held
+    assert (status, body["error"]["message"]) == (503, "no GPU fits")
+
+
+async def test_deleted_service_is_unknown(scene: Scene) -> None:
+    scene.service()
+    scene.service("other")
+    await scene.gate("Closed")
+    await scene.gate("Closed", "other", slot=1)
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    async with scene.agent.follow() as updates:
+        assert (await anext(updates)).services.keys() == {"tiny", "other"}
+        scene.admin.delete("LLMService", "tiny")
+        assert (await held)[0] == 404
+        assert (await scene.agent.ask(0, "late"))[0] == 404
+        async for update in updates:
+            if update.full:
+                assert update.services.keys() == {"other"}
+                break
+
+
+async def test_end_with_a_held_request(scene: Scene) -> None:
+    scene.service()
+    scene.head()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+
+    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    assert await scene.agent.until_page("/readyz", 503) == "draining"
+    # Beyond the moment at which HAProxy stops to listen.
+    await asyncio.sleep(1.5)
+    report = await scene.agent.until("tiny", lambda report: report.held == 1 and report.servers_up == 1)
+    assert report.epoch == scene.epoch
+    scene.write_gate("Open")
+    assert (await held)[0] == 200
+    async with asyncio.timeout(30):
+        assert await scene.agent.process.wait() == 0
+
+
+async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None:
+    scene.service()
+    scene.head()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await asyncio.to_thread(plane.stop_apiserver)
+    try:
+        more = asyncio.create_task(scene.agent.ask(0, "more"))
+        await scene.agent.until("tiny", lambda report: report.held == 2)
+        assert await scene.agent.page("/readyz") == (200, "ok")
+    finally:
+        await asyncio.to_thread(plane.start_apiserver)
+    await scene.gate("Open")
+    assert {(await held)[0], (await more)[0]} == {200}
+
+
+async def test_haproxy_dies(scene: Scene) -> None:
+    scene.goes_well = False
+    os.kill(scene.agent.haproxy, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        assert await scene.agent.process.wait() == 1
+    assert "a part of the gateway has ended" in scene.agent.log()
