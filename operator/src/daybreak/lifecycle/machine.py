@@ -60,6 +60,8 @@ class Backend:
     """Why no model can start, in words for clients; empty when one can."""
     updating: bool = False
     """Whether a change of the spec is on its way to them."""
+    stalled: bool = False
+    """Whether somebody has to act before all of them answer."""
 
 
 @dataclass(frozen=True)
@@ -98,41 +100,39 @@ def step(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: da
 
 
 def look_again(course: Course, wish: Wish, traffic: Traffic, now: datetime) -> timedelta | None:
-    """When idleness alone may change the course; None: never."""
+    """When idleness alone may change the course that has just been decided; None: never."""
     sleep = wish.sleep
     if sleep is None or not traffic.known:
         return None
     if course.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
-        return _left(sleep.cluster_after_idle, traffic)
+        return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
     if course.asleep is None and course.gate is GateState.OPEN and wish.may_sleep:
         after_idle = timedelta(seconds=seconds(sleep.after_idle))
         if traffic.held or traffic.in_flight:
             return after_idle
-        return max(_left(sleep.after_idle, traffic), course.since + after_idle - now, timedelta(0))
+        left = max(_left(sleep.after_idle, traffic), course.since + after_idle - now)
+        # Due, and still awake: what keeps it so is not the time, such as models that do not answer.
+        return left if left > timedelta(0) else None
     return None
 
 
 def _asleep(before: Course, depth: SleepDepth, wish: Wish, traffic: Traffic) -> Course:
-    if wish.must_sleep:
-        return replace(before, phase=Phase.ASLEEP, gate=GateState.FAILED, reason=FORCED_ASLEEP)
-    if traffic.held or not wish.may_sleep:
+    if not wish.must_sleep and (traffic.held or not wish.may_sleep):
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     deeper = wish.sleep.cluster_after_idle if wish.sleep is not None else None
     if wish.depth is SleepDepth.CLUSTER or (
         deeper is not None and traffic.known and _left(deeper, traffic) <= timedelta(0)
     ):
         depth = SleepDepth.CLUSTER
-    return replace(before, phase=Phase.ASLEEP, asleep=depth, gate=GateState.CLOSED, reason="")
+    return _shut(replace(before, phase=Phase.ASLEEP, asleep=depth), wish)
 
 
 def _draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> Course:
-    if not wish.must_sleep and (traffic.held or not wish.may_sleep):
-        return replace(before, phase=_up(backend), gate=GateState.OPEN, reason="")
-    closed = replace(
-        before,
-        gate=GateState.FAILED if wish.must_sleep else GateState.CLOSED,
-        reason=FORCED_ASLEEP if wish.must_sleep else "",
-    )
+    # A gate that refuses was shut by a person who no longer wants that: nothing says that it is idle.
+    released = before.gate is GateState.FAILED
+    if not wish.must_sleep and (released or traffic.held or not wish.may_sleep):
+        return _waking(before, wish, backend)
+    closed = _shut(before, wish)
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
     if changed or not _quiet(traffic, before.epoch):
         return closed
@@ -141,15 +141,15 @@ def _draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend) ->
 
 def _awake(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: datetime) -> Course:
     if wish.must_sleep:
-        return replace(before, phase=Phase.DRAINING, gate=GateState.FAILED, reason=FORCED_ASLEEP)
-    if backend.failed:
+        return _shut(replace(before, phase=Phase.DRAINING), wish)
+    if backend.failed and not backend.answers:
         return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=backend.failed)
     if wish.may_sleep and wish.sleep is not None and backend.answers and not backend.updating:
         after_idle = timedelta(seconds=seconds(wish.sleep.after_idle))
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
         # Who has just woken stays for as long as anybody who has just been asked.
         if idle and now - before.since >= after_idle:
-            return replace(before, phase=Phase.DRAINING, gate=GateState.CLOSED)
+            return _shut(replace(before, phase=Phase.DRAINING), wish)
     # The gate stays open for models that do not answer for the moment: what has been let through is with
     # them, and Serve, which knows best when they are back, lets the next ones wait.
     return replace(before, phase=_up(backend))
@@ -158,7 +158,7 @@ def _awake(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: 
 def _waking(before: Course, wish: Wish, backend: Backend) -> Course:
     if wish.must_sleep:
         # Nothing has been let through, but a gateway may not have heard of that yet.
-        return replace(before, phase=Phase.DRAINING, gate=GateState.FAILED, reason=FORCED_ASLEEP)
+        return _shut(replace(before, phase=Phase.DRAINING), wish)
     if backend.answers:
         return replace(before, phase=_up(backend), gate=GateState.OPEN, reason="")
     if backend.failed:
@@ -166,8 +166,20 @@ def _waking(before: Course, wish: Wish, backend: Backend) -> Course:
     return replace(before, phase=Phase.WAKING, gate=GateState.CLOSED, reason="")
 
 
+def _shut(course: Course, wish: Wish) -> Course:
+    """With the gate of a service that sleeps, or is about to: it holds requests, or refuses them by force."""
+    if wish.must_sleep:
+        return replace(course, gate=GateState.FAILED, reason=FORCED_ASLEEP)
+    return replace(course, gate=GateState.CLOSED, reason="")
+
+
 def _up(backend: Backend) -> Phase:
-    return Phase.UPDATING if backend.updating else Phase.AWAKE
+    """The phase of a service whose gate is open."""
+    if backend.stalled:
+        return Phase.FAILED
+    if backend.updating:
+        return Phase.UPDATING
+    return Phase.AWAKE if backend.answers else Phase.WAKING
 
 
 def _quiet(traffic: Traffic, epoch: int) -> bool:

@@ -1,0 +1,326 @@
+"""Sleep and wake, each rule once."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from daybreak.api.spec import Sleep, SleepDepth, State
+from daybreak.api.status import GateState, Phase
+from daybreak.lifecycle.machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, start, step
+from daybreak.lifecycle.traffic import UNKNOWN, Traffic
+
+OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+BROKEN = "the weights do not fit"
+
+UP = Backend(answers=True)
+DOWN = Backend(answers=False)
+FAILING = Backend(answers=False, failed=BROKEN)
+
+NEVER = Wish(None)
+SLEEPS = Wish(Sleep(after_idle="10m"))
+SLEEPS_DEEP = Wish(Sleep(after_idle="10m", depth=SleepDepth.CLUSTER))
+DEEPER_LATER = Wish(Sleep(after_idle="10m", cluster_after_idle="2h"))
+IN_WINDOW = replace(SLEEPS, window=True)
+KEPT_AWAKE = replace(SLEEPS, forced=State.AWAKE)
+KEPT_ASLEEP = replace(SLEEPS, forced=State.ASLEEP)
+
+IDLE = Traffic(known=True, idle=timedelta(minutes=10), acknowledged=5)
+LATELY = replace(IDLE, idle=timedelta(minutes=9))
+ASKED = replace(IDLE, held=1)
+STREAMING = replace(IDLE, in_flight=1)
+UNHEARD = replace(IDLE, known=False)
+UNTOLD = replace(IDLE, acknowledged=4)
+LONG_IDLE = replace(IDLE, idle=timedelta(hours=2))
+
+
+def course(
+    phase: Phase, gate: GateState, *, asleep: SleepDepth | None = None, reason: str = "", epoch: int = 5
+) -> Course:
+    """One that began an hour ago."""
+    return Course(phase, LONG_AGO, asleep, gate, epoch, reason)
+
+
+WAKING = course(Phase.WAKING, CLOSED)
+AWAKE = course(Phase.AWAKE, OPEN)
+UPDATING = course(Phase.UPDATING, OPEN)
+DRAINING = course(Phase.DRAINING, CLOSED)
+DRAINING_FORCED = course(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
+ASLEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)
+ASLEEP_DEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.CLUSTER)
+ASLEEP_FORCED = course(Phase.ASLEEP, REFUSING, asleep=SleepDepth.WORKERS, reason=FORCED_ASLEEP)
+FAILED = course(Phase.FAILED, REFUSING, reason=BROKEN)
+
+
+def changed(
+    before: Course, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
+) -> Course:
+    """What comes of it when the phase or the gate changes."""
+    epoch = before.epoch + ((gate, reason) != (before.gate, before.reason))
+    since = before.since if phase is before.phase else NOW
+    return Course(phase, since, asleep, gate, epoch, reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "backend"),
+    [
+        pytest.param(AWAKE, NEVER, IDLE, UP, id="sleep is not asked for"),
+        pytest.param(AWAKE, SLEEPS, LATELY, UP, id="somebody has asked lately"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, UP, id="a stream runs"),
+        pytest.param(AWAKE, SLEEPS, ASKED, UP, id="a request is still being released"),
+        pytest.param(AWAKE, SLEEPS, UNHEARD, UP, id="a gateway is not heard"),
+        pytest.param(AWAKE, SLEEPS, UNKNOWN, UP, id="no gateway is heard"),
+        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, id="it has just woken"),
+        pytest.param(AWAKE, IN_WINDOW, IDLE, UP, id="the schedule keeps it awake"),
+        pytest.param(AWAKE, KEPT_AWAKE, IDLE, UP, id="a person keeps it awake"),
+        pytest.param(UPDATING, SLEEPS, IDLE, Backend(True, updating=True), id="an update is on its way"),
+        pytest.param(DRAINING, SLEEPS, STREAMING, UP, id="a long stream is waited for"),
+        pytest.param(DRAINING, SLEEPS, UNTOLD, UP, id="a gateway has not closed yet"),
+        pytest.param(DRAINING, SLEEPS, UNHEARD, UP, id="draining, and a gateway is not heard"),
+        pytest.param(DRAINING_FORCED, KEPT_ASLEEP, STREAMING, UP, id="no stream is cut by force"),
+        pytest.param(ASLEEP, SLEEPS, IDLE, DOWN, id="nobody asks"),
+        pytest.param(ASLEEP, SLEEPS, UNKNOWN, DOWN, id="asleep, and no gateway is heard"),
+        pytest.param(ASLEEP, DEEPER_LATER, IDLE, DOWN, id="not yet time for more depth"),
+        pytest.param(ASLEEP, DEEPER_LATER, replace(LONG_IDLE, known=False), DOWN, id="no depth unheard"),
+        pytest.param(ASLEEP_DEEP, SLEEPS, IDLE, DOWN, id="less depth brings nothing back"),
+        pytest.param(ASLEEP_FORCED, KEPT_ASLEEP, ASKED, DOWN, id="no request wakes it by force"),
+        pytest.param(WAKING, SLEEPS, IDLE, DOWN, id="idleness does not stop a start"),
+        pytest.param(FAILED, SLEEPS, IDLE, FAILING, id="it still cannot start"),
+    ],
+)
+def test_stays_as_it_is(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> None:
+    assert step(before, wish, traffic, backend, NOW) == before
+
+
+@pytest.mark.parametrize(
+    ("wish", "traffic", "backend", "after"),
+    [
+        pytest.param(SLEEPS, IDLE, UP, changed(AWAKE, Phase.DRAINING, CLOSED), id="idle"),
+        pytest.param(
+            KEPT_ASLEEP,
+            STREAMING,
+            UP,
+            changed(AWAKE, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="a person puts it to sleep",
+        ),
+        pytest.param(
+            SLEEPS, STREAMING, FAILING, changed(AWAKE, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
+        ),
+        pytest.param(
+            SLEEPS,
+            IDLE,
+            Backend(True, updating=True),
+            changed(AWAKE, Phase.UPDATING, OPEN),
+            id="an update leaves the gate open",
+        ),
+        pytest.param(
+            SLEEPS, IDLE, DOWN, changed(AWAKE, Phase.WAKING, OPEN), id="silent models leave the gate open"
+        ),
+        pytest.param(
+            NEVER,
+            IDLE,
+            Backend(True, stalled=True),
+            changed(AWAKE, Phase.FAILED, OPEN),
+            id="one of two models has failed",
+        ),
+        pytest.param(
+            SLEEPS,
+            IDLE,
+            Backend(True, stalled=True),
+            changed(AWAKE, Phase.DRAINING, CLOSED),
+            id="what has half failed may sleep",
+        ),
+    ],
+)
+def test_from_awake(wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
+    assert step(AWAKE, wish, traffic, backend, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "backend", "after"),
+    [
+        pytest.param(
+            DRAINING,
+            SLEEPS,
+            IDLE,
+            UP,
+            changed(DRAINING, Phase.ASLEEP, CLOSED, SleepDepth.WORKERS),
+            id="all are quiet",
+        ),
+        pytest.param(
+            DRAINING,
+            SLEEPS_DEEP,
+            IDLE,
+            DOWN,
+            changed(DRAINING, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="quiet, and all is given back",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            replace(NEVER, forced=State.ASLEEP),
+            IDLE,
+            UP,
+            changed(DRAINING_FORCED, Phase.ASLEEP, REFUSING, SleepDepth.WORKERS, FORCED_ASLEEP),
+            id="quiet by force",
+        ),
+        pytest.param(
+            DRAINING, SLEEPS, ASKED, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="a request turns it round"
+        ),
+        pytest.param(
+            DRAINING,
+            SLEEPS,
+            ASKED,
+            DOWN,
+            changed(DRAINING, Phase.WAKING, CLOSED),
+            id="turned round, but the models are silent",
+        ),
+        pytest.param(
+            DRAINING, IN_WINDOW, IDLE, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="a window begins"
+        ),
+        pytest.param(
+            DRAINING, NEVER, STREAMING, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="sleep is unset"
+        ),
+        pytest.param(
+            DRAINING,
+            KEPT_ASLEEP,
+            IDLE,
+            UP,
+            changed(DRAINING, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="force closes anew, and that is waited for",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            SLEEPS,
+            IDLE,
+            UP,
+            changed(DRAINING_FORCED, Phase.AWAKE, OPEN),
+            id="released before it slept",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            NEVER,
+            IDLE,
+            DOWN,
+            changed(DRAINING_FORCED, Phase.WAKING, CLOSED),
+            id="released before it ever answered",
+        ),
+    ],
+)
+def test_from_draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
+    assert step(before, wish, traffic, backend, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "after"),
+    [
+        pytest.param(ASLEEP, SLEEPS, ASKED, changed(ASLEEP, Phase.WAKING, CLOSED), id="a request"),
+        pytest.param(
+            ASLEEP, SLEEPS, replace(UNHEARD, held=1), changed(ASLEEP, Phase.WAKING, CLOSED), id="half unheard"
+        ),
+        pytest.param(ASLEEP_DEEP, SLEEPS, ASKED, changed(ASLEEP, Phase.WAKING, CLOSED), id="from the depth"),
+        pytest.param(ASLEEP, IN_WINDOW, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="a window begins"),
+        pytest.param(ASLEEP, KEPT_AWAKE, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="a person wakes it"),
+        pytest.param(ASLEEP, NEVER, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="sleep is unset"),
+        pytest.param(
+            ASLEEP_FORCED, NEVER, IDLE, changed(ASLEEP_FORCED, Phase.WAKING, CLOSED), id="released, no sleep"
+        ),
+        pytest.param(
+            ASLEEP_FORCED,
+            SLEEPS,
+            IDLE,
+            changed(ASLEEP_FORCED, Phase.ASLEEP, CLOSED, SleepDepth.WORKERS),
+            id="released, and sleeps until somebody asks",
+        ),
+        pytest.param(
+            ASLEEP,
+            KEPT_ASLEEP,
+            ASKED,
+            changed(ASLEEP, Phase.ASLEEP, REFUSING, SleepDepth.WORKERS, FORCED_ASLEEP),
+            id="a person keeps it asleep",
+        ),
+        pytest.param(
+            ASLEEP,
+            DEEPER_LATER,
+            LONG_IDLE,
+            changed(ASLEEP, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="long idle: the rest as well",
+        ),
+        pytest.param(
+            ASLEEP_FORCED,
+            replace(DEEPER_LATER, forced=State.ASLEEP),
+            LONG_IDLE,
+            changed(ASLEEP_FORCED, Phase.ASLEEP, REFUSING, SleepDepth.CLUSTER, FORCED_ASLEEP),
+            id="long idle by force",
+        ),
+        pytest.param(
+            ASLEEP,
+            SLEEPS_DEEP,
+            IDLE,
+            changed(ASLEEP, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="more depth is asked for",
+        ),
+    ],
+)
+def test_from_asleep(before: Course, wish: Wish, traffic: Traffic, after: Course) -> None:
+    assert step(before, wish, traffic, DOWN, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "backend", "after"),
+    [
+        pytest.param(WAKING, SLEEPS, UP, changed(WAKING, Phase.AWAKE, OPEN), id="it answers"),
+        pytest.param(
+            WAKING, SLEEPS, Backend(True, stalled=True), changed(WAKING, Phase.FAILED, OPEN), id="a part does"
+        ),
+        pytest.param(
+            WAKING, SLEEPS, FAILING, changed(WAKING, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
+        ),
+        pytest.param(
+            WAKING,
+            KEPT_ASLEEP,
+            DOWN,
+            changed(WAKING, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="a person puts it to sleep",
+        ),
+        pytest.param(FAILED, SLEEPS, UP, changed(FAILED, Phase.AWAKE, OPEN), id="it answers after all"),
+        pytest.param(FAILED, SLEEPS, DOWN, changed(FAILED, Phase.WAKING, CLOSED), id="it may start again"),
+        pytest.param(
+            FAILED,
+            SLEEPS,
+            Backend(False, failed="no room"),
+            changed(FAILED, Phase.FAILED, REFUSING, reason="no room"),
+            id="it fails for another reason",
+        ),
+    ],
+)
+def test_on_the_way_up(before: Course, wish: Wish, backend: Backend, after: Course) -> None:
+    assert step(before, wish, ASKED, backend, NOW) == after
+
+
+def test_a_new_service_wakes_behind_a_closed_gate() -> None:
+    assert start(NOW) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
+
+
+@pytest.mark.parametrize(
+    ("decided", "wish", "traffic", "pause"),
+    [
+        pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
+        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, 10 * MINUTE, id="a stream runs"),
+        pytest.param(UPDATING, SLEEPS, IDLE, None, id="idle, but kept awake by something else"),
+        pytest.param(AWAKE, SLEEPS, UNHEARD, None, id="a gateway is not heard"),
+        pytest.param(AWAKE, NEVER, IDLE, None, id="never sleeps"),
+        pytest.param(AWAKE, IN_WINDOW, LATELY, None, id="in a window"),
+        pytest.param(WAKING, SLEEPS, LATELY, None, id="waking"),
+        pytest.param(DRAINING, SLEEPS, STREAMING, None, id="draining"),
+        pytest.param(ASLEEP, SLEEPS, IDLE, None, id="asleep for good"),
+        pytest.param(ASLEEP, DEEPER_LATER, IDLE, 110 * MINUTE, id="deeper later"),
+        pytest.param(ASLEEP, DEEPER_LATER, LONG_IDLE, timedelta(0), id="deeper at once"),
+        pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, None, id="in the depth"),
+    ],
+)
+def test_when_to_look_again(decided: Course, wish: Wish, traffic: Traffic, pause: timedelta | None) -> None:
+    assert look_again(decided, wish, traffic, NOW) == pause
