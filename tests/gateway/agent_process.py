@@ -23,7 +23,9 @@ SLOTS = 8
 class AgentProcess:
     """`python -m daybreak.gateway` before the services of one namespace."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int) -> None:
+    def __init__(
+        self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
+    ) -> None:
         self.first_port = free_ports(SLOTS)
         self._log = folder / "agent.log"
         with socket.socket() as probe:
@@ -41,7 +43,7 @@ class AgentProcess:
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": str(folder / "gw"),
             "GATEWAY_LEAVE_SECONDS": "1",
-            "GATEWAY_DRAIN_SECONDS": "120",
+            "GATEWAY_DRAIN_SECONDS": str(drain_seconds),
             "LOG_LEVEL": "debug",
         }
         self._clients: aiohttp.ClientSession
@@ -130,3 +132,9 @@ class AgentProcess:
         url = f"http://127.0.0.1:{self.first_port + slot}/v1/chat/completions"
         async with self._clients.post(url, data=body, headers={"X-Request-Id": name}) as answer:
             return answer.status, await answer.json()
+
+    async def stream(self, slot: int, name: str) -> bytes:
+        """Send one request that is answered with a stream; returns all of it."""
+        url = f"http://127.0.0.1:{self.first_port + slot}/v1/completions"
+        async with self._clients.post(url, data=b"{}", headers={"X-Request-Id": name}) as answer:
+            return await answer.read()

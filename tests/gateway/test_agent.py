@@ -67,12 +67,18 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Scene]:
+def drain_seconds() -> int:
+    """How long the gateway lets others finish."""
+    return 120
+
+
+@pytest.fixture
+async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> AsyncIterator[Scene]:
     name = f"gw-{uuid.uuid4().hex[:8]}"
     admin = Admin(plane.kubeconfig)
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     async with FakeServe() as serve:
-        agent = AgentProcess(plane.kubeconfig, name, tmp_path, serve.address.port)
+        agent = AgentProcess(plane.kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
         async with agent.running():
             made = Scene(admin.within(name), agent, serve)
             yield made
@@ -143,6 +149,37 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
         assert await scene.agent.process.wait() == 0
 
 
+async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> None:
+    scene.service()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    await asyncio.sleep(2)
+    scene.head()
+    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    scene.write_gate("Open")
+    assert (await held)[0] == 200
+    async with asyncio.timeout(30):
+        assert await scene.agent.process.wait() == 0
+
+
+@pytest.mark.parametrize("drain_seconds", [1])
+async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
+    scene.service()
+    await scene.gate("Closed")
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    status, body = await held
+    assert (status, body["error"]["message"]) == (
+        503,
+        "The gateway is being replaced: send the request again.",
+    )
+    async with asyncio.timeout(30):
+        assert await scene.agent.process.wait() == 0
+
+
 async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None:
     scene.service()
     scene.head()
@@ -158,6 +195,58 @@ async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None
         await asyncio.to_thread(plane.start_apiserver)
     await scene.gate("Open")
     assert {(await held)[0], (await more)[0]} == {200}
+
+
+async def test_ports_that_cannot_be_given(scene: Scene) -> None:
+    scene.service("a-first")
+    await scene.gate("Closed", "a-first")
+    scene.service("outside")
+    scene.write_gate("Open", "outside", slot=100)
+    scene.service("b-second")
+    scene.write_gate("Failed", "b-second")
+    scene.service("good")
+    await scene.gate("Failed", "good", slot=1, reason="as it should be")
+    async with scene.agent.follow() as updates:
+        assert {name: report.gate for name, report in (await anext(updates)).services.items()} == {
+            "a-first": "closed",
+            "good": "failed",
+        }
+    # The port's next owner gets it, and nothing of the one before.
+    held = asyncio.create_task(scene.agent.ask(0, "held"))
+    await scene.agent.until("a-first", lambda report: report.held == 1)
+    scene.admin.delete("LLMService", "a-first")
+    assert (await held)[0] == 404
+    await scene.agent.until("b-second", lambda report: report.gate == "failed" and not report.arrivals)
+
+
+async def test_another_cluster(scene: Scene) -> None:
+    scene.service()
+    scene.head(cluster="tiny-old")
+    scene.head(cluster="tiny-new")
+    await scene.gate("Open", cluster="tiny-old")
+    assert (await scene.agent.ask(0, "one"))[0] == 200
+    # A stream of the cluster before goes on beside the next one's.
+    stream = asyncio.create_task(scene.agent.stream(0, "stream"))
+    await scene.agent.until("tiny", lambda report: report.in_flight == 1)
+    await scene.gate("Open", cluster="gone")
+    await scene.agent.until("tiny", lambda report: not report.servers_up)
+    await scene.gate("Open", cluster="tiny-new")
+    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    assert (await scene.agent.ask(0, "two"))[0] == 200
+    scene.serve.finish.set()
+    assert b"[DONE]" in await stream
+
+
+async def test_metrics(scene: Scene) -> None:
+    scene.service()
+    scene.head()
+    await scene.gate("Open")
+    assert (await scene.agent.ask(0, "one"))[0] == 200
+    await scene.agent.until("tiny", lambda report: report.arrivals == 1 and not report.held)
+    _, text = await scene.agent.page("/metrics")
+    assert 'daybreak_gateway_arrivals_total{service="tiny"} 1.0' in text
+    assert 'daybreak_gateway_ends_total{reason="passed",service="tiny"} 1.0' in text
+    assert "daybreak_api_requests_total" in text
 
 
 async def test_haproxy_dies(scene: Scene) -> None:

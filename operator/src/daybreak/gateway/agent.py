@@ -8,9 +8,10 @@ from typing import Any
 import structlog
 
 from daybreak.api import names
-from daybreak.gateway.feed import Feed
+from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.process import Gateway, GatewayFailed
 from daybreak.gateway.programmer import Programmer
+from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.settings import Settings
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
@@ -21,6 +22,9 @@ HEADS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}=head"
 """Selects the head pods: the OpenAI ingress runs there, so requests go nowhere else."""
 SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
+
+REFUSE_SECONDS = 5.0
+"""How long it may take at the end until who is still held has been told to ask again."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -54,6 +58,7 @@ class Agent:
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed = asyncio.Event()
         self._draining = asyncio.Event()
+        self._stopping = False
         self._started = float("inf")
         """When HAProxy was started, on the monotonic clock."""
 
@@ -92,7 +97,7 @@ class Agent:
     async def run(self) -> int:
         """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
         for reflector in self._reflectors:
-            self._spawn(f"watch of {reflector}", reflector.run())
+            self._spawn("watch", reflector.run())
         try:
             synced = asyncio.create_task(self._synced())
             self._tasks.append(synced)
@@ -109,7 +114,7 @@ class Agent:
             if not self._failed.is_set():
                 await self._drain()
             return int(self._failed.is_set())
-        except GatewayFailed as error:
+        except (GatewayFailed, RuntimeApiError) as error:
             log.error("HAProxy does not run", error=str(error))
             return 1
         finally:
@@ -121,13 +126,31 @@ class Agent:
     async def _drain(self) -> None:
         """Wait until nobody is sent here any more, then until those who are here have finished."""
         await self._first(asyncio.sleep(self._settings.leave_seconds), self._failed.wait())
+        # A HAProxy that stops takes no new servers and checks none: it would never release who waits for a
+        # model that is not there yet. So it goes on until nobody is held; nobody new is sent here by now.
+        until = time.monotonic() + self._settings.drain_seconds
+        await self._first(
+            self._nobody_held(), asyncio.sleep(self._settings.drain_seconds), self._failed.wait()
+        )
         if self._failed.is_set():
             return
-        finished = await self.gateway.stop(self._settings.drain_seconds)
+        if self._held():
+            log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
+            await self._programmer.refuse()
+            await self._first(self._nobody_held(), asyncio.sleep(REFUSE_SECONDS))
+        self._stopping = True
+        finished = await self.gateway.stop(max(1.0, until - time.monotonic()))
         if finished:
             log.info("everybody has finished")
         else:
             log.warning("ended before everybody had finished", seconds=self._settings.drain_seconds)
+
+    def _held(self) -> bool:
+        return any(state.held for state in self.feed.states.values())
+
+    async def _nobody_held(self) -> None:
+        while self.feed.age > STALE_SECONDS or self._held():  # noqa: ASYNC110 -- HAProxy cannot call back
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:
@@ -146,7 +169,7 @@ class Agent:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         """A part that ends by itself has failed: better to start afresh than to go on without it."""
-        if task.cancelled() or (self._draining.is_set() and task.get_name() == "HAProxy"):
+        if task.cancelled() or (self._stopping and task.get_name() == "HAProxy"):
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
         self._failed.set()

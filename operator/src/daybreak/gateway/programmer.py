@@ -17,6 +17,9 @@ from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
 TICK_SECONDS = 1.0
 """How often what failed is tried again, and servers whose last stream has ended are removed."""
 
+REPLACED = "The gateway is being replaced: send the request again."
+"""Told to who is still held when the gateway's time is up."""
+
 log = structlog.get_logger("daybreak.gateway")
 
 
@@ -63,6 +66,7 @@ class Programmer:
         self._lingering: set[int] = set()
         self._warned: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
+        self._refusing = False
         self.completed = float("inf")
         """When every service that was known at the start had been programmed, or tried; monotonic clock."""
         cache.subscribe(self._changed)
@@ -82,6 +86,14 @@ class Programmer:
             except TimeoutError:
                 await self._tick()
             self._wake.clear()
+
+    async def refuse(self) -> None:
+        """Refuse whatever is held or comes, from now on: the gateway's time is up."""
+        self._refusing = True
+        for slot, told in list(self._told.items()):
+            if told.service is not None:
+                refused = replace(told.service, gate=Gate.FAILED, reason=REPLACED)
+                await self._gateway.set_service(slot, refused)
 
     async def _tick(self) -> None:
         self._names |= self._failed
@@ -136,6 +148,8 @@ class Programmer:
 
     async def _program(self, slot: int) -> None:
         """Make HAProxy's slot what it should be now."""
+        if self._refusing:
+            return
         want = self._claims.holder(self._gateway.config.first_port + slot)
         told = self._told.get(slot)
         if told is not None and (want is None or want.uid != told.uid):

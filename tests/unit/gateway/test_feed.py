@@ -1,0 +1,160 @@
+"""What the gateway's followers are told, with a HAProxy that the test plays."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import cast
+
+import pytest
+
+from daybreak.gateway import feed as module
+from daybreak.gateway.feed import Feed
+from daybreak.gateway.process import Gateway
+from daybreak.gateway.runtime import RuntimeApiError
+from daybreak.gateway.table import Gate, SlotState, Snapshot
+from daybreak.lifecycle.traffic import Update
+
+
+class PlayedGateway:
+    """Answers `changes` as the real one does, from slots that the test sets."""
+
+    def __init__(self) -> None:
+        self.slots: dict[int, SlotState] = {}
+        self.changed: dict[int, int] = {}
+        self.sequence = 10
+        self.asked: list[int] = []
+        self.away = False
+
+    def set(self, slot: int, name: str, **more: int) -> None:
+        self.sequence += 1
+        self.changed[slot] = self.sequence
+        numbers = {"epoch": 1, "arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 0, "servers_up": 1} | more
+        self.slots[slot] = SlotState(slot, name, Gate.OPEN, ends={}, **numbers)
+
+    async def changes(self, since: int) -> tuple[int, Snapshot]:
+        self.asked.append(since)
+        if self.away:
+            raise RuntimeApiError("away")
+        slots = {slot: state for slot, state in self.slots.items() if self.changed[slot] > since}
+        return self.sequence, Snapshot("boot", slots)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def gateway() -> PlayedGateway:
+    made = PlayedGateway()
+    made.set(0, "a")
+    made.set(1, "b")
+    return made
+
+
+@pytest.fixture
+def feed(gateway: PlayedGateway, clock: Clock) -> Feed:
+    return Feed(cast(Gateway, gateway), clock)
+
+
+async def first(updates: AsyncIterator[Update]) -> Update:
+    """The next line, without which the test need not go on."""
+    async with asyncio.timeout(20):
+        return await anext(updates)
+
+
+async def test_all_then_what_changes(feed: Feed, gateway: PlayedGateway) -> None:
+    await feed.look()
+    updates = feed.updates()
+    told = await first(updates)
+    assert (told.full, told.boot, set(told.services)) == (True, "boot", {"a", "b"})
+    gateway.set(1, "b", held=3)
+    await feed.look()
+    told = await first(updates)
+    assert (told.full, set(told.services), told.services["b"].held) == (False, {"b"}, 3)
+    assert gateway.asked == [0, 12]
+
+
+async def test_nothing_changes(feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    await feed.look()
+    updates = feed.updates()
+    await first(updates)
+    await feed.look()
+    told = await first(updates)
+    assert not told.full
+    assert not told.services
+
+
+async def test_idleness_goes_on_by_itself(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
+    gateway.set(0, "a", idle_ms=5000)
+    await feed.look()
+    clock.now += 0.5
+    assert feed.update(-1).services["a"].idle_ms == 5500
+
+
+async def test_a_later_end_is_told_without_another_count(
+    feed: Feed, gateway: PlayedGateway, clock: Clock
+) -> None:
+    await feed.look()
+    updates = feed.updates()
+    await first(updates)
+    clock.now += 3
+    gateway.set(0, "a", idle_ms=2900)
+    await feed.look()
+    assert not feed.update(1).services
+    clock.now += 0.5
+    gateway.set(0, "a", idle_ms=0)
+    await feed.look()
+    assert (await first(updates)).services["a"].idle_ms == 0
+
+
+async def test_a_service_that_goes(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
+    await feed.look()
+    updates = feed.updates()
+    await first(updates)
+    del gateway.slots[0]
+    feed.poke(True)
+    clock.now += 1
+    await feed.look()
+    told = await first(updates)
+    assert (told.full, set(told.services)) == (True, {"b"})
+
+
+async def test_a_slow_follower_hears_the_latest_once(feed: Feed, gateway: PlayedGateway) -> None:
+    await feed.look()
+    updates = feed.updates()
+    await first(updates)
+    for held in (1, 2, 3):
+        gateway.set(0, "a", held=held)
+        await feed.look()
+    assert (await first(updates)).services["a"].held == 3
+    gateway.set(1, "b", held=1)
+    await feed.look()
+    assert (await first(updates)).services.keys() == {"b"}
+
+
+async def test_old_counts_are_not_told(
+    feed: Feed, gateway: PlayedGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    await feed.look()
+    updates = feed.updates()
+    await first(updates)
+    gateway.away = True
+    clock.now += 2
+    with pytest.raises(RuntimeApiError):
+        await feed.look()
+    following = asyncio.ensure_future(anext(updates))
+    await asyncio.sleep(0.2)
+    assert not following.done()
+    gateway.away = False
+    await feed.look()
+    async with asyncio.timeout(20):
+        assert not (await following).services

@@ -1,0 +1,49 @@
+"""The gateway's environment variables."""
+
+from pathlib import Path
+
+import pytest
+
+from daybreak.gateway.settings import InvalidSettings, Settings
+
+
+def test_defaults() -> None:
+    settings = Settings.from_environment({"POD_NAMESPACE": "models"})
+    assert (settings.namespace, settings.http_port, settings.drain_seconds) == ("models", 9180, 300)
+    config = settings.haproxy
+    assert (config.first_port, config.last_port, config.address) == (20000, 21023, "*")
+    assert config.folder == Path("/run/daybreak-gateway")
+
+
+def test_everything_set() -> None:
+    settings = Settings.from_environment(
+        {
+            "POD_NAMESPACE": "models",
+            "GATEWAY_HTTP_PORT": "9000",
+            "GATEWAY_FIRST_PORT": "30000",
+            "GATEWAY_SLOTS": "16",
+            "GATEWAY_SERVE_PORT": "8001",
+            "GATEWAY_ADDRESS": "127.0.0.1",
+            "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
+            "GATEWAY_LEAVE_SECONDS": "0",
+            "GATEWAY_DRAIN_SECONDS": "60",
+            "LOG_LEVEL": "DEBUG",
+        }
+    )
+    folder = Path("/tmp/gw")  # noqa: S108
+    assert settings == Settings("models", 9000, 30000, 16, 8001, "127.0.0.1", folder, 0, 60, "debug")
+
+
+@pytest.mark.parametrize(
+    ("environment", "named"),
+    [
+        ({"POD_NAMESPACE": " "}, "POD_NAMESPACE"),
+        ({"GATEWAY_HTTP_PORT": "0"}, "GATEWAY_HTTP_PORT"),
+        ({"GATEWAY_FIRST_PORT": "65000", "GATEWAY_SLOTS": "1024"}, "GATEWAY_SLOTS"),
+        ({"GATEWAY_DRAIN_SECONDS": "5m"}, "GATEWAY_DRAIN_SECONDS"),
+        ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
+    ],
+)
+def test_what_is_wrong_is_named(environment: dict[str, str], named: str) -> None:
+    with pytest.raises(InvalidSettings, match=named):
+        Settings.from_environment({"POD_NAMESPACE": "models"} | environment)

@@ -1,0 +1,146 @@
+"""What HAProxy should be told of a service."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybreak.gateway.servers import Address
+from daybreak.gateway.table import Gate
+from daybreak.gateway.wanted import MAX_BODY_BYTES, Claims, Wanted, wanted
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["metadata", "name", "spec", "models", "hold", "status", "gate", "state", "port"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=20,
+)
+
+
+def manifest(gate: Any, **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "tiny", "uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"models": [{"name": "small"}, {"name": "org/big"}], **spec},
+        "status": {"gate": gate},
+    }
+
+
+def gate(**more: Any) -> dict[str, Any]:
+    return {"state": "Open", "epoch": 7, "port": 20003, "holdSeconds": 90, "cluster": "tiny-abc"} | more
+
+
+def head(
+    host: str = "10.0.0.1", cluster: str = "tiny-abc", kind: str = "head", **more: Any
+) -> dict[str, Any]:
+    labels = {"ray.io/cluster": cluster, "ray.io/node-type": kind}
+    metadata = {"name": "h", "labels": labels} | more.pop("metadata", {})
+    return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
+
+
+def read(found: Any, *pods: Any) -> Wanted:
+    claim = wanted(found, pods, 8000)
+    assert claim is not None
+    return claim
+
+
+def test_all_of_it() -> None:
+    hold = {"maxRequests": 5, "maxBodyBytes": "1Ki"}
+    claim = read(manifest(gate(), hold=hold), head())
+    service = claim.service
+    assert (claim.port, claim.uid, claim.addresses) == (20003, "u1", (Address("10.0.0.1", 8000),))
+    assert (service.name, service.gate, service.epoch, service.hold_ms) == ("tiny", Gate.OPEN, 7, 90_000)
+    assert (service.max_held, service.max_body_bytes) == (5, 1024)
+    assert service.models == ("small", "org/big")
+
+
+def test_defaults() -> None:
+    service = read(manifest(gate())).service
+    assert (service.max_held, service.max_body_bytes) == (1000, 10 * 2**20)
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [("Open", Gate.OPEN), ("Closed", Gate.CLOSED), ("Failed", Gate.FAILED), ("Unheard", Gate.CLOSED)],
+)
+def test_gates(state: str, expected: Gate) -> None:
+    assert read(manifest(gate(state=state))).service.gate is expected
+
+
+@pytest.mark.parametrize("found", [None, {}, {"port": "20003"}, []])
+def test_no_gate_no_port(found: Any) -> None:
+    assert wanted(manifest(found), (), 8000) is None
+
+
+@pytest.mark.parametrize("size", ["many", "", -1, [], {"a": 1}])
+def test_a_size_that_nobody_can_read(size: Any) -> None:
+    assert read(manifest(gate(), hold={"maxBodyBytes": size})).service.max_body_bytes == MAX_BODY_BYTES
+
+
+def test_nothing_may_be_held() -> None:
+    assert read(manifest(gate(), hold={"maxRequests": 0})).service.max_held == 0
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        head(cluster="tiny-old"),
+        head(kind="worker"),
+        head(host=""),
+        head(phase="Failed"),
+        head(phase="Succeeded"),
+        head(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+        {},
+    ],
+)
+def test_pods_that_take_no_requests(pod: Any) -> None:
+    assert read(manifest(gate()), pod).addresses == ()
+
+
+def test_without_a_cluster_nobody_is_asked() -> None:
+    assert read(manifest(gate(cluster=None)), head(), head(cluster="")).addresses == ()
+
+
+@given(JSON, st.lists(JSON, max_size=2))
+@settings(max_examples=200)
+def test_any_manifest_can_be_read(found: Any, pods: list[Any]) -> None:
+    if isinstance(found, dict):
+        wanted(found, [pod for pod in pods if isinstance(pod, dict)], 8000)
+
+
+def claim(name: str, port: int, created: str = "1") -> Wanted:
+    found = manifest(gate(port=port))
+    found["metadata"] |= {"name": name, "uid": name, "creationTimestamp": created}
+    return read(found)
+
+
+def holder(claims: Claims, port: int) -> str | None:
+    found = claims.holder(port)
+    return found.service.name if found else None
+
+
+def test_the_older_one_keeps_the_port() -> None:
+    claims = Claims()
+    assert claims.put("young", claim("young", 20000, "2")) == {20000}
+    assert holder(claims, 20000) == "young"
+    claims.put("old", claim("old", 20000, "1"))
+    assert holder(claims, 20000) == "old"
+    assert claims.put("old", None) == {20000}
+    assert holder(claims, 20000) == "young"
+
+
+def test_a_service_that_moves() -> None:
+    claims = Claims()
+    claims.put("one", claim("one", 20000))
+    assert claims.put("one", claim("one", 20001)) == {20000, 20001}
+    assert (holder(claims, 20000), holder(claims, 20001)) == (None, "one")
+    assert claims.put("one", None) == {20001}
+    assert claims.put("one", None) == set()
