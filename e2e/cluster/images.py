@@ -26,7 +26,7 @@ from cluster.static_image import REGISTRY
 
 MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
 """Name under /models in the ray-cpu image → seed."""
-WANTED = ("operator", "ray-cpu", "tiny-model")
+WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
 """What the embedded cluster runs."""
 
 _IMAGES = paths.REPOSITORY / "images"
@@ -81,6 +81,12 @@ def recipes() -> Mapping[str, Recipe]:
         "operator": Recipe(
             _text("operator"),
             (_IMAGES / "operator", paths.REPOSITORY / "operator" / "src"),
+            True,
+            lambda _: paths.REPOSITORY,
+        ),
+        "gateway": Recipe(
+            _text("gateway"),
+            (_IMAGES / "gateway", paths.REPOSITORY / "operator" / "src"),
             True,
             lambda _: paths.REPOSITORY,
         ),

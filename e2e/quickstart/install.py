@@ -29,11 +29,13 @@ def images(target: Target, report: Report) -> Mapping[str, str]:
     """
     if target.embedded:
         return built_images.ensure(report=report)
-    named = {"operator": os.environ.get("OPERATOR_IMAGE", ""), "ray-cpu": os.environ.get("RAY_CPU_IMAGE", "")}
+    variables = {"operator": "OPERATOR_IMAGE", "gateway": "GATEWAY_IMAGE", "ray-cpu": "RAY_CPU_IMAGE"}
+    named = {name: os.environ.get(variable, "") for name, variable in variables.items()}
     if not all(named.values()):
         raise ClusterError(
-            "a cluster of your own pulls images from a registry: build images/operator and images/ray-cpu, "
-            "push them, and set OPERATOR_IMAGE and RAY_CPU_IMAGE (README, 'On your own cluster')"
+            "a cluster of your own pulls images from a registry: build images/operator, images/gateway and "
+            "images/ray-cpu, push them, and set OPERATOR_IMAGE, GATEWAY_IMAGE and RAY_CPU_IMAGE "
+            "(README, 'On your own cluster')"
         )
     return named
 
@@ -60,6 +62,7 @@ def daybreak(target: Target, refs: Mapping[str, str], report: Report) -> None:
             "upgrade", "--install", "daybreak", str(CHART),
             "--namespace", NAMESPACE, "--create-namespace",
             *chart_image(refs["operator"]), "--set", f"rayCpuImage={refs['ray-cpu']}",
+            "--set", f"gateway.image={refs['gateway']}",
             "--wait", "--timeout", "5m",
         )  # fmt: skip
 

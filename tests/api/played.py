@@ -45,6 +45,33 @@ class PlayedKubeRay:
         )
         return name
 
+    def head(self, service: str, cluster: str) -> str:
+        """Make the head pod, running. Returns its name."""
+        name = f"{cluster}-head"
+        self._admin.create(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": name,
+                    "labels": {
+                        names.SERVICE_LABEL: service,
+                        "ray.io/cluster": cluster,
+                        "ray.io/group": "headgroup",
+                        "ray.io/node-type": "head",
+                    },
+                },
+                "spec": {
+                    "serviceAccountName": "default",
+                    "containers": [{"name": "ray-head", "image": "ray"}],
+                },
+            }
+        )
+        status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+        conditions = [_condition("Ready", True), _condition("PodScheduled", True)]
+        self._admin.merge("Pod", name, {"status": {**status, "conditions": conditions}}, subresource="status")
+        return name
+
     def status(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:
         """Say in the RayService's status that `cluster` is active and how its application does."""
         ready = application == "RUNNING"

@@ -1,4 +1,4 @@
-"""The operator with two parts exchanged, as far as the environment asks for it.
+"""The operator with some parts exchanged, as far as the environment asks for it.
 
 Models are not asked over a network that is not there: whether the service NAME of namespace NS answers is
 said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does not answer; its text is what
@@ -19,9 +19,12 @@ from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
+from daybreak.kube.cache import Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES, Resource
 from daybreak.lifecycle.observed import Answer
+from daybreak.lifecycle.traffic import Traffic
+from daybreak.reconcile.gateways import Gateways
 from daybreak.settings import Settings
 
 
@@ -31,7 +34,7 @@ class PlayedProber:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def ask(self, service: LLMService, model: Model) -> Answer:
+    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
         """What the folder says."""
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():
@@ -67,6 +70,14 @@ class MortalApi(Api):
         return answer
 
 
+class PlayedGateways(Gateways):
+    """Gateways that carry out at once whatever is decided, and to which nobody comes."""
+
+    def traffic(self, service: Key) -> Traffic:
+        """Nobody comes."""
+        return Traffic(known=True, acknowledged=2**31, routed=True)
+
+
 async def main() -> bool:
     """The operator."""
     settings = Settings.from_environment()
@@ -75,7 +86,7 @@ async def main() -> bool:
     if death:
         MortalApi.number, MortalApi.moment = int(death[0]), death[1]
     prober = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
-    return await run(settings, prober, MortalApi.connect)
+    return await run(settings, prober, MortalApi.connect, PlayedGateways)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from kubernetes.aio.config import load_kube_config
 from cluster import ControlPlane
 from daybreak.builders.platform import Platform
 from daybreak.kube import resources
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.watches import Watches
@@ -79,8 +80,9 @@ def _owner(manifest: dict[str, Any]) -> str | None:
 
 def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     """A reconciler whose watches do not run: the test tells it what they would."""
-    watches = Watches(api, cache, namespace=namespace, on_kuberay=lambda: None)
+    watches = Watches(api, cache, namespace=namespace, gateways=False, on_kuberay=lambda: None)
     watches.kuberay_installed = True
     asker = Asker(HttpProber(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
-    return Reconciler(api, cache, Observer(cache, watches), platform, asker, lambda: True)
+    observer = Observer(cache, watches, None)
+    return Reconciler(api, cache, observer, platform, asker, Applier(api, cache), lambda: True)

@@ -330,7 +330,9 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
             ("create", "pods/exec"),
             ("update", "daybreak.dev/llmservices"),
             ("patch", "daybreak.dev/llmservices"),
-            ("create", "rbac.authorization.k8s.io/roles"),
+            ("patch", "rbac.authorization.k8s.io/roles"),
+            ("delete", "apps/deployments"),
+            ("create", "rbac.authorization.k8s.io/clusterroles"),
         ):
             expected[Action(verb, resource, namespace)] = False
     reviews = plane.kubectl(

@@ -110,6 +110,7 @@ def test_the_operator_can_do_all_that_it_does(
     eventually("all objects made", lambda: everything(admin))
     kuberay = PlayedKubeRay(admin)
     cluster = kuberay.cluster("tiny")
+    kuberay.head("tiny", cluster)
     kuberay.status("tiny", cluster)
     kuberay.worker("tiny", cluster, "tiny")
     (answers / f"{admin.namespace}.tiny").write_text("")

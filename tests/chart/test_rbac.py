@@ -51,7 +51,11 @@ def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str,
             "pods/proxy",
         } & set(rule["resources"]), rule
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), rule
-        assert "rbac.authorization.k8s.io" not in rule["apiGroups"], rule
+        if {"rbac.authorization.k8s.io", "apps"} & set(rule["apiGroups"]):
+            # A gateway's: made where there is none, and changed only under its own name.
+            assert set(rule["verbs"]) <= {"list", "watch", "create"} or rule["resourceNames"] == [
+                "daybreak-gateway"
+            ], rule
 
 
 def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:

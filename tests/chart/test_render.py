@@ -88,6 +88,8 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
         "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
         "DAYBREAK_NETWORK_POLICY": "true",
+        "DAYBREAK_GATEWAY_IMAGE": f"daybreak-gateway:{versions.DAYBREAK}",
+        "DAYBREAK_GATEWAY_REPLICAS": "2",
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -102,6 +104,8 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
         "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
         "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_GATEWAY_IMAGE": "",
+        "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -126,7 +130,12 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert settings.identity == "daybreak-7d4b9-x2x"
     assert settings.ray_image == f"daybreak-ray:{versions.DAYBREAK}"
     assert settings.http_port == 8080
-    others = {"DAYBREAK_NETWORK_POLICY": "false", "DAYBREAK_LOG_LEVEL": "debug", "DAYBREAK_HTTP_PORT": "9000"}
+    others = {
+        "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_GATEWAY_REPLICAS": "3",
+        "DAYBREAK_LOG_LEVEL": "debug",
+        "DAYBREAK_HTTP_PORT": "9000",
+    }
     usual, changed = asdict(settings), []
     for name in given:
         different = asdict(Settings.from_environment({**given, name: others.get(name, "something-else")}))

@@ -23,13 +23,15 @@ def test_everything_set() -> None:
             "DAYBREAK_RAY_IMAGE": "r:1",
             "DAYBREAK_RAY_CPU_IMAGE": "c:1",
             "DAYBREAK_NETWORK_POLICY": "False",
+            "DAYBREAK_GATEWAY_IMAGE": "g:1",
+            "DAYBREAK_GATEWAY_REPLICAS": "3",
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
         }
     )
     assert settings == Settings(
-        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "debug", 9000
+        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "g:1", 3, "debug", 9000
     )
     platform = settings.platform
     assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (
@@ -41,7 +43,13 @@ def test_everything_set() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("NETWORK_POLICY", "maybe"), ("LOG_LEVEL", "loud"), ("HTTP_PORT", "http"), ("HTTP_PORT", "0")],
+    [
+        ("NETWORK_POLICY", "maybe"),
+        ("LOG_LEVEL", "loud"),
+        ("HTTP_PORT", "http"),
+        ("HTTP_PORT", "0"),
+        ("GATEWAY_REPLICAS", "0"),
+    ],
 )
 def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidSettings, match=f"DAYBREAK_{name} is '{value}'"):

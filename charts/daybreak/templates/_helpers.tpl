@@ -52,6 +52,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- default (printf "daybreak-ray-cpu:%s" .Chart.AppVersion) .Values.rayCpuImage -}}
 {{- end -}}
 
+{{- define "daybreak.gatewayImage" -}}
+{{- if .Values.gateway.enabled -}}
+{{- default (printf "daybreak-gateway:%s" .Chart.AppVersion) .Values.gateway.image -}}
+{{- end -}}
+{{- end -}}
+
 {{- /*
 Environment of the operator: all of its settings. Watching "the release's own namespace" is told by the pod's own
 namespace, so that a kustomization that moves the objects moves the watch with them.
@@ -81,6 +87,10 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.rayCpuImage" . | quote }}
 - name: DAYBREAK_NETWORK_POLICY
   value: {{ .Values.networkPolicy.enabled | quote }}
+- name: DAYBREAK_GATEWAY_IMAGE
+  value: {{ include "daybreak.gatewayImage" . | quote }}
+- name: DAYBREAK_GATEWAY_REPLICAS
+  value: {{ .Values.gateway.replicas | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

@@ -8,8 +8,10 @@ import kopf
 
 from daybreak import logs
 from daybreak.handlers.registry import registry
+from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
+from daybreak.reconcile.gateways import Enqueue, Gateways
 from daybreak.reconcile.health import HealthServer
 from daybreak.reconcile.operator import Operator
 from daybreak.reconcile.probe import HttpProber, Prober
@@ -17,14 +19,32 @@ from daybreak.settings import InvalidSettings, Settings
 
 
 async def run(
-    settings: Settings, prober: Prober, connect: Callable[[], Awaitable[Api]] = Api.connect
+    settings: Settings,
+    prober: Prober,
+    connect: Callable[[], Awaitable[Api]] = Api.connect,
+    listen: Callable[[Cache, Enqueue], Gateways] = Gateways,
 ) -> bool:
-    """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one."""
+    """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one.
+
+    Args:
+        settings: What can be set.
+        prober: Asks models.
+        connect: Connects to the API server.
+        listen: Makes what listens to gateways.
+    """
     api = await connect()
     # Set by the operator's end too, however it comes: kopf gives those who wait for this 5 seconds.
     stop = asyncio.Event()
     lease = Lease(api, settings.operator_namespace, settings.identity)
-    operator = Operator(api, settings.platform, lease, prober, namespace=settings.namespace, on_end=stop.set)
+    operator = Operator(
+        api,
+        settings.platform,
+        lease,
+        prober,
+        namespace=settings.namespace,
+        on_end=stop.set,
+        listen=listen,
+    )
     health = HealthServer(operator, settings.http_port)
     await health.start()
     try:

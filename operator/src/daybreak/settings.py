@@ -34,6 +34,10 @@ class Settings:
     """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
     network_policy: bool
     """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
+    gateway_image: str
+    """DAYBREAK_GATEWAY_IMAGE: image of gateways; empty: there are none, and nothing sleeps."""
+    gateway_replicas: int
+    """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -55,6 +59,9 @@ class Settings:
         port = text("HTTP_PORT", "8080")
         if not port.isdecimal() or not 0 < int(port) < 65536:
             raise InvalidSettings(f"DAYBREAK_HTTP_PORT is {port!r}: use a port between 1 and 65535")
+        replicas = text("GATEWAY_REPLICAS", "2")
+        if not replicas.isdecimal() or not 0 < int(replicas) < 100:
+            raise InvalidSettings(f"DAYBREAK_GATEWAY_REPLICAS is {replicas!r}: use a number from 1 to 99")
         namespace = text("NAMESPACE", "") or None
         return cls(
             namespace=namespace,
@@ -64,6 +71,8 @@ class Settings:
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
             network_policy=network_policy == "true",
+            gateway_image=text("GATEWAY_IMAGE", ""),
+            gateway_replicas=int(replicas),
             log_level=log_level,
             http_port=int(port),
         )
@@ -76,4 +85,7 @@ class Settings:
             ray_cpu_image=self.ray_cpu_image,
             kuberay_namespace=self.kuberay_namespace,
             network_policy=self.network_policy,
+            gateway_image=self.gateway_image,
+            gateway_replicas=self.gateway_replicas,
+            operator_namespace=self.operator_namespace,
         )

@@ -10,11 +10,16 @@ from daybreak.api.spec import Model
 from daybreak.kube.cache import Key
 from daybreak.lifecycle.observed import Answer
 from daybreak.reconcile import asker as module
-from daybreak.reconcile.asker import Asker
+from daybreak.reconcile.asker import Asker, Question
 
 KEY = Key("ns", "s")
 MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} for name in ("one", "two")]
 SERVICE = LLMService.from_manifest({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"models": MODELS}})
+
+
+def question(about: str, models: int = 2) -> Question:
+    """A question to the first models."""
+    return Question(SERVICE, SERVICE.spec.models[:models], "http://head:8000/v1", about)
 
 
 class Prober:
@@ -25,7 +30,7 @@ class Prober:
         self.may_answer = asyncio.Event()
         self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
 
-    async def ask(self, service: LLMService, model: Model) -> Answer:
+    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
         """What it was told to answer."""
         self.asked.append(model.name)
         await self.may_answer.wait()
@@ -68,16 +73,15 @@ async def settle() -> None:
 
 
 async def test_asked_once_and_called_back(asker: Asker, prober: Prober, called: list[Key]) -> None:
-    models = SERVICE.spec.models
-    assert asker.answers(KEY, SERVICE, models, "now") == ()
+    assert asker.answers(KEY, question("now")) == ()
     await settle()
-    assert asker.answers(KEY, SERVICE, models, "now") == ()
+    assert asker.answers(KEY, question("now")) == ()
     assert prober.asked == ["one", "two"]
     prober.may_answer.set()
     await settle()
     assert called == [KEY]
-    assert asker.answers(KEY, SERVICE, models, "now") == (Answer("one", True), Answer("two", True))
-    assert asker.answers(KEY, SERVICE, models, "now") == (), "each answer is given once"
+    assert asker.answers(KEY, question("now")) == (Answer("one", True), Answer("two", True))
+    assert asker.answers(KEY, question("now")) == (), "each answer is given once"
     await settle()
     assert prober.asked == ["one", "two"] * 2
 
@@ -85,13 +89,13 @@ async def test_asked_once_and_called_back(asker: Asker, prober: Prober, called: 
 async def test_answers_about_something_else_are_thrown_away(
     asker: Asker, prober: Prober, called: list[Key]
 ) -> None:
-    asker.answers(KEY, SERVICE, SERVICE.spec.models, "the old cluster")
+    asker.answers(KEY, question("the old cluster"))
     await settle()
-    assert asker.answers(KEY, SERVICE, SERVICE.spec.models, "the new cluster") == ()
+    assert asker.answers(KEY, question("the new cluster")) == ()
     prober.may_answer.set()
     await settle()
     assert called == [KEY], "only the new question calls back"
-    assert len(asker.answers(KEY, SERVICE, SERVICE.spec.models, "the new cluster")) == 2
+    assert len(asker.answers(KEY, question("the new cluster"))) == 2
 
 
 async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -> None:
@@ -100,9 +104,9 @@ async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -
 
     prober.answer = broken
     prober.may_answer.set()
-    asker.answers(KEY, SERVICE, SERVICE.spec.models[:1], "now")
+    asker.answers(KEY, question("now", models=1))
     await settle()
-    [answer] = asker.answers(KEY, SERVICE, SERVICE.spec.models[:1], "now")
+    [answer] = asker.answers(KEY, question("now", models=1))
     assert not answer.answered
     assert "a bug" in answer.message
 
@@ -110,16 +114,16 @@ async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -
 async def test_a_pause_between_rounds(asker: Asker, prober: Prober, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
     prober.may_answer.set()
-    asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")
+    asker.answers(KEY, question("now"))
     await settle()
-    assert len(asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")) == 2
-    assert asker.answers(KEY, SERVICE, SERVICE.spec.models, "now") == ()
+    assert len(asker.answers(KEY, question("now"))) == 2
+    assert asker.answers(KEY, question("now")) == ()
     await settle()
     assert prober.asked == ["one", "two"]
 
 
 async def test_forgetting_ends_the_question(asker: Asker, prober: Prober, called: list[Key]) -> None:
-    asker.answers(KEY, SERVICE, SERVICE.spec.models, "now")
+    asker.answers(KEY, question("now"))
     await settle()
     asker.forget(KEY)
     prober.may_answer.set()

@@ -5,14 +5,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from daybreak.api.llmservice import LLMService
 from daybreak.lifecycle.observed import Answer
-from daybreak.reconcile import probe
 from daybreak.reconcile.probe import HttpProber
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -43,12 +41,12 @@ async def serving(completions: Handler, models: Any = None, path: str = "/comple
         yield str(server.make_url("/v1"))
 
 
-async def ask(base: str, asked: LLMService | None = None) -> Answer:
+async def ask(base: str, asked: LLMService | None = None, patience: float = 25.0) -> Answer:
     """Ask the model at an address."""
     asked = asked or service()
-    prober = HttpProber(lambda _: base)
+    prober = HttpProber()
     try:
-        return await prober.ask(asked, asked.spec.models[0])
+        return await prober.ask(asked, asked.spec.models[0], base, patience)
     finally:
         await prober.close()
 
@@ -141,8 +139,7 @@ async def test_nobody_there() -> None:
     assert "127.0.0.1:1" in answer.message
 
 
-async def test_a_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "TIMEOUT", aiohttp.ClientTimeout(total=0.2))
+async def test_a_server_that_hangs() -> None:
     waits = asyncio.Event()
 
     async def completions(_: web.Request) -> web.Response:
@@ -150,7 +147,7 @@ async def test_a_server_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
         return web.Response()
 
     async with serving(completions) as base:
-        answer = await ask(base)
+        answer = await ask(base, patience=0.2)
         waits.set()
     assert not answer.answered
     assert "TimeoutError" in answer.message

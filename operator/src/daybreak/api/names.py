@@ -10,7 +10,8 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY = "daybreak"
 SERVICE_LABEL = "daybreak.dev/service"
-"""On every object of an LLMService, pods included: the LLMService's name."""
+"""On every object of an LLMService, pods included: the LLMService's name. On those of a gateway, which
+belongs to all LLMServices of its namespace: empty."""
 MODEL_LABEL = "daybreak.dev/model"
 """On worker pods: the worker group's name; a model's own name may hold characters that a label cannot."""
 TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations"
@@ -75,6 +76,22 @@ def labels(service: str, component: str) -> dict[str, str]:
         PART_OF_LABEL: MANAGED_BY,
         SERVICE_LABEL: service,
     }
+
+
+def gateway_labels() -> dict[str, str]:
+    """Labels of the objects and pods of a namespace's gateway."""
+    return {
+        NAME_LABEL: GATEWAY,
+        COMPONENT_LABEL: GATEWAY_COMPONENT,
+        MANAGED_BY_LABEL: MANAGED_BY,
+        PART_OF_LABEL: MANAGED_BY,
+        SERVICE_LABEL: "",
+    }
+
+
+def gateway_selector() -> dict[str, str]:
+    """What the gateway pods of a namespace are selected by."""
+    return {NAME_LABEL: GATEWAY, COMPONENT_LABEL: GATEWAY_COMPONENT}
 
 
 def ray_service(service: str) -> str:

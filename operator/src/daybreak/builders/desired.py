@@ -4,6 +4,7 @@ from typing import Any
 
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import SleepDepth
 from daybreak.builders import workers
 from daybreak.builders.disruption_budget import disruption_budget
 from daybreak.builders.front_service import front_service
@@ -11,30 +12,47 @@ from daybreak.builders.network_policy import network_policy
 from daybreak.builders.platform import Platform
 from daybreak.builders.ray_service import ray_service
 from daybreak.builders.service_account import service_account
+from daybreak.lifecycle.replicas import without_replicas
 
 Manifest = dict[str, Any]
 
 
-def desired(svc: LLMService, platform: Platform, active_cluster: str | None) -> list[Manifest]:
+def desired(
+    svc: LLMService,
+    platform: Platform,
+    active_cluster: str | None,
+    gateway_port: int | None = None,
+    asleep: SleepDepth | None = None,
+) -> list[Manifest]:
     """Objects of the service: what pods need comes before the RayService that makes them.
 
-    `active_cluster` is the name of the RayCluster that answers; None as long as there is none.
+    Args:
+        svc: The service.
+        platform: Settings of the installation.
+        active_cluster: Name of the RayCluster that answers; None as long as there is none.
+        gateway_port: The gateway's port for the service; None: it is reached without a gateway.
+        asleep: What is given back.
     """
+    if asleep is not None:
+        svc = without_replicas(svc)
     objects: list[Manifest] = []
     if svc.spec.runtime.service_account_name is None:
         objects.append(service_account(svc))
     if platform.network_policy:
         objects.append(network_policy(svc, platform))
     objects.append(disruption_budget(svc))
-    objects.append(front_service(svc, active_cluster))
-    objects.append(ray_service(svc, platform))
+    objects.append(front_service(svc, active_cluster, gateway_port))
+    if asleep is not SleepDepth.CLUSTER:
+        objects.append(ray_service(svc, platform))
     return objects
 
 
-def group_bounds(svc: LLMService) -> dict[str, tuple[int, int]]:
+def group_bounds(svc: LLMService, asleep: SleepDepth | None = None) -> dict[str, tuple[int, int]]:
     """Fewest and most pods of each worker group.
 
     KubeRay does not carry a change of these from a RayService into a cluster that runs: they are patched
-    there.
+    there. While it sleeps there shall be no pod at all: the autoscaler need not wait until one has been idle.
     """
+    if asleep is not None:
+        return {names.worker_group(model.name): (0, 0) for model in svc.spec.models}
     return {names.worker_group(model.name): workers.bounds(svc, model) for model in svc.spec.models}

@@ -16,6 +16,8 @@ from daybreak.builders.platform import Platform
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
 """On KubeRay's operator, however it was installed."""
+_OPERATOR_LABELS = {"app.kubernetes.io/component": "operator", "app.kubernetes.io/part-of": "daybreak"}
+"""On Daybreak's operator, which asks models for an answer."""
 
 
 def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
@@ -30,10 +32,25 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
                 {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD)]},
-                {"ports": [_port(ports.SERVE), _port(ports.METRICS)]},
+                *_askers(platform),
             ],
         },
     }
+
+
+def _askers(platform: Platform) -> list[dict[str, Any]]:
+    """Who may send requests and read metrics: with a gateway, requests come through it alone."""
+    if not platform.gateway_image:
+        return [{"ports": [_port(ports.SERVE), _port(ports.METRICS)]}]
+    gateway = {"podSelector": {"matchLabels": names.gateway_selector()}}
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
+    }
+    return [
+        {"from": [gateway, operator], "ports": [_port(ports.SERVE)]},
+        {"ports": [_port(ports.METRICS)]},
+    ]
 
 
 def _own_pods(svc: LLMService) -> dict[str, Any]:

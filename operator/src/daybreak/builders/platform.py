@@ -18,6 +18,12 @@ class Platform:
     """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
     network_policy: bool = True
     """Whether services get a NetworkPolicy."""
+    gateway_image: str = ""
+    """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
+    gateway_replicas: int = 2
+    """Gateway pods in each namespace."""
+    operator_namespace: str = "default"
+    """Where the operator runs: it asks models, and listens to gateways."""
 
     def image_of(self, svc: LLMService) -> str:
         """Image of the service's Ray pods: its own, or the default for what its models compute on."""

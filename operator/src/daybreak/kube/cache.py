@@ -201,7 +201,7 @@ class Cache:
 
     def _changed(self, resource: Resource, key: Key, owners: set[str | None]) -> None:
         self._changes[resource] = self._changes.get(resource, 0) + 1
-        services = {Key(key.namespace, owner) for owner in owners if owner}
+        services = {Key(key.namespace, owner) for owner in owners if owner is not None}
         concerned = {key} if resource is NODES else services
         held = self._writing.get((resource, key))
         if held is not None:
@@ -228,7 +228,8 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
     if owner is not None and owner.get("kind") == llmservice.KIND:
         return str(owner["name"])
     label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
-    return str(label) if label else None
+    # Empty: not one LLMService's but the gateway's, which all of a namespace share.
+    return str(label) if label is not None else None
 
 
 def _version(text: Any) -> int:

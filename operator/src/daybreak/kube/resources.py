@@ -48,12 +48,19 @@ NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 
+DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
+
 OWNED = (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES, RAY_SERVICES)
 """Kinds that the operator makes for an LLMService."""
 
-_BY_KIND = {(resource.api_version, resource.kind): resource for resource in OWNED}
+OF_GATEWAYS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, DISRUPTION_BUDGETS, DEPLOYMENTS)
+"""Kinds that the operator makes for the gateway of a namespace."""
+
+_BY_KIND = {(resource.api_version, resource.kind): resource for resource in (*OWNED, *OF_GATEWAYS)}
 
 
 def of(manifest: Mapping[str, Any]) -> Resource:
-    """The owned kind of a manifest."""
+    """The kind of a manifest of ours."""
     return _BY_KIND[manifest["apiVersion"], manifest["kind"]]

@@ -11,12 +11,15 @@ from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import (
+    DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     NETWORK_POLICIES,
     NODES,
     PODS,
     RAY_CLUSTERS,
     RAY_SERVICES,
+    ROLE_BINDINGS,
+    ROLES,
     SERVICE_ACCOUNTS,
     SERVICES,
     Resource,
@@ -45,11 +48,18 @@ class Watches:
         api: The API server.
         cache: What they fill.
         namespace: Only this namespace, and nothing of the cluster's scope; None means all.
+        gateways: Whether namespaces have gateways.
         on_kuberay: Called when KubeRay's kinds have come or gone.
     """
 
     def __init__(
-        self, api: Api, cache: Cache, *, namespace: str | None, on_kuberay: Callable[[], None]
+        self,
+        api: Api,
+        cache: Cache,
+        *,
+        namespace: str | None,
+        gateways: bool,
+        on_kuberay: Callable[[], None],
     ) -> None:
         self._api = api
         self._cache = cache
@@ -60,6 +70,10 @@ class Watches:
             for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES)
         ]
         self._always.append(self._reflector(PODS, OF_SERVICES))
+        if gateways:
+            self._always += [
+                self._reflector(resource, OURS) for resource in (DEPLOYMENTS, ROLES, ROLE_BINDINGS)
+            ]
         self._nodes = None if namespace else Reflector(api, cache, NODES)
         self.kuberay_installed = False
         """Whether the API server serves RayServices, as last seen."""

@@ -11,10 +11,13 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import LLMServiceStatus, Reason
 from daybreak.lifecycle import fit, report
-from daybreak.lifecycle.look import Look, look_at, parse_time
+from daybreak.lifecycle.course import course_or_start, wish
+from daybreak.lifecycle.look import Look, look_at
+from daybreak.lifecycle.machine import Course, step
+from daybreak.lifecycle.machine import look_again as machine_look_again
 from daybreak.lifecycle.models import ModelView, judge
 from daybreak.lifecycle.observed import Observed
-from daybreak.lifecycle.reading import at, mapping, text
+from daybreak.lifecycle.reading import at, mapping, parse_time, text
 from daybreak.lifecycle.trouble import Trouble
 from daybreak.lifecycle.words import excerpt
 
@@ -35,6 +38,8 @@ class Decision:
     ask: tuple[str, ...]
     """Models to be asked for an answer through the service's address."""
     status: LLMServiceStatus
+    course: Course | None
+    """Sleep and wake; None without a gateway."""
     requeue_after: timedelta | None
     """When to look again although nothing has happened; None: not before something happens."""
 
@@ -43,19 +48,36 @@ def decide(seen: Observed) -> Decision:
     """Decide on a service."""
     service = seen.service
     if at(seen.manifest, "metadata").get("deletionTimestamp"):
-        return Decision(False, (), report.terminating(seen), None)
+        return Decision(False, (), report.terminating(seen), None, None)
     misfits = _misfits(seen)
     blocked = _blocked(seen, misfits)
     if service is None:
-        return Decision(False, (), report.unreadable(seen, blocked), None)
+        return Decision(False, (), report.unreadable(seen, blocked), None, None)
     # What is not asked has no answer, even if one was on its way.
     look = look_at(seen, service, misfits or (), seen.answers if blocked is None else ())
     models = [judge(look, model) for model in service.spec.models]
-    status = report.status(seen, look, models, misfits, blocked)
+    course, look_again = _course(seen, look, models, blocked)
+    status = report.status(seen, look, models, misfits, blocked, course)
     if blocked is not None:
-        return Decision(False, (), status, None)
+        return Decision(False, (), status, course, look_again)
     asked = tuple(model.name for model in models if model.ask)
-    return Decision(True, asked, status, _again(look, models))
+    return Decision(True, asked, status, course, _earliest(_again(look, models), look_again))
+
+
+def _course(
+    seen: Observed, look: Look, models: list[ModelView], blocked: Trouble | None
+) -> tuple[Course | None, timedelta | None]:
+    """Sleep and wake from here on, and when to look again for their sake."""
+    if seen.gateway is None:
+        return None, None
+    traffic, wished = seen.gateway.traffic, wish(seen, look.service)
+    backend = report.backend(look, models, blocked)
+    course = step(course_or_start(seen), wished, traffic, backend, seen.now)
+    return course, machine_look_again(course, wished, traffic, seen.now)
+
+
+def _earliest(*pauses: timedelta | None) -> timedelta | None:
+    return min((pause for pause in pauses if pause is not None), default=None)
 
 
 def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble | None:
@@ -71,13 +93,18 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
         )
     if seen.foreign:
         return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
-    if misfits and not mapping(seen.ray_service):
+    if misfits and not mapping(seen.ray_service) and not _given_back(seen):
         return Trouble(Reason.NO_NODE_FITS, report.misfit_message(misfits), stalled=True)
     if seen.refusal:
         return Trouble(
             Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True
         )
     return None
+
+
+def _given_back(seen: Observed) -> bool:
+    """Whether the service sleeps, so that nothing of it has to fit anywhere."""
+    return seen.gateway is not None and course_or_start(seen).asleep is not None
 
 
 def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from daybreak.api.llmservice import LLMService
-from daybreak.api.status import ConditionType, Reason
+from daybreak.api.status import ConditionType, GateState, Reason
+from daybreak.lifecycle.course import course_before
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
+from daybreak.lifecycle.machine import Course
 from daybreak.lifecycle.observed import Answer, Observed
 from daybreak.lifecycle.podview import HEAD, PodView, pod_views
 from daybreak.lifecycle.rayview import RayView, ray_view
@@ -28,6 +30,8 @@ class Before:
     """Reason for which the service is stalled at its present generation; empty when it is not."""
     current: bool
     """Whether it speaks of the present generation of the spec."""
+    course: Course | None
+    """What was decided of sleep and wake; None: nothing yet."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -51,6 +55,17 @@ class Look:
     before: Before
     answers: Mapping[str, Answer]
     now: datetime
+
+    @property
+    def asleep(self) -> bool:
+        """Whether the objects are at present those of a sleeping service."""
+        return self.before.course is not None and self.before.course.asleep is not None
+
+    @property
+    def waking(self) -> bool:
+        """Whether requests are held until the models answer."""
+        course = self.before.course
+        return course is not None and course.asleep is None and course.gate is not GateState.OPEN
 
 
 def look_at(
@@ -85,6 +100,7 @@ def said_before(seen: Observed) -> Before:
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
+        course=course_before(status, seen.now) if seen.gateway is not None else None,
     )
 
 
@@ -99,12 +115,3 @@ def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> T
     if any(pod.role == HEAD and pod.cluster == ray.coming and pod.ready for pod in pods):
         return None
     return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
-
-
-def parse_time(written: str) -> datetime | None:
-    """A time as Kubernetes writes it, or None."""
-    try:
-        found = datetime.fromisoformat(written)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

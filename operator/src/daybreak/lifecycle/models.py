@@ -5,17 +5,17 @@ same Ray cluster, the same configuration (replica numbers aside), and Ray Serve 
 A model that sleeps is not asked, for that would wake it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from daybreak.api import names
 from daybreak.api.spec import Model
 from daybreak.api.status import ModelState, Reason
 from daybreak.lifecycle.diagnosis import TRIES_AGAIN, deployment_of, model_trouble
-from daybreak.lifecycle.look import Look, parse_time
+from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.podview import PodView, accelerators
 from daybreak.lifecycle.rayview import HEALTHY, RayView
-from daybreak.lifecycle.reading import text
+from daybreak.lifecycle.reading import parse_time, text
 from daybreak.lifecycle.replicas import ReplicaRange, replica_range
 from daybreak.lifecycle.trouble import Trouble, lasting
 from daybreak.lifecycle.words import excerpt
@@ -125,6 +125,9 @@ def _judge(
     proven = before is not None and before.same(present)
     asleep = allowed.min == 0 and not here
 
+    if look.asleep:
+        # What it has answered as is forgotten: when it wakes, it must answer anew before it is relied on.
+        return _Judgement(ModelState.ASLEEP, None)
     if not ray.active or not ray.ready:
         if proven and asleep:
             return _Judgement(ModelState.ASLEEP, before)
@@ -145,6 +148,10 @@ def _judge(
     if deployment.failed:
         return _Judgement(ModelState.FAILED, None)
 
+    if look.waking and not proven:
+        # A question waits in Serve until a replica can take it. To ask at once and to be answered is quicker
+        # than to be told by KubeRay, and then to ask.
+        return replace(_ask(look, model, before, present), state=_starting(here, trouble), trouble=None)
     if application.settled and deployment.status == HEALTHY:
         if proven:
             return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)

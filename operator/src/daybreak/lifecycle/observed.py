@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from daybreak.api.llmservice import LLMService
+from daybreak.lifecycle.traffic import Traffic
 
 Manifest = Mapping[str, Any]
 """A Kubernetes object in its JSON form."""
@@ -33,6 +34,15 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class GatewayView:
+    """The gateway of the service's namespace, as far as it concerns the service."""
+
+    port: int
+    """The gateway's port for the service."""
+    traffic: Traffic
+
+
+@dataclass(frozen=True)
 class Observed:
     """Everything seen of one LLMService at one moment."""
 
@@ -56,4 +66,6 @@ class Observed:
     """What the API server said when it refused the last apply of an owned object; empty when it took all."""
     answers: tuple[Answer, ...] = ()
     """Answers asked for in this reconcile."""
+    gateway: GatewayView | None = None
+    """None: services are reached without a gateway, and never sleep."""
     now: datetime = field(kw_only=True)

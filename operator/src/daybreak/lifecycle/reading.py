@@ -1,6 +1,7 @@
 """Reading manifests that others have written: whatever is missing or of another shape reads as empty."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 _NOTHING: Mapping[str, Any] = {}
@@ -42,3 +43,12 @@ def condition(status: Any, kind: str) -> Mapping[str, Any]:
         if item.get("type") == kind:
             return item
     return _NOTHING
+
+
+def parse_time(written: str) -> datetime | None:
+    """A time as Kubernetes writes it, or None."""
+    try:
+        found = datetime.fromisoformat(written)
+    except ValueError:
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

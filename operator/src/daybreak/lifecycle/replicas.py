@@ -1,6 +1,6 @@
 """How many replicas a model may have: the model's own range, or the whole service's fixed number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
@@ -29,3 +29,11 @@ def replica_range(svc: LLMService, model: Model) -> ReplicaRange:
     upper = max(own.min, 1) if own.max is None else own.max
     initial = max(own.min, 1) if own.initial is None else own.initial
     return ReplicaRange(min=own.min, max=upper, initial=min(initial, upper))
+
+
+def without_replicas(svc: LLMService) -> LLMService:
+    """The service as its objects are built while its workers are given back.
+
+    Only numbers differ, which Serve changes in place: nothing is restarted when it wakes.
+    """
+    return replace(svc, spec=svc.spec.model_copy(update={"replicas": 0}))

@@ -20,9 +20,11 @@ from daybreak.api.status import (
     Reason,
 )
 from daybreak.api.validation import notices
-from daybreak.lifecycle import fit
-from daybreak.lifecycle.conditions import Conditions, Truth
+from daybreak.lifecycle import fit, gated
+from daybreak.lifecycle.conditions import Conditions, Truth, written
+from daybreak.lifecycle.course import course_before, gate_status, kept_gate, told_to_clients
 from daybreak.lifecycle.look import Look
+from daybreak.lifecycle.machine import Backend, Course
 from daybreak.lifecycle.models import ModelView
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
@@ -40,8 +42,9 @@ def status(
     models: Sequence[ModelView],
     misfits: tuple[fit.Misfit, ...] | None,
     blocked: Trouble | None,
+    course: Course | None,
 ) -> LLMServiceStatus:
-    """The status of a service whose spec can be read."""
+    """The status of a service whose spec can be read; `course` is None without a gateway."""
     service = look.service
     conditions = Conditions(seen)
     held_back = blocked if not look.ray.exists else None
@@ -49,20 +52,44 @@ def status(
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
     ready = _ready(look, models, blocked)
     stalled = _stalled(look, models, blocked)
+    if seen.gateway is not None and course is not None:
+        ready = gated.ready(look, seen.gateway.traffic, course, ready)
     conditions.set(ConditionType.READY, *ready)
     conditions.set(ConditionType.ACTIVE, *_active(service, models, held_back))
     conditions.set(ConditionType.SCHEDULABLE, *_schedulable(seen, misfits))
-    conditions.set(ConditionType.RECONCILING, *_reconciling(look, models, ready, stalled))
+    reconciling = _reconciling(look, models, ready, stalled)
+    if course is not None and not stalled:
+        reconciling = gated.reconciling(course, ready, reconciling)
+    conditions.set(ConditionType.RECONCILING, *reconciling)
     conditions.set(ConditionType.STALLED, *_stalled_condition(stalled))
     return LLMServiceStatus(
         observed_generation=max(0, service.generation),
-        phase=_phase(look, models, ready, stalled),
+        phase=course.phase if course else _phase(look, models, ready, stalled),
+        phase_since=written(course.since) if course else None,
+        asleep=course.asleep if course else None,
+        gate=gate_status(course, service, seen.gateway.port, look.ray.active)
+        if course and seen.gateway
+        else None,
         url=names.url(service.name, service.namespace),
         replicas=sum(model.replicas for model in models),
         gpus=sum(model.gpus for model in models),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
         models=[_model(model) for model in models],
         conditions=conditions.made,
+    )
+
+
+def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Backend:
+    """How the models are, for the state machine."""
+    stalled = _stalled(look, models, blocked)
+    answering = [model for model in models if model.answering]
+    silent = [model for model in models if not model.answering]
+    given_up = all(model.trouble is not None and model.trouble.stalled for model in silent)
+    return Backend(
+        answers=bool(answering) and given_up,
+        failed="" if answering else told_to_clients([trouble.message for trouble in stalled]),
+        updating=look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models),
+        stalled=bool(stalled) and bool(silent),
     )
 
 
@@ -88,9 +115,13 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
     conditions.set(ConditionType.RECONCILING, "False" if stalled else "True", reason, said)
     conditions.set(ConditionType.STALLED, "True" if stalled else "False", reason, said)
     metadata = at(seen.manifest, "metadata")
+    kept = course_before(before, seen.now)
     return LLMServiceStatus(
         observed_generation=max(0, whole(metadata.get("generation"))),
         phase=Phase.FAILED if stalled else Phase.DRAINING,
+        phase_since=text(before.get("phaseSince")) or None,
+        asleep=kept.asleep if kept else None,
+        gate=kept_gate(before),
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),

@@ -1,6 +1,7 @@
 """Questions to models, asked beside the workers: a model may take half a minute to answer."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,29 @@ AT_ONCE = 16
 """Services that are asked at the same time."""
 PAUSE_SECONDS = 2.0
 """Shortest time between two rounds of questions to one service."""
+PATIENCE_SECONDS = 25.0
+"""How long an answer may take."""
+WAKING_PATIENCE_SECONDS = 600.0
+"""The same while the model wakes: the question waits in Serve until a replica can take it."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Whom to ask, and where.
+
+    Attributes:
+        service: The LLMService.
+        models: Who must answer.
+        base: Base URL at which they are asked.
+        about: What they are asked as: answers given as something else are thrown away.
+        waking: Whether they are waking.
+    """
+
+    service: LLMService
+    models: Sequence[Model]
+    base: str
+    about: object
+    waking: bool = False
 
 
 @dataclass
@@ -35,17 +59,10 @@ class Asker:
         self._rounds: dict[Key, _Round] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
-    def answers(
-        self, key: Key, service: LLMService, models: Sequence[Model], about: object
-    ) -> tuple[Answer, ...]:
-        """The answers of these models, each given once; empty while they are being asked.
-
-        Args:
-            key: The LLMService.
-            service: The same, read.
-            models: Who must answer.
-            about: What they are asked as. Answers given as something else are thrown away.
-        """
+    def answers(self, key: Key, question: Question) -> tuple[Answer, ...]:
+        """The answers of the models, each given once; empty while they are being asked."""
+        about = (question.about, question.base, question.waking)
+        models = question.models
         current = self._rounds.get(key)
         if current is not None and current.about != about:
             self.forget(key)
@@ -57,7 +74,7 @@ class Asker:
                 return tuple(wanted)
         new = _Round(about)
         self._rounds[key] = new
-        new.task = asyncio.create_task(self._ask(key, service, models, new), name=f"ask {key}")
+        new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key}")
         return ()
 
     def forget(self, key: Key) -> None:
@@ -74,16 +91,19 @@ class Asker:
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._prober.close()
 
-    async def _ask(self, key: Key, service: LLMService, models: Sequence[Model], current: _Round) -> None:
-        async with self._slots:
-            for answer in await asyncio.gather(*(self._ask_one(service, model) for model in models)):
+    async def _ask(self, key: Key, question: Question, current: _Round) -> None:
+        # Who wakes may take minutes: nobody shall wait for that.
+        async with contextlib.nullcontext() if question.waking else self._slots:
+            asked = (self._ask_one(question, model) for model in question.models)
+            for answer in await asyncio.gather(*asked):
                 metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
                 current.answers[answer.model] = answer
         current.ended = time.monotonic()
         self._on_answer(key)
 
-    async def _ask_one(self, service: LLMService, model: Model) -> Answer:
+    async def _ask_one(self, question: Question, model: Model) -> Answer:
+        patience = WAKING_PATIENCE_SECONDS if question.waking else PATIENCE_SECONDS
         try:
-            return await self._prober.ask(service, model)
+            return await self._prober.ask(question.service, model, question.base, patience)
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")

@@ -2,22 +2,37 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Protocol
 
 from daybreak.api import names, validation
 from daybreak.api.llmservice import InvalidSpec, LLMService
+from daybreak.builders.ports import SERVE
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, RAY_CLUSTERS, RAY_SERVICES
 from daybreak.kube.watches import Watches
-from daybreak.lifecycle.observed import Node, Observed
+from daybreak.lifecycle.observed import GatewayView, Node, Observed
+from daybreak.lifecycle.podview import HEAD, pod_views
+from daybreak.lifecycle.reading import at, text
+from daybreak.lifecycle.traffic import Traffic
+from daybreak.reconcile.ports import Ports
+
+
+class GatewaySource(Protocol):
+    """Who knows what gateways say."""
+
+    def traffic(self, service: Key) -> Traffic:
+        """What all gateways of its namespace say of a service together."""
+        ...
 
 
 class Observer:
-    """Reads the cache; asks the API server nothing."""
+    """Reads the cache and what gateways say, if there are any; asks the API server nothing."""
 
-    def __init__(self, cache: Cache, watches: Watches) -> None:
+    def __init__(self, cache: Cache, watches: Watches, gateways: GatewaySource | None) -> None:
         self._cache = cache
         self._watches = watches
+        self._gateways = gateways
+        self._ports = Ports(cache)
         self._nodes: tuple[Node, ...] = ()
         self._nodes_at = -1
 
@@ -25,8 +40,16 @@ class Observer:
         """What is seen of an LLMService, or None when there is none."""
         manifest = self._cache.get(LLM_SERVICES, key)
         if manifest is None:
+            self._ports.forget(key)
             return None
         service, problems = read(manifest)
+        gateway = None
+        if self._gateways is not None:
+            port = self._ports.of(key)
+            if port is None:
+                first, last = names.GATEWAY_PORTS
+                problems = (*problems, f"the namespace's gateway serves {last - first + 1} services, no more")
+            gateway = GatewayView(port or names.GATEWAY_PORTS[0], self._gateways.traffic(key))
         return Observed(
             manifest=manifest,
             service=service,
@@ -36,6 +59,7 @@ class Observer:
             ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
             pods=tuple(self._cache.of_service(PODS, key)),
             nodes=self._seen_nodes(),
+            gateway=gateway,
             now=datetime.now(UTC),
         )
 
@@ -62,6 +86,22 @@ def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:
     status = (ray_service or {}).get("status") or {}
     name = (status.get("activeServiceStatus") or {}).get("rayClusterName")
     return str(name) if name else None
+
+
+def base_url(seen: Observed, service: LLMService) -> str | None:
+    """Where models are asked; None when there is nobody to ask.
+
+    Behind a gateway it is the head of the active cluster itself: a question must get through while the gate
+    holds everybody else's.
+    """
+    if seen.gateway is None:
+        return names.url(service.name, service.namespace)
+    cluster = active_cluster(seen.ray_service)
+    for pod in pod_views(seen.pods):
+        ip = text(at(pod.manifest, "status").get("podIP"))
+        if pod.role == HEAD and pod.cluster == cluster and pod.counts and ip:
+            return f"http://[{ip}]:{SERVE}/v1" if ":" in ip else f"http://{ip}:{SERVE}/v1"
+    return None
 
 
 def _node(manifest: Mapping[str, Any]) -> Node:

@@ -10,14 +10,17 @@ from typing import Any
 import structlog
 
 from daybreak.builders.platform import Platform
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.lease import Lease
-from daybreak.kube.resources import LLM_SERVICES, NODES, Resource
+from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, Resource
 from daybreak.kube.watches import DISCOVERY_SECONDS, Watches, is_served
 from daybreak.reconcile import metrics
 from daybreak.reconcile.asker import Asker
+from daybreak.reconcile.gateways import Enqueue, Gateways, gateway_key
+from daybreak.reconcile.namespaces import GatewayReconciler
 from daybreak.reconcile.observe import Observer
 from daybreak.reconcile.probe import Prober
 from daybreak.reconcile.queue import Queue
@@ -29,6 +32,8 @@ RESYNC_SECONDS = 600.0
 """How often every service is looked at again, whether anything has changed or not."""
 NODES_SECONDS = 5.0
 """Over how long changes of nodes are gathered before the services are looked at again."""
+GATEWAY_SECONDS = 1.0
+"""Over how long the coming and going of LLMServices is gathered before a namespace's gateway is looked at."""
 UNREACHABLE_SECONDS = 10.0
 """Longest pause of a service while the API server does not answer."""
 DRAIN_SECONDS = 10.0
@@ -48,6 +53,7 @@ class Operator:
         prober: How models are asked.
         namespace: Only this namespace; None means all.
         on_end: Called when the lease is lost, so that the process must end, and when it has ended.
+        listen: Makes what listens to gateways.
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class Operator:
         *,
         namespace: str | None,
         on_end: Callable[[], None],
+        listen: Callable[[Cache, Enqueue], Gateways] = Gateways,
     ) -> None:
         self.queue = Queue()
         self.cache = Cache()
@@ -71,10 +78,18 @@ class Operator:
         """How late the event loop came to its last tick, in seconds."""
         self._api = api
         self._on_end = on_end
-        self._watches = Watches(api, self.cache, namespace=namespace, on_kuberay=self.resync)
+        with_gateways = bool(platform.gateway_image)
+        self._watches = Watches(
+            api, self.cache, namespace=namespace, gateways=with_gateways, on_kuberay=self.resync
+        )
         self._asker = Asker(prober, self.queue.add)
-        observer = Observer(self.cache, self._watches)
-        self._reconciler = Reconciler(api, self.cache, observer, platform, self._asker, lambda: lease.held)
+        self._gateways = listen(self.cache, self.queue.add) if with_gateways else None
+        observer = Observer(self.cache, self._watches, self._gateways)
+        applier = Applier(api, self.cache)
+        self._reconciler = Reconciler(
+            api, self.cache, observer, platform, self._asker, applier, lambda: lease.held
+        )
+        self._namespaces = GatewayReconciler(self.cache, applier, platform)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticker: asyncio.Task[None] | None = None
         self._nodes_timer: asyncio.TimerHandle | None = None
@@ -87,7 +102,9 @@ class Operator:
         await self.lease.acquire()
         await self._wait_for_crd()
         self._spawn("lease", self._keep_lease())
-        self._spawn("watches", self._watches.run(self.ready))
+        listed = asyncio.Event()
+        self._spawn("watches", self._watches.run(listed))
+        self._spawn("begin", self._begin(listed))
         self._spawn("resync", self._resync_slowly())
         for number in range(WORKERS):
             self._spawn(f"worker {number}", self._work())
@@ -104,6 +121,8 @@ class Operator:
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
             await self._asker.close()
+            if self._gateways is not None:
+                await self._gateways.close()
             await self.lease.release()
         finally:
             self._on_end()
@@ -120,7 +139,21 @@ class Operator:
         for key in self.cache.keys(LLM_SERVICES):
             self.queue.add(key, random.uniform(0, over_seconds))  # noqa: S311 -- spread, not secrecy
 
+    async def _begin(self, listed: asyncio.Event) -> None:
+        """Let the workers begin as soon as everything is known."""
+        await listed.wait()
+        if self._gateways is not None:
+            await self._gateways.settle()
+        self.ready.set()
+
     def _changed(self, resource: Resource, key: Key) -> None:
+        if self._gateways is not None:
+            if resource is PODS and key == gateway_key(key.namespace):
+                self._gateways.refresh(key.namespace)
+                return
+            if resource is LLM_SERVICES:
+                # The first one of a namespace brings its gateway, and the last one takes it away.
+                self.queue.add(gateway_key(key.namespace), GATEWAY_SECONDS)
         if resource is not NODES:
             self.queue.add(key)
         elif self._nodes_timer is None:
@@ -142,7 +175,7 @@ class Operator:
     async def _reconcile(self, key: Key) -> None:
         began = time.monotonic()
         try:
-            again = await self._reconciler.reconcile(key)
+            again = await self._work_on(key)
         except ApiError as error:
             unreachable = error.status == 0 or error.status >= 500 or error.status == 429
             pause = self.queue.failed(key, UNREACHABLE_SECONDS) if unreachable else self.queue.failed(key)
@@ -163,6 +196,13 @@ class Operator:
             outcome = "done"
         metrics.RECONCILES.labels(outcome).inc()
         metrics.DURATION.observe(time.monotonic() - began)
+
+    async def _work_on(self, key: Key) -> float | None:
+        if key != gateway_key(key.namespace):
+            return await self._reconciler.reconcile(key)
+        if not self.lease.held:
+            raise LeaseLost
+        return await self._namespaces.reconcile(key.namespace)
 
     async def _keep_lease(self) -> None:
         await self.lease.keep()
@@ -208,7 +248,7 @@ class Operator:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """A part that ends by itself has failed: better to start afresh than to go on without it."""
-        if self._stopping or task.cancelled():
+        if self._stopping or task.cancelled() or (task.get_name() == "begin" and not task.exception()):
             return
         error = task.exception()
         log.error("a part of the operator has ended", part=task.get_name(), error=repr(error))

@@ -9,6 +9,7 @@ from daybreak.builders.platform import Platform
 from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
 from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_SERVICES, of
+from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.observed import Manifest, Observed
 from daybreak.reconcile.observe import active_cluster
 
@@ -40,7 +41,9 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
         return None
     targets, foreign, leaving = [], [], False
-    for wanted in desired(service, platform, active_cluster(seen.ray_service)):
+    port = seen.gateway.port if seen.gateway else None
+    asleep = course_or_start(seen).asleep if seen.gateway else None
+    for wanted in desired(service, platform, active_cluster(seen.ray_service), port, asleep):
         if of(wanted) is RAY_SERVICES and not seen.kuberay_installed:
             continue
         live = await applier.live(wanted)

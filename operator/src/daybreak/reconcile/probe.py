@@ -2,33 +2,26 @@
 
 import json
 import os
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import aiohttp
 
-from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
 from daybreak.lifecycle.observed import Answer
 from daybreak.lifecycle.reading import mapping, mappings
 
-TIMEOUT = aiohttp.ClientTimeout(total=25.0, sock_connect=3.0)
+CONNECT_SECONDS = 3.0
 BODY_LIMIT = 256 * 1024
 """How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
 MESSAGE_LIMIT = 300
 
 
-def base_url(service: LLMService) -> str:
-    """Where the service's clients send their requests."""
-    return names.url(service.name, service.namespace)
-
-
 class Prober(Protocol):
     """Who asks. Tests without a cluster network pass their own."""
 
-    async def ask(self, service: LLMService, model: Model) -> Answer:
-        """Ask the model for one answer through the service's address."""
+    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
+        """Ask the model for one answer at a base URL, and wait so many seconds for it."""
         ...
 
     async def close(self) -> None:
@@ -39,15 +32,13 @@ class Prober(Protocol):
 class HttpProber:
     """Asks over HTTP: is the model listed, and does it complete one token (or embed one word)?"""
 
-    def __init__(self, base: Callable[[LLMService], str] = base_url) -> None:
-        self._base = base
+    def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, service: LLMService, model: Model) -> Answer:
-        """Ask the model for one answer through the service's address."""
-        base = self._base(service)
+    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
+        """Ask the model for one answer at a base URL, and wait so many seconds for it."""
         try:
-            status, body = await self._fetch("GET", f"{base}/models", None)
+            status, body = await self._fetch("GET", f"{base}/models", None, patience)
             if status != 200:
                 return Answer(model.name, False, f"{base}/models answered {status}: {_said(body)}")
             listed = [item.get("id") for item in mappings(mapping(body).get("data"))]
@@ -56,7 +47,7 @@ class HttpProber:
                     model.name, False, f"{base}/models does not list it, only {', '.join(map(str, listed))}"
                 )
             path, request = question(model)
-            status, body = await self._fetch("POST", f"{base}{path}", request)
+            status, body = await self._fetch("POST", f"{base}{path}", request, patience)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return Answer(model.name, False, f"{base} does not answer: {_why(error)}")
         if status == 200 or _not_its_trade(status, body):
@@ -69,15 +60,16 @@ class HttpProber:
             await self._session.close()
 
     async def _fetch(
-        self, method: str, url: str, request: dict[str, Any] | None
+        self, method: str, url: str, request: dict[str, Any] | None, patience: float
     ) -> tuple[int, dict[str, Any] | None]:
         if self._session is None:
             # A new connection for each question: an old one may still lead to the cluster before.
             connector = aiohttp.TCPConnector(force_close=True, limit=32)
-            self._session = aiohttp.ClientSession(
-                connector=connector, timeout=TIMEOUT, cookie_jar=aiohttp.DummyCookieJar()
-            )
-        async with self._session.request(method, url, json=request, allow_redirects=False) as response:
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        limits = aiohttp.ClientTimeout(total=patience, sock_connect=CONNECT_SECONDS)
+        async with self._session.request(
+            method, url, json=request, allow_redirects=False, timeout=limits
+        ) as response:
             content = b""
             async for chunk in response.content.iter_any():
                 content += chunk

@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from daybreak.api.status import GateState
 from daybreak.builders.desired import group_bounds
 from daybreak.builders.platform import Platform
 from daybreak.kube import scale, status
@@ -14,12 +15,13 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS
+from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
 from daybreak.reconcile import metrics
-from daybreak.reconcile.asker import Asker
+from daybreak.reconcile.asker import Asker, Question
 from daybreak.reconcile.conditions import transitions
-from daybreak.reconcile.observe import Observer, active_cluster
+from daybreak.reconcile.observe import Observer, active_cluster, base_url
 from daybreak.reconcile.plan import Plan, make_plan
 
 SOON_SECONDS = 2.0
@@ -47,6 +49,7 @@ class Reconciler:
         observer: Reads it.
         platform: Settings of the installation.
         asker: Asks models.
+        applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
 
@@ -57,6 +60,7 @@ class Reconciler:
         observer: Observer,
         platform: Platform,
         asker: Asker,
+        applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
         self._api = api
@@ -65,7 +69,7 @@ class Reconciler:
         self._platform = platform
         self._asker = asker
         self._may_act = may_act
-        self._applier = Applier(api, cache)
+        self._applier = applier
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one LLMService. Returns when to look again, in seconds; None: at a change."""
@@ -105,6 +109,9 @@ class Reconciler:
         decision = decide(replace(seen, answers=answers))
         if not await self._say(key, seen, decision):
             return None
+        if decision.course is not None and decision.course.asleep != course_or_start(seen).asleep:
+            # It is written before it is carried out: whoever goes on after a crash knows of it.
+            again.append(0.0)
         if decision.requeue_after is not None:
             again.append(decision.requeue_after.total_seconds())
         return min(again) if again else None
@@ -138,7 +145,8 @@ class Reconciler:
         """Carry the bounds of the worker groups into the RayClusters that run."""
         if seen.service is None:
             return []
-        bounds, again = group_bounds(seen.service), []
+        asleep = course_or_start(seen).asleep if seen.gateway else None
+        bounds, again = group_bounds(seen.service, asleep), []
         for cluster in seen.ray_clusters:
             self._check()
             try:
@@ -154,9 +162,18 @@ class Reconciler:
         if not decision.ask or seen.service is None:
             self._asker.forget(key)
             return ()
-        models = [model for model in seen.service.spec.models if model.name in decision.ask]
-        about = (seen.service.uid, seen.service.generation, active_cluster(seen.ray_service))
-        return self._asker.answers(key, seen.service, models, about)
+        base = base_url(seen, seen.service)
+        if base is None:
+            self._asker.forget(key)
+            return ()
+        question = Question(
+            service=seen.service,
+            models=[model for model in seen.service.spec.models if model.name in decision.ask],
+            base=base,
+            about=(seen.service.uid, seen.service.generation, active_cluster(seen.ray_service)),
+            waking=decision.course is not None and decision.course.gate is not GateState.OPEN,
+        )
+        return self._asker.answers(key, question)
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
@@ -224,6 +241,7 @@ class Reconciler:
             ray_service=later.ray_service,
             ray_clusters=later.ray_clusters,
             pods=later.pods,
+            gateway=later.gateway,
             now=later.now,
         )
 

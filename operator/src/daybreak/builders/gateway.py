@@ -1,0 +1,167 @@
+"""The gateway of a namespace: what all its LLMServices are reached through.
+
+Its objects belong to no single LLMService: the operator makes them with the first one of the namespace and
+removes them with the last one.
+"""
+
+from typing import Any
+
+from daybreak.api import llmservice, names
+from daybreak.builders.platform import Platform
+
+Manifest = dict[str, Any]
+
+USER_ID = 65532
+DRAIN_SECONDS = 600
+"""How long a gateway that is told to stop lets held and streaming requests finish."""
+EXIT_SECONDS = 30
+"""What it may take beside that: until its address is known to be gone, and to end."""
+_FOLDER = "/run/daybreak-gateway"
+
+
+def gateway(namespace: str, platform: Platform) -> list[Manifest]:
+    """Objects of the gateway, what pods need before the Deployment that makes them."""
+    objects = [_service_account(namespace), _role(namespace), _role_binding(namespace)]
+    if platform.network_policy:
+        objects.append(_network_policy(namespace))
+    return [*objects, _disruption_budget(namespace), _deployment(namespace, platform)]
+
+
+def _object(api_version: str, kind: str, namespace: str, **content: Any) -> Manifest:
+    metadata = {"name": names.GATEWAY, "namespace": namespace, "labels": names.gateway_labels()}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def _service_account(namespace: str) -> Manifest:
+    return _object("v1", "ServiceAccount", namespace, automountServiceAccountToken=False)
+
+
+def _role(namespace: str) -> Manifest:
+    """It reads what the operator has decided, and where Ray heads are; it writes nothing."""
+    reads = ["get", "list", "watch"]
+    return _object(
+        "rbac.authorization.k8s.io/v1",
+        "Role",
+        namespace,
+        rules=[
+            {"apiGroups": [llmservice.GROUP], "resources": [llmservice.PLURAL], "verbs": reads},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": reads},
+        ],
+    )
+
+
+def _role_binding(namespace: str) -> Manifest:
+    return _object(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        namespace,
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": names.GATEWAY},
+        subjects=[{"kind": "ServiceAccount", "name": names.GATEWAY, "namespace": namespace}],
+    )
+
+
+def _network_policy(namespace: str) -> Manifest:
+    first, last = names.GATEWAY_PORTS
+    return _object(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        namespace,
+        spec={
+            "podSelector": {"matchLabels": names.gateway_selector()},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "ports": [
+                        {"protocol": "TCP", "port": first, "endPort": last},
+                        {"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT},
+                    ]
+                }
+            ],
+        },
+    )
+
+
+def _disruption_budget(namespace: str) -> Manifest:
+    selector = {"matchLabels": names.gateway_selector()}
+    return _object(
+        "policy/v1", "PodDisruptionBudget", namespace, spec={"maxUnavailable": 1, "selector": selector}
+    )
+
+
+def _deployment(namespace: str, platform: Platform) -> Manifest:
+    return _object(
+        "apps/v1",
+        "Deployment",
+        namespace,
+        spec={
+            "replicas": platform.gateway_replicas,
+            "selector": {"matchLabels": names.gateway_selector()},
+            # One more while the old one finishes what it holds: there are never fewer than there should be.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform)},
+        },
+    )
+
+
+def _pod(platform: Platform) -> dict[str, Any]:
+    return {
+        "serviceAccountName": names.GATEWAY,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": DRAIN_SECONDS + EXIT_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": names.gateway_selector()},
+            }
+        ],
+        "containers": [_container(platform)],
+        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+    }
+
+
+def _container(platform: Platform) -> dict[str, Any]:
+    first, last = names.GATEWAY_PORTS
+    own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "name": "gateway",
+        "image": platform.gateway_image,
+        "imagePullPolicy": "IfNotPresent",
+        "env": [
+            {"name": "POD_NAMESPACE", "valueFrom": own_namespace},
+            {"name": "GATEWAY_FOLDER", "value": _FOLDER},
+            {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
+            {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
+            {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
+            {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
+        ],
+        "ports": [{"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"}],
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "http"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "http"},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 6,
+        },
+        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "run", "mountPath": _FOLDER}],
+    }

@@ -1,0 +1,79 @@
+"""Sleep and wake of one service: the state machine's inputs, and its course as the status keeps it."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api import names
+from daybreak.api.llmservice import LLMService
+from daybreak.api.scalars import seconds
+from daybreak.api.spec import Hold, SleepDepth, State
+from daybreak.api.status import GateState, GateStatus, Phase
+from daybreak.lifecycle.machine import Course, Wish, start
+from daybreak.lifecycle.observed import Observed
+from daybreak.lifecycle.reading import at, mapping, parse_time, text, whole
+
+HOLD_SECONDS = 900
+"""How long requests are held where no wake has been measured: as long as a large model may take to load."""
+REASON_LIMIT = 1000
+"""Longest reason that clients are told, in characters."""
+
+
+def course_before(status: Mapping[str, Any], now: datetime) -> Course | None:
+    """What was decided before; None when the status does not say it."""
+    gate = mapping(status.get("gate"))
+    phase, state, asleep = text(status.get("phase")), text(gate.get("state")), text(status.get("asleep"))
+    if phase not in set(Phase) or state not in set(GateState):
+        return None
+    return Course(
+        phase=Phase(phase),
+        since=parse_time(text(status.get("phaseSince"))) or now,
+        asleep=SleepDepth(asleep) if asleep in set(SleepDepth) else None,
+        gate=GateState(state),
+        epoch=whole(gate.get("epoch")),
+        reason=text(gate.get("reason")),
+    )
+
+
+def course_or_start(seen: Observed) -> Course:
+    """What was decided before, or the beginning."""
+    return course_before(mapping(seen.manifest.get("status")), seen.now) or start(seen.now)
+
+
+def wish(seen: Observed, service: LLMService) -> Wish:
+    """What the person wants at this time."""
+    spec = service.spec
+    annotated = text(at(seen.manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
+    forced = State(annotated) if annotated in set(State) else spec.state
+    return Wish(sleep=spec.sleep, forced=forced)
+
+
+def gate_status(course: Course, service: LLMService, port: int, cluster: str) -> GateStatus:
+    """The gate as gateways read it."""
+    return GateStatus(
+        state=course.gate,
+        epoch=course.epoch,
+        port=port,
+        hold_seconds=_hold_seconds(service.spec.hold or Hold()),
+        cluster=cluster or None,
+        reason=course.reason[:REASON_LIMIT] or None,
+    )
+
+
+def kept_gate(status: Mapping[str, Any]) -> GateStatus | None:
+    """The gate as the status says it, to be said again; None when it does not, or not in its form."""
+    try:
+        return GateStatus.model_validate(status.get("gate"))
+    except ValidationError:
+        return None
+
+
+def told_to_clients(said: Sequence[str]) -> str:
+    """Why no model can start, in words for clients."""
+    return "; ".join(said)[:REASON_LIMIT]
+
+
+def _hold_seconds(hold: Hold) -> int:
+    return HOLD_SECONDS if hold.timeout == "Auto" else max(1, round(seconds(hold.timeout)))

@@ -1,0 +1,43 @@
+"""The gateway of a namespace: there as long as the namespace has an LLMService."""
+
+from daybreak.builders.gateway import gateway
+from daybreak.builders.platform import Platform
+from daybreak.kube.apply import Applier, Occupied, key_of
+from daybreak.kube.cache import Cache
+from daybreak.kube.resources import LLM_SERVICES, OF_GATEWAYS, of
+from daybreak.reconcile import metrics
+from daybreak.reconcile.gateways import gateway_key
+
+AGAIN_SECONDS = 15.0
+"""When to look again at an object whose name somebody else has taken."""
+
+
+class GatewayReconciler:
+    """Makes and removes gateways."""
+
+    def __init__(self, cache: Cache, applier: Applier, platform: Platform) -> None:
+        self._cache = cache
+        self._applier = applier
+        self._platform = platform
+
+    async def reconcile(self, namespace: str) -> float | None:
+        """Make the namespace's gateway what it should be. Returns when to look again, in seconds."""
+        needed = bool(self._platform.gateway_image) and any(
+            key.namespace == namespace for key in self._cache.keys(LLM_SERVICES)
+        )
+        wanted = gateway(namespace, self._platform) if needed else []
+        again = None
+        for manifest in wanted:
+            try:
+                if await self._applier.apply(manifest, self._cache.get(of(manifest), key_of(manifest))):
+                    metrics.WRITES.labels(manifest["kind"]).inc()
+            except Occupied:
+                # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
+                again = AGAIN_SECONDS
+        kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
+        for resource in OF_GATEWAYS:
+            for live in self._cache.of_service(resource, gateway_key(namespace)):
+                if (resource, key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
+                    await self._applier.delete(live)
+                    metrics.WRITES.labels(live["kind"]).inc()
+        return again
