@@ -12,7 +12,7 @@ local BURST = tonumber(os.getenv("DAYBREAK_RELEASE_BURST"))  -- released at once
 
 local NEXT_LOOK_MIN = 20   -- ms; the longest that the first ones wait for an open gate
 local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a failure
-local SWEEP = 500          -- ms between two looks at who is still in flight, and whose client is still there
+local SWEEP = 500          -- ms between two looks at who is still in flight
 
 local HELD = "txn.daybreak_held"
 
@@ -129,30 +129,6 @@ local function can_pass(slot)
     return slot.gate == "open" and slot.backend:get_srv_act() > 0
 end
 
--- HAProxy 2.8 does not hear that a client leaves whose whole request it has read on a connection that was there
--- before: so look at the kernel's connections. A departure may go unnoticed where another client has the same port.
-local function look_for_departed()
-    if not next(waiting) then
-        return
-    end
-    local there = {}
-    for _, name in ipairs({ "/proc/net/tcp", "/proc/net/tcp6" }) do
-        local file = io.open(name)
-        if file then
-            for line in file:lines() do
-                local here, far, state = line:match("^%s*%d+: %x+:(%x+) %x+:(%x+) (%x+)")
-                if state == "01" then  -- established; one that the client has closed is 08
-                    there[here .. ":" .. far] = true
-                end
-            end
-            file:close()
-        end
-    end
-    for _, place in pairs(waiting) do
-        place.departed = not there[place.connection]
-    end
-end
-
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
 local function arrive(txn, slot, now)
     local length = tonumber(txn.sf:req_hdr("content-length"))
@@ -187,7 +163,7 @@ local function arrive(txn, slot, now)
     changed(slot)
     waiting[last_number] = {
         slot = slot, order = slot.joined, deadline = now + slot.hold_ms, departed = false,
-        connection = string.format("%04X:%04X", txn.f:dst_port(), txn.f:src_port()),
+        connection = string.format('"%s",%d,%d', txn.f:src(), txn.f:src_port(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)
     return last_number
@@ -304,7 +280,6 @@ core.register_task(function()
         for _, slot in pairs(slots) do
             in_flight(slot, now)
         end
-        look_for_departed()
         core.msleep(SWEEP)
     end
 end)
@@ -348,9 +323,6 @@ local function set(applet, _, _, number, ...)
     end
     slots[number] = slot
     changed(slot)
-    if slot.gate == "open" and slot.held > 0 then
-        look_for_departed()
-    end
     applet:send("ok\n")
 end
 
@@ -391,6 +363,26 @@ local function show(applet, _, _, what, since)
     applet:send('{"boot":"' .. boot .. '","sequence":' .. sequence .. ',"slots":[' .. table.concat(rows, ",") .. "]}\n")
 end
 
+-- daybreak held: who waits, and on which connection. HAProxy does not hear of each client that leaves, so somebody
+-- else looks, and says so with: daybreak departed <number>,<number>,...
+local function held(applet)
+    local rows = {}
+    for number, place in pairs(waiting) do
+        rows[#rows + 1] = "[" .. number .. "," .. place.connection .. "]"
+    end
+    applet:send('{"held":[' .. table.concat(rows, ",") .. "]}\n")
+end
+
+local function departed(applet, _, _, numbers)
+    for number in numbers:gmatch("%d+") do
+        local place = waiting[math.tointeger(tonumber(number))]
+        if place then
+            place.departed = true
+        end
+    end
+    applet:send("ok\n")
+end
+
 -- Servers that come or go ------------------------------------------------------------------------------------
 
 core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
@@ -403,3 +395,5 @@ end)
 core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
 core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)
+core.register_cli({ "daybreak", "held" }, "daybreak held : clients that are held, as JSON", held)
+core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

