@@ -171,6 +171,42 @@ class GateStatus(ApiModel):
     """Why requests are refused, in words for clients."""
 
 
+class WakePhases(ApiModel):
+    """When the steps of a wake were done, in seconds after it began; what was there already took 0.
+
+    A step that left no trace is left out."""
+
+    objects: int | None = None
+    """The head pod was made."""
+    head_ready: int | None = None
+    """The head pod was ready."""
+    worker_scheduled: int | None = None
+    """Every worker pod had its node."""
+    worker_ready: int | None = None
+    """Every worker pod was ready."""
+    first_token: int | None = None
+    """Every model had given an answer, and the gate opened."""
+
+
+class WakeStatus(ApiModel):
+    """What waking from sleep has taken."""
+
+    depth: SleepDepth
+    """What had been given back."""
+    started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the last wake began: with the first held request, or by order or schedule."""
+    phases: WakePhases | None = None
+    """Its steps; absent while it goes on."""
+    seconds: int | None = None
+    """How long it took; absent while it goes on."""
+    recent: Annotated[list[int], Field(max_length=20)] = Field(default_factory=list)
+    """How long the recent wakes took, in seconds, the last one at the end."""
+    p50_seconds: int | None = None
+    """Their median."""
+    p95_seconds: int | None = None
+    """The time that 95 % of them did not exceed. Twice this is how long requests are held by default."""
+
+
 class LLMServiceStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -184,6 +220,8 @@ class LLMServiceStatus(ApiModel):
     """What is given back at present: `Workers`, or the whole `Cluster`."""
     gate: GateStatus | None = None
     """How the gateway is to treat requests."""
+    wake: WakeStatus | None = None
+    """What waking from sleep has taken."""
     url: str | None = None
     """Where an OpenAI client inside the cluster points its base URL."""
     replicas: int = 0

@@ -10,13 +10,16 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import seconds
 from daybreak.api.spec import Hold, SleepDepth, State
-from daybreak.api.status import GateState, GateStatus, Phase
+from daybreak.api.status import GateState, GateStatus, Phase, WakeStatus
 from daybreak.lifecycle.machine import Course, Wish, start
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, parse_time, text, whole
 
-HOLD_SECONDS = 900
-"""How long requests are held where no wake has been measured: as long as a large model may take to load."""
+HOLD_BOUNDS = (300, 1800)
+"""Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in
+Ray's own ingress either."""
+HOLD_UNKNOWN = 900
+"""The same while no wake has been measured: as long as a large model may take to load."""
 REASON_LIMIT = 1000
 """Longest reason that clients are told, in characters."""
 
@@ -50,13 +53,15 @@ def wish(seen: Observed, service: LLMService) -> Wish:
     return Wish(sleep=spec.sleep, forced=forced)
 
 
-def gate_status(course: Course, service: LLMService, port: int, cluster: str) -> GateStatus:
+def gate_status(
+    course: Course, service: LLMService, port: int, cluster: str, wakes: WakeStatus | None
+) -> GateStatus:
     """The gate as gateways read it."""
     return GateStatus(
         state=course.gate,
         epoch=course.epoch,
         port=port,
-        hold_seconds=_hold_seconds(service.spec.hold or Hold()),
+        hold_seconds=_hold_seconds(service.spec.hold or Hold(), wakes),
         cluster=cluster or None,
         reason=course.reason[:REASON_LIMIT] or None,
     )
@@ -70,10 +75,26 @@ def kept_gate(status: Mapping[str, Any]) -> GateStatus | None:
         return None
 
 
+def wakes_before(status: Mapping[str, Any]) -> WakeStatus | None:
+    """The ledger of wakes as the status says it; None when it does not, or not in its form."""
+    try:
+        return WakeStatus.model_validate(status.get("wake"))
+    except ValidationError:
+        return None
+
+
 def told_to_clients(said: Sequence[str]) -> str:
     """Why no model can start, in words for clients."""
     return "; ".join(said)[:REASON_LIMIT]
 
 
-def _hold_seconds(hold: Hold) -> int:
-    return HOLD_SECONDS if hold.timeout == "Auto" else max(1, round(seconds(hold.timeout)))
+def hold_seconds(wakes: WakeStatus | None) -> int:
+    """How long requests are held where the spec leaves it open: twice what nearly every wake has taken."""
+    if wakes is None or wakes.p95_seconds is None:
+        return HOLD_UNKNOWN
+    shortest, longest = HOLD_BOUNDS
+    return min(max(2 * wakes.p95_seconds, shortest), longest)
+
+
+def _hold_seconds(hold: Hold, wakes: WakeStatus | None) -> int:
+    return hold_seconds(wakes) if hold.timeout == "Auto" else max(1, round(seconds(hold.timeout)))

@@ -22,7 +22,15 @@ from daybreak.api.status import (
 from daybreak.api.validation import notices
 from daybreak.lifecycle import fit, gated
 from daybreak.lifecycle.conditions import Conditions, Truth, written
-from daybreak.lifecycle.course import course_before, gate_status, kept_gate, told_to_clients
+from daybreak.lifecycle.course import (
+    course_before,
+    course_or_start,
+    gate_status,
+    kept_gate,
+    told_to_clients,
+    wakes_before,
+)
+from daybreak.lifecycle.ledger import ledger
 from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Backend, Course
 from daybreak.lifecycle.models import ModelView
@@ -47,6 +55,9 @@ def status(
     """The status of a service whose spec can be read; `course` is None without a gateway."""
     service = look.service
     conditions = Conditions(seen)
+    wakes = wakes_before(mapping(seen.manifest.get("status")))
+    if course is not None:
+        wakes = ledger(wakes, course_or_start(seen), course, look)
     held_back = blocked if not look.ray.exists else None
     if held_back is not None:
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
@@ -67,9 +78,10 @@ def status(
         phase=course.phase if course else _phase(look, models, ready, stalled),
         phase_since=written(course.since) if course else None,
         asleep=course.asleep if course else None,
-        gate=gate_status(course, service, seen.gateway.port, look.ray.active)
+        gate=gate_status(course, service, seen.gateway.port, look.ray.active, wakes)
         if course and seen.gateway
         else None,
+        wake=wakes,
         url=names.url(service.name, service.namespace),
         replicas=sum(model.replicas for model in models),
         gpus=sum(model.gpus for model in models),
@@ -122,6 +134,7 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
         phase_since=text(before.get("phaseSince")) or None,
         asleep=kept.asleep if kept else None,
         gate=kept_gate(before),
+        wake=wakes_before(before),
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),
