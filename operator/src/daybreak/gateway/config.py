@@ -1,8 +1,9 @@
 """HAProxy's configuration, made from haproxy.cfg.j2."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Self
 
 import jinja2
 
@@ -21,6 +22,8 @@ ERRORS = (
 )
 """What HAProxy itself answers: status, message, type and code, in OpenAI's error shape."""
 
+_OWN_DESCRIPTORS = 100
+
 
 @dataclass(frozen=True)
 class GatewayConfig:
@@ -34,7 +37,8 @@ class GatewayConfig:
     slots: int = 1024
     """How many services there can be: each has a port of its own."""
     max_connections: int = 10000
-    """Connections of clients at a time, held ones included."""
+    """Connections of clients at a time, held ones included. The hard limit of open files (RLIMIT_NOFILE)
+    should be at least `descriptors`, 22,148 with these defaults; a lower one allows fewer connections."""
     stream_timeout: int = 3600
     """Seconds for which a request or an answer may be silent."""
     head_timeout: int = 10
@@ -56,6 +60,24 @@ class GatewayConfig:
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "haproxy.cfg"
+
+    @property
+    def descriptors(self) -> int:
+        """File descriptors that HAProxy needs: two for each connection (the other one is that to the server),
+        two for each service (its port and a health check), and some for itself."""
+        return 2 * self.max_connections + 2 * self.slots + _OWN_DESCRIPTORS
+
+    def fitting(self, descriptors: int) -> Self:
+        """The same with as many connections as so many file descriptors allow.
+
+        Raises ValueError if that is none.
+        """
+        if descriptors >= self.descriptors:
+            return self
+        connections = (descriptors - 2 * self.slots - _OWN_DESCRIPTORS) // 2
+        if connections < 1:
+            raise ValueError(f"{descriptors} file descriptors do not suffice for {self.slots} services")
+        return replace(self, max_connections=connections)
 
     @property
     def last_port(self) -> int:

