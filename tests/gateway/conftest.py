@@ -69,6 +69,16 @@ class Bench:
         async with self.clients.post(self.url + path, data=body, headers=headers) as answer:
             return answer.status, answer.headers, await answer.json()
 
+    async def send(self, data: bytes, seconds: float = 120) -> bytes:
+        """Send bytes over a connection of their own; returns all that comes back until it is closed."""
+        reader, writer = await self.connect()
+        try:
+            writer.write(data)
+            async with asyncio.timeout(seconds):
+                return await reader.read()
+        finally:
+            writer.close()
+
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A bare connection to slot 0."""
         return await asyncio.open_connection("127.0.0.1", self.gateway.config.first_port)
@@ -81,7 +91,13 @@ def head_timeout() -> int:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path, head_timeout: int) -> AsyncIterator[Bench]:
+def stream_timeout() -> int:
+    """Seconds for which a stream may be silent."""
+    return 3600
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, head_timeout: int, stream_timeout: int) -> AsyncIterator[Bench]:
     config = GatewayConfig(
         folder=tmp_path / "gw",
         address="127.0.0.1",
@@ -89,6 +105,7 @@ async def bench(tmp_path: Path, head_timeout: int) -> AsyncIterator[Bench]:
         slots=SLOTS,
         max_connections=4000,
         head_timeout=head_timeout,
+        stream_timeout=stream_timeout,
     )
     gateway = Gateway(config)
     await gateway.start()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from enum import StrEnum
 from typing import Self
 
 from aiohttp import web
@@ -70,3 +71,49 @@ class FakeServe:
         finally:
             self.streams -= 1
         return answer
+
+
+class Manner(StrEnum):
+    """How a broken Serve treats a request that it has read."""
+
+    CLOSES = "closes the connection without a word"
+    RESETS = "breaks the answer off after its head"
+    RUBBISH = "answers with something that is not HTTP"
+    SILENT = "says nothing"
+
+
+class BrokenServe:
+    """A fake Serve proxy that is healthy, and answers no request as it should."""
+
+    def __init__(self, manner: Manner) -> None:
+        self.manner = manner
+        self.seen = 0
+        """Requests that have arrived, health checks left out."""
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
+        self.address = Address(*self._server.sockets[0].getsockname()[:2])
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET /-/healthz"):
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+                return
+            self.seen += 1
+            if self.manner is Manner.RUBBISH:
+                writer.write(b"rubbish\r\n\r\n")
+            elif self.manner is Manner.RESETS:
+                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
+                await writer.drain()
+                await asyncio.sleep(0.1)
+            elif self.manner is Manner.SILENT:
+                await reader.read()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()

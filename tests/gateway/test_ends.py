@@ -102,26 +102,3 @@ async def test_internal_headers_of_clients_are_dropped(bench: Bench) -> None:
     await bench.ask("one", **{"X-Daybreak-Slot": "3", "x-daybreak-": "1"})
     assert bench.serve.headers["x-request-id"] == "one"
     assert not [name for name in bench.serve.headers if name.startswith("x-daybreak")]
-
-
-@pytest.mark.parametrize("head_timeout", [1])
-async def test_a_slow_head_is_cut(bench: Bench) -> None:
-    await bench.wake()
-    reader, writer = await bench.connect()
-    writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHo")
-    assert (await reader.read()).startswith(b"HTTP/1.1 408")
-    writer.close()
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [b"\x00\xff\r\n\r\n", b"GET\r\n\r\n", b"POST /v1/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n"],
-)
-async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
-    await bench.wake()
-    reader, writer = await bench.connect()
-    writer.write(noise)
-    answer = await reader.read()
-    assert answer.startswith(b"HTTP/1.1 400")
-    writer.close()
-    assert (await bench.ask("after"))[0] == 200
