@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -14,10 +15,27 @@ from typing import Any
 import aiohttp
 
 from daybreak.lifecycle.traffic import Report, Update
-from tests.gateway.conftest import free_ports
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 SLOTS = 8
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports: of a range of its own, and not always the same ones.
+
+    It takes seconds until they are listened at, and other tests look for ports meanwhile.
+    """
+    firsts = list(range(30000, 32768 - count, count))
+    random.shuffle(firsts)
+    for first in firsts:
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise RuntimeError("no free ports")
 
 
 class AgentProcess:
