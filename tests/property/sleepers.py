@@ -1,0 +1,144 @@
+"""A small world around the state machine of sleep and wake: gateways, requests, models, and an operator."""
+
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from daybreak.api.status import GateState
+from daybreak.lifecycle.machine import Backend, Course, Wish, look_again, start, step
+from daybreak.lifecycle.traffic import Report, Seen, Traffic, together
+
+BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
+BROKEN = "the weights do not fit"
+
+
+@dataclass
+class Gateway:
+    """It treats requests as the gate says, in the version that it knows."""
+
+    epoch: int
+    gate: GateState
+    last: datetime
+    """Last arrival or end."""
+    held: int = 0
+    in_flight: int = 0
+
+    def arrive(self, now: datetime) -> None:
+        self.last = now
+        if self.gate is GateState.OPEN:
+            self.in_flight += 1
+        elif self.gate is GateState.CLOSED:
+            self.held += 1
+
+    def release(self) -> None:
+        """Let one who was held through: it is done gradually, and no more once the gate has closed again."""
+        if self.gate is GateState.OPEN and self.held:
+            self.held -= 1
+            self.in_flight += 1
+
+    def end(self, now: datetime) -> None:
+        if self.in_flight:
+            self.in_flight -= 1
+            self.last = now
+
+    def leave(self, now: datetime) -> None:
+        """A client goes away while held."""
+        if self.held:
+            self.held -= 1
+            self.last = now
+
+    def carry_out(self, epoch: int, gate: GateState, now: datetime) -> None:
+        self.epoch, self.gate = epoch, gate
+        if gate is GateState.FAILED and self.held:
+            self.held = 0
+            self.last = now
+
+    def report(self, now: datetime) -> Report:
+        return Report(
+            epoch=self.epoch,
+            gate=self.gate.value.lower(),
+            arrivals=0,
+            held=self.held,
+            in_flight=self.in_flight,
+            idle_ms=(now - self.last) // timedelta(milliseconds=1),
+            servers_up=1,
+        )
+
+
+@dataclass
+class Sleeper:
+    """A service, its gateways, and what the operator knows of them."""
+
+    wish: Wish
+    gateways: list[Gateway]
+    now: datetime = BEGIN
+    course: Course = field(default_factory=lambda: start(BEGIN))
+    broken: bool = False
+    """Whether the models cannot start."""
+    up: bool = False
+    """Whether they answer."""
+    updating: bool = False
+    heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
+    """The last report of each gateway, and when it came: not how the gateway is now."""
+    gates: list[tuple[int, GateState]] = field(default_factory=list)
+    """Every gate that was ever written, in order."""
+
+    def __post_init__(self) -> None:
+        self.gates.append((self.course.epoch, self.course.gate))
+
+    @property
+    def traffic(self) -> Traffic:
+        """What the operator takes the traffic for."""
+        rows = [self.heard.get(number) for number in range(len(self.gateways))]
+        return together(None if row is None else Seen(row[1], self.now - row[0]) for row in rows)
+
+    @property
+    def backend(self) -> Backend:
+        """How the models are. They cannot be up while their objects are down."""
+        failed = BROKEN if self.broken and not self.up else ""
+        return Backend(answers=self.up, failed=failed, updating=self.updating, stalled=bool(failed))
+
+    def look(self) -> Course:
+        """The operator looks, decides and writes; what it decided before is returned."""
+        before = self.course
+        self.course = step(before, self.wish, self.traffic, self.backend, self.now)
+        if self.course.epoch != before.epoch:
+            self.gates.append((self.course.epoch, self.course.gate))
+        if self.course.asleep is not None:
+            self.up = False
+        return before
+
+    def look_again(self) -> timedelta | None:
+        """When it looks again by itself."""
+        return look_again(self.course, self.wish, self.traffic, self.now)
+
+    def hear(self, number: int) -> None:
+        """A report reaches the operator."""
+        self.heard[number] = (self.now, self.gateways[number].report(self.now))
+
+    def carry_out(self, number: int, *, late: int = 0) -> None:
+        """A gateway learns of a gate: not always of the last, but never of one before that it knows."""
+        gateway = self.gateways[number]
+        coming = [gate for gate in self.gates if gate[0] > gateway.epoch]
+        if coming:
+            gateway.carry_out(*coming[max(0, len(coming) - 1 - late)], self.now)
+
+    def restart_gateway(self, number: int) -> None:
+        """Its requests are lost. It reads the gate before it takes any; the operator may not have noticed."""
+        self.gateways[number] = Gateway(*self.gates[-1], last=self.now)
+
+    def restart_operator(self) -> None:
+        """Only what was written stays, and times are written in whole seconds."""
+        self.heard.clear()
+        self.course = replace(self.course, since=self.course.since.replace(microsecond=0))
+
+    def round(self) -> Course:
+        """Everybody does at once what he does sooner or later; no time passes. What was decided before."""
+        self.updating = False
+        if self.course.asleep is None and not self.broken:
+            self.up = True
+        for number, gateway in enumerate(self.gateways):
+            self.carry_out(number)
+            while gateway.gate is GateState.OPEN and gateway.held:
+                gateway.release()
+            self.hear(number)
+        return self.look()

@@ -1,0 +1,230 @@
+"""What holds of sleep and wake, whatever happens, in whatever order, and however late it is told."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from daybreak.api.spec import Sleep, SleepDepth, State
+from daybreak.api.status import GateState, Phase
+from daybreak.lifecycle.machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, step
+from daybreak.lifecycle.traffic import Traffic
+from tests.property.sleepers import BEGIN, BROKEN, Gateway, Sleeper
+
+ROUNDS = 8
+"""More than any course needs to come to rest when nothing happens any more."""
+AFTER_IDLE = timedelta(minutes=10)
+EPSILON = timedelta(milliseconds=1)
+
+sleeps = st.sampled_from(
+    [
+        None,
+        Sleep(after_idle="10m"),
+        Sleep(after_idle="10m", depth=SleepDepth.CLUSTER),
+        Sleep(after_idle="10m", cluster_after_idle="1h"),
+    ]
+)
+wishes = st.builds(Wish, sleep=sleeps, forced=st.sampled_from([None, *State]), window=st.booleans())
+numbers = st.integers(0, 2)
+pauses = st.sampled_from([timedelta(milliseconds=300), timedelta(seconds=20), AFTER_IDLE, timedelta(hours=1)])
+
+
+class SleepAndWake(RuleBasedStateMachine):
+    """Things happen in any order; `calm` says that whatever has happened, all comes right."""
+
+    @initialize(sleep=sleeps, gateways=st.integers(1, 3))
+    def begin(self, sleep: Sleep | None, gateways: int) -> None:
+        self.it = Sleeper(Wish(sleep), [Gateway(1, GateState.CLOSED, BEGIN) for _ in range(gateways)])
+
+    def _some(self, number: int) -> int:
+        return number % len(self.it.gateways)
+
+    @rule(number=numbers)
+    def a_request_arrives(self, number: int) -> None:
+        self.it.gateways[self._some(number)].arrive(self.it.now)
+
+    @rule(number=numbers)
+    def a_request_ends(self, number: int) -> None:
+        self.it.gateways[self._some(number)].end(self.it.now)
+
+    @rule(number=numbers)
+    def a_held_one_is_released(self, number: int) -> None:
+        self.it.gateways[self._some(number)].release()
+
+    @rule(number=numbers)
+    def a_held_client_leaves(self, number: int) -> None:
+        self.it.gateways[self._some(number)].leave(self.it.now)
+
+    @rule(number=numbers, late=st.integers(0, 2))
+    def a_gateway_learns_of_the_gate(self, number: int, late: int) -> None:
+        self.it.carry_out(self._some(number), late=late)
+
+    @rule(number=numbers)
+    def a_gateway_restarts(self, number: int) -> None:
+        self.it.restart_gateway(self._some(number))
+
+    @rule(number=numbers)
+    def the_operator_hears_a_gateway(self, number: int) -> None:
+        self.it.hear(self._some(number))
+
+    @rule(number=numbers)
+    def the_operator_loses_a_gateway(self, number: int) -> None:
+        self.it.heard.pop(self._some(number), None)
+
+    @rule()
+    def the_operator_hears_all_and_looks(self) -> None:
+        for number in range(len(self.it.gateways)):
+            self.it.hear(number)
+        self.the_operator_looks()
+
+    @rule()
+    def the_operator_restarts(self) -> None:
+        self.it.restart_operator()
+
+    @rule()
+    def the_operator_looks(self) -> None:
+        before = self.it.look()
+        after, traffic = self.it.course, self.it.traffic
+        assert after.epoch >= before.epoch
+        told_before, told = (before.gate, before.reason), (after.gate, after.reason)
+        assert (after.epoch == before.epoch) == (told == told_before), "an epoch for each change of the gate"
+        if told[0] is GateState.OPEN and told_before[0] is not GateState.OPEN:
+            assert self.it.up, "the gate opens when an answer comes, not before"
+        forced = self.it.wish.must_sleep
+        assert forced or not traffic.held or after.asleep is None, "who is held wakes it at once"
+        assert forced or after.reason in ("", BROKEN)
+
+    @rule(pause=pauses)
+    def time_passes(self, pause: timedelta) -> None:
+        self.it.now += pause
+
+    @rule(pause=pauses)
+    def time_passes_and_all_look(self, pause: timedelta) -> None:
+        self.it.now += pause
+        for _ in range(3):
+            for number in range(len(self.it.gateways)):
+                self.it.carry_out(number)
+            self.the_operator_hears_all_and_looks()
+
+    @precondition(lambda self: self.it.course.asleep is None)
+    @rule(up=st.booleans(), broken=st.booleans(), updating=st.booleans())
+    def the_models_change(self, up: bool, broken: bool, updating: bool) -> None:
+        self.it.up, self.it.broken, self.it.updating = up, broken, updating
+
+    @rule(wish=wishes)
+    def a_person_changes_his_mind(self, wish: Wish) -> None:
+        self.it.wish = wish
+
+    @rule()
+    def calm(self) -> None:
+        """Nothing happens any more but what was begun: it comes to rest, and in the right place."""
+        it = self.it
+        for _ in range(ROUNDS):
+            it.round()
+        assert it.round() == it.course, "it has come to rest"
+        forced, held = it.wish.must_sleep, sum(gateway.held for gateway in it.gateways)
+        assert not held, "who was held has got through, or was refused"
+        assert forced == (it.course.reason == FORCED_ASLEEP)
+        if forced:
+            wanted = Phase.DRAINING if it.traffic.in_flight else Phase.ASLEEP
+            assert it.course.phase is wanted, "it sleeps, or waits for a stream and nothing else"
+        elif it.course.asleep is None and it.course.phase is not Phase.DRAINING:
+            assert it.course.gate is (GateState.OPEN if it.up or not it.broken else GateState.FAILED)
+        if not forced and not it.wish.may_sleep:
+            assert it.course.phase in (Phase.AWAKE, Phase.FAILED), "what must not sleep is up"
+
+    @rule()
+    def nobody_asks_for_long(self) -> None:
+        """What may sleep does so; what was woken only to be looked at as well."""
+        it = self.it
+        it.broken = False
+        self.calm()
+        for gateway in it.gateways:
+            while gateway.in_flight:
+                gateway.end(it.now)
+        it.now += AFTER_IDLE
+        self.calm()
+        if it.wish.may_sleep or it.wish.must_sleep:
+            assert it.course.phase is Phase.ASLEEP
+            assert it.course.asleep is not None
+
+    @invariant()
+    def nothing_is_taken_from_who_is_served(self) -> None:
+        if not hasattr(self, "it") or self.it.course.asleep is None:
+            return
+        assert not any(gateway.in_flight for gateway in self.it.gateways), "asleep, but somebody is served"
+        assert all(gateway.gate is not GateState.OPEN for gateway in self.it.gateways)
+        assert self.it.course.gate is not GateState.OPEN
+
+    def teardown(self) -> None:
+        if hasattr(self, "it"):
+            self.nobody_asks_for_long()
+
+
+TestSleepAndWake = SleepAndWake.TestCase
+TestSleepAndWake.settings = settings(max_examples=150, stateful_step_count=40)
+
+spans = st.sampled_from(
+    [timedelta(0), timedelta(minutes=3), AFTER_IDLE, timedelta(minutes=50), timedelta(days=1)]
+)
+traffics = st.builds(
+    Traffic,
+    known=st.booleans(),
+    held=st.sampled_from([0, 0, 2]),
+    in_flight=st.sampled_from([0, 0, 3]),
+    idle=spans,
+    acknowledged=st.integers(-1, 12),
+)
+backends = st.builds(
+    Backend,
+    answers=st.booleans(),
+    failed=st.sampled_from(["", BROKEN]),
+    updating=st.booleans(),
+    stalled=st.booleans(),
+)
+courses = st.builds(
+    Course,
+    phase=st.sampled_from(Phase),
+    since=spans.map(lambda ago: BEGIN - ago),
+    asleep=st.sampled_from([None, *SleepDepth]),
+    gate=st.sampled_from(GateState),
+    epoch=st.integers(0, 10),
+    reason=st.sampled_from(["", BROKEN, FORCED_ASLEEP]),
+)
+
+
+def at_rest(course: Course, wish: Wish, traffic: Traffic, backend: Backend) -> Course:
+    """Where it comes to rest when everything stays as it is, even the clock."""
+    for _ in range(ROUNDS):
+        course = step(course, wish, traffic, backend, BEGIN)
+    return course
+
+
+@given(courses, wishes, traffics, backends)
+@settings(max_examples=500)
+def test_comes_to_rest_whatever_the_status_says(
+    course: Course, wish: Wish, traffic: Traffic, backend: Backend
+) -> None:
+    rest = at_rest(course, wish, traffic, backend)
+    assert step(rest, wish, traffic, backend, BEGIN) == rest
+    assert course.epoch <= rest.epoch <= course.epoch + 3
+
+
+@given(courses, wishes, traffics, backends)
+@settings(max_examples=500)
+def test_time_alone_changes_nothing_before_it_is_looked_at_again(
+    course: Course, wish: Wish, traffic: Traffic, backend: Backend
+) -> None:
+    rest = at_rest(course, wish, traffic, backend)
+    pause = look_again(rest, wish, traffic, BEGIN)
+
+    def after(span: timedelta) -> Course:
+        return step(rest, wish, replace(traffic, idle=traffic.idle + span), backend, BEGIN + span)
+
+    if pause is None:
+        assert after(timedelta(days=30)) == rest
+    else:
+        assert pause > timedelta(0), "it would look again and again"
+        assert after(pause - EPSILON) == rest
