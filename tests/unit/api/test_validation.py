@@ -166,18 +166,20 @@ def test_every_problem_is_said_at_once() -> None:
     assert len(said(whole)) == 3  # another Ray knows whether it has zzzzzz
 
 
-def test_what_does_nothing_yet_is_noticed() -> None:
+def test_what_does_nothing_without_a_gateway_is_noticed() -> None:
     quiet = LLMService.from_manifest(manifest())
-    assert notices(quiet) == ()
-    later = LLMService.from_manifest(manifest(sleep={}, hold={}))
-    assert [notice.split()[0] for notice in notices(later)] == ["spec.sleep", "spec.hold"]
+    assert notices(quiet, gateway=False) == ()
+    sleepy = LLMService.from_manifest(manifest(sleep={}, hold={}))
+    (notice,) = notices(sleepy, gateway=False)
+    assert notice.startswith("spec.sleep and spec.hold without effect")
+    assert notices(sleepy, gateway=True) == ()
 
 
 def test_what_is_not_looked_at_is_noticed() -> None:
     whole = with_model(engine={"args": {"max_model_len": 64}})
     whole["spec"]["runtime"] = {"rayVersion": "2.61.0"}
-    (notice,) = notices(LLMService.from_manifest(whole))
+    (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
     assert "engine arguments are not checked" in notice
     assert "2.61.0" in notice
     whole["spec"]["runtime"] = {"rayVersion": versions.RAY}
-    assert notices(LLMService.from_manifest(whole)) == ()
+    assert notices(LLMService.from_manifest(whole), gateway=True) == ()

@@ -67,13 +67,13 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     return tuple(found)
 
 
-def notices(svc: LLMService) -> tuple[str, ...]:
-    """What is accepted and does not do anything yet, or is not looked at, each as one sentence."""
+def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
+    """What is accepted and does nothing here, or is not looked at, each as one sentence."""
     found = []
-    if svc.spec.sleep is not None:
-        found.append("spec.sleep does nothing yet: it takes effect with Daybreak's gateway")
-    if svc.spec.hold is not None:
-        found.append("spec.hold does nothing yet: it takes effect with Daybreak's gateway")
+    unused = [name for name in ("state", "sleep", "hold") if getattr(svc.spec, name) is not None]
+    if unused and not gateway:
+        fields = " and ".join(f"spec.{name}" for name in unused)
+        found.append(f"{fields} without effect: the gateway is turned off in this installation")
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "

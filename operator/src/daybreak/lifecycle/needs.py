@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from daybreak.api.kubernetes_types import Toleration
+from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import AcceleratorKind, Model, Placement
 
@@ -67,6 +68,14 @@ def bundles_per_pod(model: Model) -> int:
 def accelerators_per_pod(model: Model) -> int:
     """Accelerators of one worker pod; 0 on the CPU."""
     return 0 if model.accelerator.kind is AcceleratorKind.CPU else bundles_per_pod(model)
+
+
+def accelerators_awake(svc: LLMService) -> int:
+    """Accelerators that the service holds at least while it is awake."""
+    return sum(
+        max(model.replicas.min, 1) * pods_per_replica(model) * accelerators_per_pod(model)
+        for model in svc.spec.models
+    )
 
 
 def ray_cpus_per_pod(model: Model) -> int:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 from daybreak.api import names
-from daybreak.api.llmservice import LLMService
 from daybreak.api.status import (
     ConditionType,
     LLMServiceStatus,
@@ -66,7 +65,8 @@ def status(
     if seen.gateway is not None and course is not None:
         ready = gated.ready(look, seen.gateway.traffic, course, ready)
     conditions.set(ConditionType.READY, *ready)
-    conditions.set(ConditionType.ACTIVE, *_active(service, models, held_back))
+    told = notices(service, gateway=seen.gateway is not None)
+    conditions.set(ConditionType.ACTIVE, *_active(told, models, held_back))
     conditions.set(ConditionType.SCHEDULABLE, *_schedulable(seen, misfits))
     reconciling = _reconciling(look, models, ready, stalled)
     if course is not None and not stalled:
@@ -227,9 +227,9 @@ def _stalled_condition(stalled: Sequence[Trouble]) -> tuple[Truth, Reason, str]:
 
 
 def _active(
-    service: LLMService, models: Sequence[ModelView], held_back: Trouble | None
+    notes: Sequence[str], models: Sequence[ModelView], held_back: Trouble | None
 ) -> tuple[Truth, Reason, str]:
-    told = "".join(f"; {notice}" for notice in notices(service))
+    told = "".join(f"; {note}" for note in notes)
     held = [model for model in models if model.pods or model.gpus]
     if held:
         said = "worker pods are there for " + ", ".join(model.name for model in held)

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api.status import ConditionType
+from daybreak.api.spec import SleepDepth
+from daybreak.api.status import ConditionType, Reason
 
 _GOOD = {ConditionType.READY: "True", ConditionType.SCHEDULABLE: "True", ConditionType.STALLED: "False"}
 """The conditions that get events, and the status in which all is well."""
@@ -12,7 +13,7 @@ _GOOD = {ConditionType.READY: "True", ConditionType.SCHEDULABLE: "True", Conditi
 
 @dataclass(frozen=True)
 class Transition:
-    """A condition that has turned."""
+    """A condition that has turned, or a service that has fallen asleep or woken."""
 
     type: str
     warning: bool
@@ -44,6 +45,25 @@ def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
             )
         if news:
             found.append(Transition(condition["type"], bad, condition["reason"], condition["message"]))
+    return found + _sleep_and_wake(before or {}, after)
+
+
+def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Transition]:
+    found = []
+    depth, deeper = before.get("asleep"), after.get("asleep")
+    wake = after.get("wake") or {}
+    if deeper is not None and deeper != depth:
+        given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
+        found.append(
+            Transition("Sleep", False, Reason.ASLEEP, f"{given_back} given back; a request wakes it")
+        )
+    if depth is not None and deeper is None:
+        found.append(Transition("Wake", False, Reason.WAKING, f"waking from sleep at depth {depth}"))
+    if wake.get("seconds") is not None and (before.get("wake") or {}).get("seconds") is None:
+        said = (
+            f"awake after {wake['seconds']} s; half of the recent wakes took {wake['p50Seconds']} s or less"
+        )
+        found.append(Transition("Wake", False, Reason.AWAKE, said))
     return found
 
 

@@ -15,4 +15,16 @@ LOOP_LAG = Gauge(
     "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
 )
 WRITES = Counter("daybreak_writes_total", "Objects written, by kind.", ["kind"])
+WAKES = Counter("daybreak_wakes_total", "Wakes that ended with an answer.", ["namespace", "service", "depth"])
+WAKE_SECONDS = Histogram(
+    "daybreak_wake_seconds",
+    "From the beginning of a wake to the first answer.",
+    ["depth"],
+    buckets=(5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+)
+SAVED = Counter(
+    "daybreak_gpu_seconds_saved_total",
+    "Accelerators that a service would have held awake, times the seconds for which it slept.",
+    ["namespace", "service"],
+)
 ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

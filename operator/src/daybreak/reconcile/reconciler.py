@@ -18,7 +18,7 @@ from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS
 from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
-from daybreak.reconcile import metrics
+from daybreak.reconcile import metrics, savings
 from daybreak.reconcile.asker import Asker, Question
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster, base_url
@@ -190,6 +190,8 @@ class Reconciler:
                 return False
             raise
         metrics.WRITES.labels("status").inc()
+        if seen.service is not None:
+            savings.count(key, seen.service, before, after, seen.now)
         for turned in transitions(before, after):
             try:
                 await status.emit(
