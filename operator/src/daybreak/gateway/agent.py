@@ -155,6 +155,9 @@ class Agent:
     async def _synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.synced.wait()
+            # Without the right to read there is nothing to go by, and every service would be unknown.
+            while not reflector.permitted:  # noqa: ASYNC110 -- a reflector cannot tell
+                await asyncio.sleep(LOOK_SECONDS)
 
     async def _first(self, *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
         tasks = [asyncio.ensure_future(wait) for wait in waits]

@@ -1,6 +1,7 @@
 """Keeps HAProxy as the cache says it should be: level-triggered, one service after the other."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -8,6 +9,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from daybreak.gateway.process import Gateway
+from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.servers import Address
 from daybreak.gateway.table import Gate, Service
 from daybreak.gateway.wanted import Claims, wanted
@@ -74,18 +76,21 @@ class Programmer:
     async def run(self) -> None:
         """Program until cancelled."""
         self._names.update(key.name for key in self._cache.keys(LLM_SERVICES))
+        ticked = time.monotonic()
         while True:
             changed, self._names = self._names, set()
             for name in changed:
                 for slot in self._read(name):
                     await self._bring(slot)
             self.completed = min(self.completed, time.monotonic())
-            try:
+            with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._wake.wait()
-            except TimeoutError:
-                await self._tick()
+            # Before the next look at who has changed, so that no change is slept through.
             self._wake.clear()
+            if time.monotonic() - ticked >= TICK_SECONDS:
+                await self._tick()
+                ticked = time.monotonic()
 
     async def refuse(self) -> None:
         """Refuse whatever is held or comes, from now on: the gateway's time is up."""
@@ -105,6 +110,8 @@ class Programmer:
             try:
                 if not await self._gateway.remove_left_servers(slot):
                     self._lingering.discard(slot)
+            except RuntimeApiError as error:
+                log.warning("servers were not removed", slot=slot, error=str(error))
             except Exception as error:  # one service must never stop the others
                 log.exception("servers were not removed", slot=slot, error=str(error))
 
@@ -142,6 +149,9 @@ class Programmer:
     async def _bring(self, slot: int) -> None:
         try:
             await self._program(slot)
+        except RuntimeApiError as error:
+            log.warning("a service could not be programmed", slot=slot, error=str(error))
+            self._failed_slots.add(slot)
         except Exception as error:  # one service must never stop the others
             log.exception("a service could not be programmed", slot=slot, error=str(error))
             self._failed_slots.add(slot)
