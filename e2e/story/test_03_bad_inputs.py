@@ -1,10 +1,12 @@
 """Bad inputs become a clear condition or a refusal, and the tiny sample answers throughout."""
 
 import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from openai import OpenAI
+from openai import InternalServerError, OpenAI, OpenAIError
 
 from cluster.errors import ClusterError
 from story.kubernetes import Kubernetes, eventually
@@ -54,7 +56,6 @@ def spoil_weights(manifest: dict[str, Any]) -> None:
             spoil_image, "Stalled", "ImagePullFailed", ["daybreak.invalid/no-such-image:1"], id="image"
         ),
         pytest.param(spoil_secret, "Stalled", "ContainerConfigFailed", ["no-such-secret"], id="secret"),
-        pytest.param(spoil_weights, "Stalled", "ModelFailed", ["/models/no-such-model"], id="weights"),
     ],
 )
 def test_condition_says_why(
@@ -81,6 +82,45 @@ def test_condition_says_why(
         assert ask(client, tiny_manifest["spec"]["models"][0]["name"]) > 0
     finally:
         kubernetes.delete("llm", "spoilt")
+
+
+def test_who_waits_for_a_model_that_cannot_start_hears_why(
+    kubernetes: Kubernetes, tiny_manifest: dict[str, Any]
+) -> None:
+    """At once when it is known, in the engine's own words, not after the longest wait."""
+    manifest = variant(tiny_manifest, "spoilt")
+    spoil_weights(manifest)
+    kubernetes.apply(manifest)
+    try:
+        address = eventually(lambda: kubernetes.get("service", "spoilt"), lambda seen: seen is not None) or {}
+        base = f"http://{address['spec']['clusterIP']}/v1"
+        with (
+            ThreadPoolExecutor(1) as pool,
+            OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as waiting,
+        ):
+            # Until gateways know of a new service there is nobody behind its address.
+            eventually(lambda: listed(waiting), bool)
+            answer = pool.submit(ask, waiting, manifest["spec"]["models"][0]["name"])
+            eventually(
+                lambda: kubernetes.condition("spoilt", "Stalled"),
+                lambda seen: seen.get("reason") == "ModelFailed",
+                minutes=15,
+            )
+            known = time.monotonic()
+            with pytest.raises(InternalServerError, match="no-such-model") as refusal:
+                answer.result()
+            assert time.monotonic() - known < 10
+        assert refusal.value.status_code == 503
+    finally:
+        kubernetes.delete("llm", "spoilt")
+
+
+def listed(client: OpenAI) -> list[str]:
+    """The models that a service lists, none while it cannot be reached."""
+    try:
+        return [model.id for model in client.models.list()]
+    except OpenAIError:
+        return []
 
 
 def test_the_api_server_refuses_what_no_operator_needs_to_see(

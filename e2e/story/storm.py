@@ -1,0 +1,84 @@
+"""Many requests to one service over kept-alive connections, each answer matched to its request."""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from openai import AsyncOpenAI, OpenAIError
+
+AT_ONCE = 48
+"""Connections: several for each thing that the tiny model computes at once."""
+TIMEOUT_SECONDS = 900.0
+
+
+@dataclass
+class Tally:
+    """What came of the requests."""
+
+    sent: int = 0
+    answered: Counter[int] = field(default_factory=Counter)
+    """How often each request's own answer came, by its number."""
+    wrong: list[str] = field(default_factory=list)
+    """Answers that belong to another request, or to none."""
+    lost: list[str] = field(default_factory=list)
+    """Requests that ended in an error."""
+    slowest: float = 0.0
+    """Seconds of the longest request."""
+    waves: list[tuple[str, int]] = field(default_factory=list)
+    """In which phase how many were sent."""
+
+
+class Storm:
+    """A client that sends waves of requests, and keeps count.
+
+    Each prompt has a number of its own, which vLLM gives back in front of its answer (`echo`).
+    """
+
+    def __init__(self, base_url: str, model: str) -> None:
+        self.tally = Tally()
+        self._model = model
+        self._client = AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=TIMEOUT_SECONDS)
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def wave(self, phase: str, count: int) -> None:
+        """Send so many requests, without waiting for the answers."""
+        self.tally.waves.append((phase, count))
+        for _ in range(count):
+            self.tally.sent += 1
+            self._tasks.append(asyncio.create_task(self._ask(self.tally.sent)))
+
+    async def calm(self) -> None:
+        """Wait for every answer."""
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _ask(self, number: int) -> None:
+        prompt = f"request {number}:"
+        async with self._turn:
+            began = time.monotonic()
+            try:
+                text = await self._answer(prompt, stream=number % 4 == 0)
+            except OpenAIError as error:
+                self.tally.lost.append(f"{prompt} {type(error).__name__} {error}")
+                return
+            finally:
+                self.tally.slowest = max(self.tally.slowest, time.monotonic() - began)
+        if text.startswith(prompt):
+            self.tally.answered[number] += 1
+        else:
+            self.tally.wrong.append(f"{prompt} {text!r}")
+
+    async def _answer(self, prompt: str, *, stream: bool) -> str:
+        options: dict[str, Any] = {"model": self._model, "prompt": prompt, "max_tokens": 2, "echo": True}
+        if not stream:
+            answer = await self._client.completions.create(**options)
+            return answer.choices[0].text
+        chunks = await self._client.completions.create(**options, stream=True)
+        return "".join([chunk.choices[0].text async for chunk in chunks if chunk.choices])

@@ -1,0 +1,141 @@
+"""Sleep and wake on the real thing: nobody loses a request because a model slept."""
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from openai import OpenAI
+
+from story.kubernetes import Kubernetes, eventually
+from story.storm import Storm, Tally
+
+STORM = 1000
+"""Requests at least."""
+
+
+def service(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
+    """The LLMService."""
+    found = kubernetes.get("llm", name)
+    assert found is not None
+    return found
+
+
+def phase(kubernetes: Kubernetes, name: str) -> str:
+    """One word on the LLMService."""
+    said: str = service(kubernetes, name)["status"]["phase"]
+    return said
+
+
+def workers(kubernetes: Kubernetes, name: str) -> list[str]:
+    """Its worker pods."""
+    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=worker")
+
+
+def base_url(kubernetes: Kubernetes, name: str) -> str:
+    """The service's address, as it is reached from the node: through both gateways."""
+    found = kubernetes.get("service", name)
+    assert found is not None
+    return f"http://{found['spec']['clusterIP']}/v1"
+
+
+def fall_asleep(kubernetes: Kubernetes, name: str, depth: str, after: str = "5s") -> None:
+    """Let it sleep, and wait until it does."""
+    kubernetes.patch(name, {"spec": {"sleep": {"afterIdle": after, "depth": depth}}})
+    eventually(
+        lambda: service(kubernetes, name)["status"].get("asleep"), lambda seen: seen == depth, minutes=5
+    )
+
+
+def ask(base: str, model: str, *, stream: bool) -> str:
+    """One answer, however long it takes."""
+    with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as client:
+        messages: list[Any] = [{"role": "user", "content": "Good morning"}]
+        if not stream:
+            answer = client.chat.completions.create(model=model, messages=messages, max_tokens=4)
+            return answer.choices[0].message.content or ""
+        chunks = client.chat.completions.create(model=model, messages=messages, max_tokens=4, stream=True)
+        return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+
+
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+def test_it_sleeps_and_a_request_wakes_it(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any], depth: str
+) -> None:
+    model = tiny_manifest["spec"]["models"][0]["name"]
+    fall_asleep(kubernetes, tiny, depth)
+    eventually(lambda: workers(kubernetes, tiny), lambda seen: not seen, minutes=5)
+    if depth == "Cluster":
+        eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
+    assert kubernetes.condition(tiny, "Ready")["status"] == "True", "asleep is healthy"
+    eventually(lambda: kubernetes.condition(tiny, "Active")["reason"], lambda seen: seen == "Asleep")
+    base = base_url(kubernetes, tiny)
+    with OpenAI(base_url=base, api_key="none", max_retries=0) as client:
+        assert [each.id for each in client.models.list()] == [model], "a sleeping model is listed"
+    assert phase(kubernetes, tiny) == "Asleep", "to list models is not to use them"
+
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(ask, base, model, stream=number % 2 == 0) for number in range(4)]
+        assert all(answer.result() for answer in answers)
+    status = service(kubernetes, tiny)["status"]
+    assert status["wake"]["depth"] == depth
+    assert status["wake"]["seconds"] > 0
+    assert status["wake"]["phases"]["firstToken"] == status["wake"]["seconds"]
+    assert workers(kubernetes, tiny)
+    reasons = {event["reason"] for event in (kubernetes.get("events") or {})["items"]}
+    assert {"Asleep", "Waking", "Awake"} <= reasons
+
+
+def test_a_storm_from_one_to_zero_to_one(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
+) -> None:
+    """At least 1,000 requests over kept-alive connections, sent through every transition: none is lost."""
+    model = tiny_manifest["spec"]["models"][0]["name"]
+    kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
+    tally = asyncio.run(storm(kubernetes, tiny, base_url(kubernetes, tiny), model))
+    print(f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.waves}, slowest {tally.slowest:.1f} s")
+    assert tally.sent >= STORM
+    assert not tally.lost, tally.lost[:5]
+    assert not tally.wrong, tally.wrong[:5]
+    assert sorted(tally.answered) == list(range(1, tally.sent + 1))
+    assert set(tally.answered.values()) == {1}
+    seen = {name for name, _ in tally.waves}
+    assert {"Awake", "Draining or Asleep", "Asleep", "Waking"} <= seen
+
+
+async def storm(kubernetes: Kubernetes, name: str, base: str, model: str) -> Tally:
+    """Waves while it is awake, while the gate closes, while it sleeps, while it wakes, and as the gate opens."""
+    client = Storm(base, model)
+
+    async def until(*wanted: str, every: float = 0.1) -> None:
+        deadline = time.monotonic() + 600
+        while (seen := await asyncio.to_thread(phase, kubernetes, name)) not in wanted:
+            assert time.monotonic() < deadline, f"{name} is still {seen}, not {wanted}"
+            await asyncio.sleep(every)
+
+    try:
+        client.wave("Awake", 200)
+        await client.calm()
+        # Seconds from the last answer to the closing of the gate: single requests all along, so that some
+        # arrive just when it closes. Each keeps it awake for another while, or turns it round.
+        for pause in (3.6, 3.8, 4.0, 4.2, 4.4, 4.6):
+            await asyncio.sleep(pause)
+            client.wave("Draining or Asleep", 20)
+            await asyncio.sleep(0.3)
+            if await asyncio.to_thread(phase, kubernetes, name) in ("Asleep", "Waking"):
+                break
+            await client.calm()
+        else:
+            await until("Asleep")
+        client.wave("Asleep", 200)
+        await until("Waking", "Awake")
+        while await asyncio.to_thread(phase, kubernetes, name) == "Waking":
+            client.wave("Waking", 5)
+            await asyncio.sleep(1)
+        client.wave("Awake", max(200, STORM - client.tally.sent))
+        await client.calm()
+        await until("Asleep")
+    finally:
+        await client.close()
+    return client.tally
