@@ -79,6 +79,6 @@ class Storm:
         options: dict[str, Any] = {"model": self._model, "prompt": prompt, "max_tokens": 2, "echo": True}
         if not stream:
             answer = await self._client.completions.create(**options)
-            return answer.choices[0].text
+            return str(answer.choices[0].text)
         chunks = await self._client.completions.create(**options, stream=True)
         return "".join([chunk.choices[0].text async for chunk in chunks if chunk.choices])

@@ -105,7 +105,7 @@ def test_a_storm_from_one_to_zero_to_one(
 
 
 async def storm(kubernetes: Kubernetes, name: str, base: str, model: str) -> Tally:
-    """Waves while it is awake, while the gate closes, while it sleeps, while it wakes, and as the gate opens."""
+    """Waves while it is awake, as the gate closes, while it sleeps, while it wakes, and as the gate opens."""
     client = Storm(base, model)
 
     async def until(*wanted: str, every: float = 0.1) -> None:
