@@ -4,6 +4,7 @@ from daybreak.builders.gateway import gateway
 from daybreak.builders.platform import Platform
 from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache
+from daybreak.kube.client import Api
 from daybreak.kube.resources import LLM_SERVICES, OF_GATEWAYS, of
 from daybreak.reconcile import metrics
 from daybreak.reconcile.gateways import gateway_key
@@ -15,16 +16,24 @@ AGAIN_SECONDS = 15.0
 class GatewayReconciler:
     """Makes and removes gateways."""
 
-    def __init__(self, cache: Cache, applier: Applier, platform: Platform) -> None:
+    def __init__(self, api: Api, cache: Cache, applier: Applier, platform: Platform) -> None:
+        self._api = api
         self._cache = cache
         self._applier = applier
         self._platform = platform
 
     async def reconcile(self, namespace: str) -> float | None:
         """Make the namespace's gateway what it should be. Returns when to look again, in seconds."""
-        needed = bool(self._platform.gateway_image) and any(
-            key.namespace == namespace for key in self._cache.keys(LLM_SERVICES)
-        )
+        there = [
+            live
+            for resource in OF_GATEWAYS
+            for live in self._cache.of_service(resource, gateway_key(namespace))
+        ]
+        needed = any(key.namespace == namespace for key in self._cache.keys(LLM_SERVICES))
+        if not needed and there:
+            # A new operator may know the gateway before it knows the LLMServices: only the API server can say
+            # that there are none.
+            needed = await self._has_services(namespace)
         wanted = gateway(namespace, self._platform) if needed else []
         again = None
         for manifest in wanted:
@@ -35,9 +44,14 @@ class GatewayReconciler:
                 # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
                 again = AGAIN_SECONDS
         kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
-        for resource in OF_GATEWAYS:
-            for live in self._cache.of_service(resource, gateway_key(namespace)):
-                if (resource, key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
-                    await self._applier.delete(live)
-                    metrics.WRITES.labels(live["kind"]).inc()
+        for live in there:
+            if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
+                await self._applier.delete(live)
+                metrics.WRITES.labels(live["kind"]).inc()
         return again
+
+    async def _has_services(self, namespace: str) -> bool:
+        found = await self._api.request(
+            "list", LLM_SERVICES, LLM_SERVICES.path(namespace), query={"limit": "1"}
+        )
+        return bool(found.get("items"))

@@ -89,7 +89,7 @@ class Operator:
         self._reconciler = Reconciler(
             api, self.cache, observer, platform, self._asker, applier, lambda: lease.held
         )
-        self._namespaces = GatewayReconciler(self.cache, applier, platform)
+        self._namespaces = GatewayReconciler(api, self.cache, applier, platform)
         self._tasks: list[asyncio.Task[None]] = []
         self._ticker: asyncio.Task[None] | None = None
         self._nodes_timer: asyncio.TimerHandle | None = None
