@@ -16,6 +16,8 @@ class FakeServe:
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
         """How often each request, by its X-Request-Id, has arrived."""
+        self.whole: Counter[str] = Counter()
+        """The same for those whose body arrived to its end."""
         self.headers: dict[str, str] = {}
         """The headers of the latest request, names in lower case."""
         self.finish = asyncio.Event()
@@ -55,6 +57,7 @@ class FakeServe:
         size = 0
         async for chunk in request.content.iter_any():
             size += len(chunk)
+        self.whole[name] += 1
         if self.hold_answers:
             await self.finish.wait()
         return web.json_response({"id": name, "bytes": size})

@@ -8,7 +8,6 @@ from typing import Self
 import jinja2
 
 HERE = Path(__file__).parent
-LUA = HERE / "hold.lua"
 TEMPLATE = HERE / "haproxy.cfg.j2"
 
 ERRORS = (
@@ -48,6 +47,8 @@ class GatewayConfig:
     Python process, takes in, so that the first server to come up is not buried."""
     release_burst: int = 20
     """Held requests that may be released at once."""
+    max_choices: int = 16
+    """The largest `n` that a request may ask for: the work of that many requests."""
     hard_stop: int = 7200
     """Seconds after which a stopping gateway ends whatever is left."""
 
@@ -103,7 +104,8 @@ def render(config: GatewayConfig) -> str:
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
         last_port=config.last_port,
-        lua=LUA,
+        lua=HERE,
+        max_choices=config.max_choices,
         max_connections=config.max_connections,
         release_burst=config.release_burst,
         release_rate=config.release_rate,

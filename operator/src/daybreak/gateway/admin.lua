@@ -1,0 +1,102 @@
+-- The admin socket: how the gateway is told of services, and tells of them.
+
+local quoted = require("answers").quoted
+local slots = require("slots")
+
+local all, waiting = slots.all, slots.waiting
+
+local function unescaped(text)
+    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true }
+
+-- daybreak set <slot> key=value ...: values are percent-encoded, models are separated by commas.
+local function set(applet, _, _, number, ...)
+    number = slots.number(number)
+    if not number then
+        applet:send("error: no such slot\n")
+        return
+    end
+    local slot = all[number] or slots.fresh(number)
+    for _, word in ipairs({ ... }) do
+        local key, value = word:match("^([%w_]+)=(.*)$")
+        if key == "models" then
+            slot.models = {}
+            for name in value:gmatch("[^,]+") do
+                slot.models[#slot.models + 1] = unescaped(name)
+            end
+        elseif NUMBERS[key] then
+            slot[key] = math.tointeger(tonumber(value))
+        elseif key == "gate" or key == "reason" or key == "name" then
+            slot[key] = unescaped(value)
+        end
+    end
+    all[number] = slot
+    slots.changed(slot)
+    applet:send("ok\n")
+end
+
+-- daybreak unset <slot>: the service has gone; who is held for it hears so.
+local function unset(applet, _, _, number)
+    number = slots.number(number)
+    if number and all[number] then
+        all[number].gate = "unset"
+        all[number] = nil
+    end
+    applet:send("ok\n")
+end
+
+local function row(number, slot, now)
+    local flying = slots.in_flight(slot, now)
+    local ends = {}
+    for reason, times in pairs(slot.ends) do
+        ends[#ends + 1] = quoted(reason) .. ":" .. times
+    end
+    return string.format(
+        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
+        '"servers_up":%d,"ends":{%s}}',
+        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.held, flying,
+        now - slot.last, slot.backend:get_srv_act(), table.concat(ends, ","))
+end
+
+-- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in
+-- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed.
+local function show(applet, _, _, what, since)
+    since = what == "changed" and math.tointeger(tonumber(since)) or -1
+    local now = slots.now_ms()
+    local rows = {}
+    for number, slot in pairs(all) do
+        if slot.busy or slot.changed > since then
+            rows[#rows + 1] = row(number, slot, now)
+        end
+    end
+    applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..
+        table.concat(rows, ",") .. "]}\n")
+end
+
+-- daybreak held: who waits, and on which connection. HAProxy does not hear of each client that leaves, so somebody
+-- else looks, and says so with: daybreak departed <number>,<number>,...
+local function held(applet)
+    local rows = {}
+    for number, place in pairs(waiting) do
+        rows[#rows + 1] = "[" .. number .. "," .. place.connection .. "]"
+    end
+    applet:send('{"held":[' .. table.concat(rows, ",") .. "]}\n")
+end
+
+local function departed(applet, _, _, numbers)
+    for number in numbers:gmatch("%d+") do
+        local place = waiting[math.tointeger(tonumber(number))]
+        if place then
+            place.departed = true
+        end
+    end
+    applet:send("ok\n")
+end
+
+core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
+core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
+core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)
+core.register_cli({ "daybreak", "held" }, "daybreak held : clients that are held, as JSON", held)
+core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

@@ -1,0 +1,214 @@
+-- Fields of a request's body that the model must not get from a client. vLLM has had advisories for each: templates
+-- and processors of the client's own run code or burn time on the engine's machine, and n multiplies the work.
+--
+-- A body is read piece by piece and never kept: the scanner remembers where in the JSON it is, and nothing else. It
+-- judges every occurrence of a key, also where a later one would win. What is no JSON it lets pass: the model refuses
+-- that itself.
+
+local guard = {}
+
+local TOP = {
+    chat_template = "refused", mm_processor_kwargs = "refused", media_io_kwargs = "refused",
+    chat_template_kwargs = "entered", n = "counted",
+}
+local INSIDE = { chat_template = "refused" }
+
+local LONGEST_KEY = 128    -- bytes, escapes included: six for each letter of the longest name are fewer
+local LONGEST_NUMBER = 64  -- bytes
+local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: they cost a hundred times what text costs
+
+local QUOTE, BRACE, BRACKET = ('"{['):byte(1, 3)
+local find, byte = string.find, string.byte
+
+local Scanner = {}
+Scanner.__index = Scanner
+
+-- max_n: the largest number of choices that a request may ask for.
+function guard.new(max_n)
+    return setmetatable({
+        max_n = max_n,
+        marks = 0,
+        depth = 0,         -- open brackets
+        watched = -1,      -- the depth whose keys matter just now
+        names = TOP,       -- what they mean
+        in_string = false,
+        escaped = false,   -- the text before ended with a backslash
+        key = nil,         -- the key that is being read, escapes and all
+        awaits_key = false,
+        name = nil,        -- the key that was read
+        rule = nil,        -- what it means for the value that is being read
+        value = "",        -- that value, unless it is a string, a list or an object
+        param = nil, message = nil,  -- why the body is refused
+    }, Scanner)
+end
+
+local function unescaped(key)
+    return (key:gsub("\\\\", "?"):gsub("\\u(%x%x%x%x)", function(hex)
+        local code = tonumber(hex, 16)
+        return code < 128 and string.char(code) or "?"
+    end))
+end
+
+function Scanner:refuse(message)
+    local outer = self.names == INSIDE and "chat_template_kwargs." or ""
+    self.param = self.name and outer .. self.name
+    self.message = message
+end
+
+function Scanner:refuse_field()
+    self:refuse("This service does not take the field " .. self.name .. ".")
+end
+
+function Scanner:refuse_count()
+    self:refuse("n must be a number of at most " .. self.max_n .. ".")
+end
+
+-- A value begins with a bracket or a quotation mark.
+function Scanner:begins(char)
+    if self.rule == "refused" then
+        self:refuse_field()
+    elseif self.rule == "counted" and char == '"' then
+        self:refuse_count()  -- it would be read as a number all the same
+    end
+    self.rule = nil
+end
+
+-- A value of another kind has ended. To say null is to say nothing.
+function Scanner:ends()
+    if self.rule == "refused" and self.value ~= "null" then
+        self:refuse_field()
+    elseif self.rule == "counted" then
+        local number = tonumber(self.value)
+        if self.value == "Infinity" or #self.value > LONGEST_NUMBER or number and number > self.max_n then
+            self:refuse_count()
+        end
+    end
+    self.rule = nil
+end
+
+-- Read on inside a string. Returns where to go on.
+function Scanner:read_string(text, at)
+    local from, size = at, #text
+    if self.escaped then
+        self.escaped = false
+        at = at + 1
+    end
+    local none = size + 1
+    local quote, slash = 0, 0
+    repeat
+        quote = quote < at and (text:find('"', at, true) or none) or quote
+        slash = slash < at and (text:find("\\", at, true) or none) or slash
+        if slash < quote then
+            self.escaped = slash == size
+            at = slash + 2
+        end
+    until slash >= quote or at > size
+    local over = slash >= quote and quote <= size
+    if self.key and #self.key <= LONGEST_KEY then
+        self.key = self.key .. text:sub(from, math.min(over and quote - 1 or size, from + LONGEST_KEY))
+    end
+    if not over then
+        return none
+    end
+    self.in_string = false
+    if self.key then
+        self.name = unescaped(self.key)
+        self.key = nil
+    end
+    return quote + 1
+end
+
+-- Read on where keys matter. Returns where to go on.
+function Scanner:read_members(text, at)
+    local found = text:find('["{}%[%],:]', at)
+    if self.rule and #self.value <= LONGEST_NUMBER then
+        local piece = text:sub(at, found and found - 1):gsub("[ \t\r\n]+", "")
+        self.value = self.value .. piece:sub(1, LONGEST_NUMBER + 1)
+    end
+    if not found then
+        return #text + 1
+    end
+    self.marks = self.marks + 1
+    if self.marks > MOST_MARKS then
+        self.name = nil
+        self:refuse("The body has too many fields.")
+        return found
+    end
+    local char = text:sub(found, found)
+    if char == '"' then
+        self.in_string = true
+        if self.awaits_key then
+            self.key = ""
+            self.awaits_key = false
+        else
+            self:begins(char)
+        end
+    elseif char == ":" then
+        self.rule = self.names[self.name]
+        self.value = ""
+    elseif char == "," then
+        self:ends()
+        self.awaits_key = true
+    elseif char == "{" and self.rule == "entered" then
+        self.depth, self.watched = 2, 2
+        self.names, self.rule, self.awaits_key = INSIDE, nil, true
+    elseif char == "{" or char == "[" then
+        self:begins(char)
+        self.depth = self.depth + 1
+    else
+        self:ends()
+        self.depth = self.depth - 1
+        if self.watched == 2 and not self.message then
+            self.watched, self.names, self.awaits_key = 1, TOP, false
+        end
+    end
+    return found + 1
+end
+
+-- Read on where no key matters. Returns where to go on.
+function Scanner:skip(text, at)
+    local depth = self.depth
+    repeat
+        at = find(text, '["{}%[%]]', at)
+        if not at then
+            self.depth = depth
+            return #text + 1
+        end
+        local char = byte(text, at)
+        at = at + 1
+        if char == QUOTE then
+            self.in_string = true
+        elseif char == BRACE or char == BRACKET then
+            depth = depth + 1
+            if char == BRACE and depth == 1 then
+                self.watched, self.awaits_key = 1, true
+            end
+        else
+            depth = depth - 1
+        end
+    until self.in_string or depth == self.watched
+    self.depth = depth
+    return at
+end
+
+-- Read the next piece of the body. Returns whether the body is refused; why is in message and param.
+function Scanner:feed(text)
+    -- JSON in UTF-8 has no such byte; in UTF-16 and UTF-32, which Python's parser reads as well, it always has.
+    if not self.message and text:find("\0", 1, true) then
+        self.name = nil
+        self:refuse("The body must be JSON in UTF-8.")
+    end
+    local at = 1
+    while at <= #text and not self.message do
+        if self.in_string then
+            at = self:read_string(text, at)
+        elseif self.depth == self.watched then
+            at = self:read_members(text, at)
+        else
+            at = self:skip(text, at)
+        end
+    end
+    return self.message ~= nil
+end
+
+return guard

@@ -1,0 +1,90 @@
+-- What the gateway knows of each service: its slot. Shared by the hold, the look at bodies and the admin socket.
+--
+-- HAProxy has one thread, so nothing in here runs at the same time as anything else.
+
+local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
+local FIRST_PORT = tonumber(os.getenv("DAYBREAK_FIRST_PORT"))
+local SWEEP = 500  -- ms between two looks at who is still in flight
+
+local slots = {
+    all = {},      -- slot number -> what is known of its service
+    waiting = {},  -- number of a held request -> its place
+    boot = string.format("%d.%06d", core.now().sec, core.now().usec),
+    -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
+    -- older than every change of this one: who asks with it hears everything.
+    sequence = core.now().sec * 1000000 + core.now().usec,
+}
+
+function slots.now_ms()
+    local now = core.now()
+    return now.sec * 1000 + now.usec // 1000
+end
+
+local now_ms = slots.now_ms
+
+-- The slot of a request, by the port that it came to; nil if there is no such service.
+function slots.of(txn)
+    return slots.all[txn.f:dst_port() - FIRST_PORT]
+end
+
+-- A slot's number in a command's word; nil if there cannot be such a slot.
+function slots.number(word)
+    local number = math.tointeger(tonumber(word))
+    return number and number >= 0 and number < SLOTS and number or nil
+end
+
+function slots.fresh(number)
+    return {
+        number = number, backend = core.backends["s" .. number], models = {}, reason = "", name = "",
+        arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
+        last = now_ms(), tokens = 0, filled = now_ms(),
+    }
+end
+
+function slots.changed(slot)
+    slots.sequence = slots.sequence + 1
+    slot.changed = slots.sequence
+end
+
+-- A request has left the gate, or was turned away at it.
+function slots.count(slot, reason)
+    slot.ends[reason] = (slot.ends[reason] or 0) + 1
+    slots.changed(slot)
+end
+
+-- Requests of a slot that have passed its gate and have not ended. HAProxy counts the streams of a backend, held
+-- ones included. Asking costs something, so nobody asks for a slot that was empty and had no arrival since.
+function slots.in_flight(slot, now)
+    if not slot.busy then
+        return 0
+    end
+    local streams = slot.backend:get_stats().scur
+    if streams > 0 or slot.swept ~= slot.arrivals then
+        -- What began and ended between two looks ended now, as far as anybody knows: never idle for too long.
+        slot.last = now
+    else
+        slot.busy = false
+        slots.changed(slot)
+    end
+    slot.swept = slot.arrivals
+    return math.max(0, streams - slot.held)
+end
+
+core.register_task(function()
+    while true do
+        local now = now_ms()
+        for _, slot in pairs(slots.all) do
+            slots.in_flight(slot, now)
+        end
+        core.msleep(SWEEP)
+    end
+end)
+
+core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
+    local slot = slots.all[slots.number(data.proxy_name:match("^s(%d+)$"))]
+    if slot then
+        slots.changed(slot)
+    end
+end)
+
+return slots

