@@ -207,7 +207,7 @@ async def test_what_it_costs(lua: RuntimeApi) -> None:
     units = {
         "prose": b'"' + b"a word and another one, " * 40 + b'\\n",',
         "numbers": b"[" + b"12345, " * 500 + b"0],",
-        "brackets": b"[],",
+        "brackets": b"[" + b"[]," * 500 + b"0],",
     }
     for name, unit in units.items():
         cost = await lua.json(f"cost {unit.hex()} {2**20 // len(unit)}")
