@@ -11,7 +11,7 @@ end
 
 local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true }
 
--- daybreak set <slot> key=value ...: values are percent-encoded, models are separated by commas.
+-- daybreak set <slot> key=value ...: values are percent-encoded, models and keys separated by commas.
 local function set(applet, _, _, number, ...)
     number = slots.number(number)
     if not number then
@@ -21,10 +21,10 @@ local function set(applet, _, _, number, ...)
     local slot = all[number] or slots.fresh(number)
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
-        if key == "models" then
-            slot.models = {}
-            for name in value:gmatch("[^,]+") do
-                slot.models[#slot.models + 1] = unescaped(name)
+        if key == "models" or key == "keys" then
+            slot[key] = {}
+            for item in value:gmatch("[^,]+") do
+                table.insert(slot[key], unescaped(item))
             end
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))

@@ -6,6 +6,7 @@
 
 local answers = require("answers")
 local body = require("body")
+local keys = require("keys")
 local slots = require("slots")
 
 local RATE = tonumber(os.getenv("DAYBREAK_RELEASE_RATE"))    -- released per second and slot
@@ -107,6 +108,7 @@ local function hold(txn)
         if not slot then
             answers.refuse(txn, 404, "There is no such service.", "invalid_request_error", "not_found")
         end
+        keys.check(txn, slot)
         number = arrive(txn, slot, now)
         if not number then
             return act.CONTINUE

@@ -35,7 +35,7 @@ end
 
 function slots.fresh(number)
     return {
-        number = number, backend = core.backends["s" .. number], models = {}, reason = "", name = "",
+        number = number, backend = core.backends["s" .. number], models = {}, keys = {}, reason = "", name = "",
         arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         last = now_ms(), tokens = 0, filled = now_ms(),
     }

@@ -1,5 +1,6 @@
 """What the gateway is told of a service, and what it tells of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -8,6 +9,8 @@ from urllib.parse import quote
 
 MAX_LINE = 12_000
 """Bytes of a command that fit HAProxy's buffer with room to spare."""
+
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 class Gate(StrEnum):
@@ -38,6 +41,13 @@ class Service:
     max_body_bytes: int = 10 * 2**20
     retry_after: int = 10
     """Seconds, told to who is refused."""
+    keys: Sequence[str] = ()
+    """SHA-256 digests of the API keys that open the service, in hexadecimal; with none it is open to all."""
+
+    def __post_init__(self) -> None:
+        for key in self.keys:
+            if not _DIGEST.fullmatch(key):
+                raise ValueError(f"service {self.name}: a key is not a SHA-256 digest in hexadecimal")
 
     def words(self) -> str:
         """The words of the command `daybreak set`. Raises ValueError when they would be too long."""
@@ -51,10 +61,13 @@ class Service:
             "max_held": self.max_held,
             "max_body_bytes": self.max_body_bytes,
             "retry_after": self.retry_after,
+            "keys": ",".join(key.lower() for key in self.keys),
         }
         text = " ".join(f"{key}={value}" for key, value in words.items())
         if len(text) > MAX_LINE:
-            raise ValueError(f"service {self.name}: the names of its models are too long together")
+            raise ValueError(
+                f"service {self.name}: the names of its models, or its keys, are too long together"
+            )
         return text
 
 

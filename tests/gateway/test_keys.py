@@ -1,0 +1,62 @@
+"""API keys: who has none that fits is turned away, and moves nothing."""
+
+import asyncio
+import hashlib
+
+import pytest
+
+from daybreak.gateway.table import Gate, Service
+from tests.gateway.conftest import Bench
+
+KEYS = [hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two")]
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer ", "Bearer sk-three", "Basic sk-one", "sk-one", "Bearer sk-one sk-two"]
+)
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
+async def test_without_a_key_that_fits_nothing_moves(bench: Bench, header: str, gate: Gate) -> None:
+    await bench.wake(keys=KEYS)
+    await bench.gate(gate, keys=KEYS)
+    before = await bench.state()
+    headers = {"Authorization": header} if header else {}
+    status, answered, body = await bench.ask("one", **headers)
+    assert (status, body["error"]["code"]) == (401, "invalid_api_key")
+    assert answered["WWW-Authenticate"] == "Bearer"
+    async with bench.clients.get(bench.url + "/v1/models", headers=headers) as listing:
+        assert listing.status == 401
+    state = await bench.state()
+    assert (state.arrivals, state.held, state.in_flight) == (0, 0, 0)
+    assert state.ends == {"unauthorized": 2}
+    assert state.idle_ms >= before.idle_ms
+    assert not bench.serve.seen
+
+
+@pytest.mark.parametrize("header", ["Bearer sk-one", "bearer sk-two", "BEARER  sk-two "])
+async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: str) -> None:
+    await bench.gate(Gate.CLOSED, keys=KEYS)
+    asking = asyncio.create_task(bench.ask("one", Authorization=header))
+    await bench.until(lambda state: state.held == 1)
+    await bench.wake(keys=KEYS)
+    assert (await asking)[0] == 200
+    assert "authorization" not in bench.serve.headers
+    async with bench.clients.get(bench.url + "/v1/models", headers={"Authorization": header}) as listing:
+        assert listing.status == 200
+
+
+async def test_keys_come_and_go(bench: Bench) -> None:
+    await bench.wake(keys=KEYS[:1])
+    assert (await bench.ask("one", Authorization="Bearer sk-two"))[0] == 401
+    await bench.gate(Gate.OPEN, keys=KEYS[1:])
+    assert (await bench.ask("two", Authorization="Bearer sk-two"))[0] == 200
+    assert (await bench.ask("three", Authorization="Bearer sk-one"))[0] == 401
+    await bench.gate(Gate.OPEN)
+    assert (await bench.ask("four"))[0] == 200
+    # With none set the header is not ours: the engine may want it.
+    assert (await bench.ask("five", Authorization="Bearer its-own"))[0] == 200
+    assert bench.serve.headers["authorization"] == "Bearer its-own"
+
+
+def test_what_is_no_digest_is_no_key() -> None:
+    with pytest.raises(ValueError, match="not a SHA-256 digest"):
+        Service(name="qwen", gate=Gate.OPEN, epoch=1, keys=["sk-one"])
