@@ -107,7 +107,7 @@ class AgentProcess:
         except aiohttp.ClientConnectionError:
             return 0, ""
 
-    async def until_page(self, path: str, status: int, seconds: float = 60) -> str:
+    async def until_page(self, path: str, status: int, seconds: float = 120) -> str:
         """Wait until a page has this status; returns its text."""
         async with asyncio.timeout(seconds):
             while True:
@@ -132,7 +132,7 @@ class AgentProcess:
 
             yield lines()
 
-    async def until(self, service: str, good: Callable[[Report], bool], seconds: float = 60) -> Report:
+    async def until(self, service: str, good: Callable[[Report], bool], seconds: float = 120) -> Report:
         """Wait until the stream tells a state of a service."""
         last: Report | None = None
         try:

@@ -249,6 +249,34 @@ async def test_metrics(scene: Scene) -> None:
     assert "daybreak_api_requests_total" in text
 
 
+async def test_haproxy_hangs(scene: Scene) -> None:
+    scene.service()
+    await scene.gate("Closed")
+    async with scene.agent.follow() as updates:
+        await anext(updates)
+        os.kill(scene.agent.haproxy, signal.SIGSTOP)
+        assert "has not answered" in await scene.agent.until_page("/healthz", 503)
+        assert "has not answered" in await scene.agent.until_page("/readyz", 503)
+        os.kill(scene.agent.haproxy, signal.SIGCONT)
+        await scene.agent.until_page("/readyz", 200)
+        # What was said while it hung is little: old counts are not passed off as new ones.
+        said = 0
+        scene.write_gate("Failed")
+        async for update in updates:
+            said += 1
+            if update.services and update.services["tiny"].epoch == scene.epoch:
+                break
+        assert said < 8
+
+
+@pytest.mark.parametrize("drain_seconds", [1])
+async def test_an_end_while_haproxy_hangs(scene: Scene) -> None:
+    os.kill(scene.agent.haproxy, signal.SIGSTOP)
+    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    async with asyncio.timeout(60):
+        assert await scene.agent.process.wait() == 0
+
+
 async def test_haproxy_dies(scene: Scene) -> None:
     scene.goes_well = False
     os.kill(scene.agent.haproxy, signal.SIGKILL)

@@ -134,12 +134,17 @@ class Agent:
         )
         if self._failed.is_set():
             return
-        if self._held():
-            log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
-            await self._programmer.refuse()
-            await self._first(self._nobody_held(), asyncio.sleep(REFUSE_SECONDS))
-        self._stopping = True
-        finished = await self.gateway.stop(max(1.0, until - time.monotonic()))
+        try:
+            # A HAProxy that does not answer must not keep the pod for longer than the drain was to take.
+            async with asyncio.timeout(max(0.0, until - time.monotonic()) + REFUSE_SECONDS):
+                if self._held():
+                    log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
+                    await self._programmer.refuse()
+                    await self._nobody_held()
+                self._stopping = True
+                finished = await self.gateway.stop(max(1.0, until - time.monotonic()))
+        except TimeoutError:
+            finished = False
         if finished:
             log.info("everybody has finished")
         else:
