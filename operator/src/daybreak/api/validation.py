@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api import engine_args, names
+from daybreak.api import engine_args, names, schedule_rules
 from daybreak.api.kubernetes_types import NamedVolume
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
@@ -59,6 +59,8 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     found += _tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
     if svc.spec.hold is not None:
         found += _tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
+    if svc.spec.sleep is not None:
+        found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += _deployment_names(svc.spec.models)
     found += _ray_version(svc)
     found += _service_account(svc)
