@@ -1,6 +1,7 @@
 """A fake Ray Serve proxy: answers what it was asked, and remembers who asked."""
 
 import asyncio
+import io
 from collections import Counter
 from enum import StrEnum
 from typing import Self
@@ -26,11 +27,14 @@ class FakeServe:
         """Streams that have begun and have not ended."""
         self.hold_answers = False
         """Whether answers wait for `finish` too."""
+        self.answer_bytes = 0
+        """Set: answers are so many bytes instead of JSON."""
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)
         app.router.add_get("/-/healthz", self._health)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/chat/completions", self._echo)
         app.router.add_post("/v1/completions", self._stream)
         app.router.add_post("/{path:.*}", self._answer)
         self._runner = web.AppRunner(app)
@@ -60,7 +64,16 @@ class FakeServe:
         self.whole[name] += 1
         if self.hold_answers:
             await self.finish.wait()
+        if self.answer_bytes:
+            return web.Response(body=io.BytesIO(b"z" * self.answer_bytes))
         return web.json_response({"id": name, "bytes": size})
+
+    async def _echo(self, request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(f"echo of {message.data}")
+        return socket
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         self.seen[request.headers["X-Request-Id"]] += 1

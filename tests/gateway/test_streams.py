@@ -2,6 +2,10 @@
 
 import asyncio
 import signal
+import socket
+
+import psutil
+import pytest
 
 from daybreak.gateway.table import Gate
 from tests.gateway.conftest import Bench
@@ -75,3 +79,78 @@ async def test_after_sigkill_it_starts_anew_with_other_counts(bench: Bench) -> N
     await bench.wake()
     assert (await bench.ask("after"))[0] == 200
     assert "held" not in bench.serve.seen
+
+
+async def test_sigkill_of_haproxy_ends_its_clients_and_they_can_ask_again(bench: Bench) -> None:
+    await bench.wake()
+    streams = [await bench.clients.post(bench.url + "/v1/completions", data=b"{}") for _ in range(3)]
+    for stream in streams:
+        await stream.content.readuntil(b"\n\n")
+    await bench.gate(Gate.CLOSED)
+    names = [f"held{number}" for number in range(5)]
+    held = [asyncio.create_task(bench.ask(name)) for name in names]
+    await bench.until(lambda state: state.held == 5)
+    await bench.gateway.kill()
+    ends = [*held, *(asyncio.create_task(stream.read()) for stream in streams)]
+    async with asyncio.timeout(60):
+        assert all(isinstance(end, Exception) for end in await asyncio.gather(*ends, return_exceptions=True))
+    assert not set(names) & set(bench.serve.seen)
+    await bench.gateway.start()
+    await bench.wake()
+    assert {answer[0] for answer in await asyncio.gather(*map(bench.ask, names))} == {200}
+    assert all(bench.serve.seen[name] == 1 for name in names)
+
+
+async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(bench: Bench) -> None:
+    await bench.wake()
+    size = bench.serve.answer_bytes = 32 * 2**20
+    process = psutil.Process(bench.gateway.pid)
+    before = process.memory_info().rss
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.connect(("127.0.0.1", bench.gateway.config.first_port))
+    slow.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=slow, limit=4096)
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: slow\r\nConnection: close\r\n"
+        b"Content-Length: 2\r\n\r\n{}"
+    )
+    await bench.until(lambda state: state.in_flight == 1)
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    bench.serve.answer_bytes = 0
+    for number in range(20):
+        assert (await bench.ask(f"r{number}"))[0] == 200
+    assert (await bench.state()).in_flight == 1
+    assert process.memory_info().rss - before < 8 * 2**20
+    read = 0
+    while piece := await reader.read(2**16):
+        read += len(piece)
+    assert read == size
+    writer.close()
+    await bench.until(lambda state: state.in_flight == 0)
+
+
+@pytest.mark.parametrize("head_timeout", [1])
+async def test_a_stream_may_be_silent_for_longer_than_the_short_timers(bench: Bench) -> None:
+    await bench.wake()
+    async with bench.clients.post(bench.url + "/v1/completions", data=b"{}") as answer:
+        await answer.content.readuntil(b"\n\n")
+        # Longer than a request's head may take (1 s here), a connection to a server (3 s) and a check (2 s).
+        await asyncio.sleep(4)
+        assert (await bench.state()).in_flight == 1
+        bench.serve.finish.set()
+        assert await answer.content.read() == b"data: [DONE]\n\n"
+
+
+async def test_a_websocket_passes_and_counts_as_in_flight(bench: Bench) -> None:
+    await bench.wake()
+    async with bench.clients.ws_connect(bench.url + "/v1/chat/completions") as client:
+        for turn in range(3):
+            await client.send_str(f"message {turn}")
+            assert await client.receive_str() == f"echo of message {turn}"
+        await bench.gate(Gate.CLOSED)
+        assert (await bench.state()).in_flight == 1
+        await client.send_str("after")
+        assert await client.receive_str() == "echo of after"
+    await bench.until(lambda state: state.in_flight == 0)
