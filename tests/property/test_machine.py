@@ -26,7 +26,12 @@ sleeps = st.sampled_from(
         Sleep(after_idle="10m", cluster_after_idle="1h"),
     ]
 )
-wishes = st.builds(Wish, sleep=sleeps, forced=st.sampled_from([None, *State]), window=st.booleans())
+wishes = st.builds(
+    Wish,
+    sleep=sleeps,
+    forced=st.sampled_from([None, None, None, *State]),
+    window=st.sampled_from([False, False, True]),
+)
 numbers = st.integers(0, 2)
 pauses = st.sampled_from([timedelta(milliseconds=300), timedelta(seconds=20), AFTER_IDLE, timedelta(hours=1)])
 
@@ -108,6 +113,30 @@ class SleepAndWake(RuleBasedStateMachine):
                 self.it.carry_out(number)
             self.the_operator_hears_all_and_looks()
 
+    @rule(unheard=st.none() | numbers, asked=st.booleans())
+    def it_falls_idle(self, unheard: int | None, asked: bool) -> None:
+        """Everybody has gone, and the gate closes; one gateway hears of it late, and falls silent."""
+        it = self.it
+        it.broken = False
+        for _ in range(3):
+            it.round()
+        for number, gateway in enumerate(it.gateways):
+            while gateway.in_flight:
+                gateway.end(it.now)
+            it.hear(number)
+        it.now += AFTER_IDLE
+        self.the_operator_looks()
+        if unheard is None:
+            return
+        if asked:
+            self.a_request_arrives(unheard)
+        self.the_operator_loses_a_gateway(unheard)
+        for number in range(len(it.gateways)):
+            if number != self._some(unheard):
+                it.carry_out(number)
+                it.hear(number)
+        self.the_operator_looks()
+
     @precondition(lambda self: self.it.course.asleep is None)
     @rule(up=st.booleans(), broken=st.booleans(), updating=st.booleans())
     def the_models_change(self, up: bool, broken: bool, updating: bool) -> None:
@@ -164,16 +193,16 @@ class SleepAndWake(RuleBasedStateMachine):
 
 
 TestSleepAndWake = SleepAndWake.TestCase
-TestSleepAndWake.settings = settings(max_examples=150, stateful_step_count=40)
+TestSleepAndWake.settings = settings(max_examples=120, stateful_step_count=30)
 
 spans = st.sampled_from(
     [timedelta(0), timedelta(minutes=3), AFTER_IDLE, timedelta(minutes=50), timedelta(days=1)]
 )
 traffics = st.builds(
     Traffic,
-    known=st.booleans(),
-    held=st.sampled_from([0, 0, 2]),
-    in_flight=st.sampled_from([0, 0, 3]),
+    known=st.sampled_from([True, True, False]),
+    held=st.sampled_from([0, 0, 0, 2]),
+    in_flight=st.sampled_from([0, 0, 0, 3]),
     idle=spans,
     acknowledged=st.integers(-1, 12),
 )
@@ -188,8 +217,8 @@ courses = st.builds(
     Course,
     phase=st.sampled_from(Phase),
     since=spans.map(lambda ago: BEGIN - ago),
-    asleep=st.sampled_from([None, *SleepDepth]),
-    gate=st.sampled_from(GateState),
+    asleep=st.sampled_from([None, None, None, *SleepDepth]),
+    gate=st.sampled_from([GateState.OPEN, *GateState]),
     epoch=st.integers(0, 10),
     reason=st.sampled_from(["", BROKEN, FORCED_ASLEEP]),
 )
@@ -203,7 +232,24 @@ def at_rest(course: Course, wish: Wish, traffic: Traffic, backend: Backend) -> C
 
 
 @given(courses, wishes, traffics, backends)
-@settings(max_examples=500)
+@settings(max_examples=1000)
+def test_one_step(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> None:
+    after = step(before, wish, traffic, backend, BEGIN)
+    if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
+        assert backend.answers
+    if before.asleep is None and after.asleep is not None:
+        assert before.phase is Phase.DRAINING
+        assert before.gate is after.gate is not GateState.OPEN, "it was closed before, not just now"
+        assert traffic.known
+        assert traffic.acknowledged >= before.epoch
+        assert traffic.held == traffic.in_flight == 0
+    if traffic.held and not wish.must_sleep:
+        assert after.asleep is None
+        assert after.phase is not Phase.DRAINING
+
+
+@given(courses, wishes, traffics, backends)
+@settings(max_examples=1000)
 def test_comes_to_rest_whatever_the_status_says(
     course: Course, wish: Wish, traffic: Traffic, backend: Backend
 ) -> None:
@@ -213,7 +259,7 @@ def test_comes_to_rest_whatever_the_status_says(
 
 
 @given(courses, wishes, traffics, backends)
-@settings(max_examples=500)
+@settings(max_examples=1000)
 def test_time_alone_changes_nothing_before_it_is_looked_at_again(
     course: Course, wish: Wish, traffic: Traffic, backend: Backend
 ) -> None:
