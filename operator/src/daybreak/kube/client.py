@@ -139,11 +139,11 @@ class Api:
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        _, url, headers, body, _ = await self._client.param_serialize(
+        # The body is plain JSON already: the client need not go through it in search of models and dates.
+        _, url, headers, _, _ = await self._client.param_serialize(
             method,
             path + (f"?{urlencode(query)}" if query else ""),
             header_params={"Accept": JSON, "Content-Type": content_type},
-            body=body,
             auth_settings=["BearerToken"],
         )
         answer = await self._client.call_api(method, url, headers, body, _request_timeout=limits)
