@@ -148,13 +148,16 @@ class OperatorProcess:
 
 
 @contextmanager
-def played_operator(kubeconfig: Path, folder: Path, answers: Path) -> Iterator[OperatorProcess]:
+def played_operator(
+    kubeconfig: Path, folder: Path, answers: Path, **settings: str
+) -> Iterator[OperatorProcess]:
     """An operator that watches all namespaces, to whom models answer as the files in `answers` say.
 
     Fails at the end when it has ended by itself, or logged an error.
     """
     log = folder / "log"
-    with OperatorProcess(kubeconfig, log, program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers)) as process:
+    settings = {"PLAYED_ANSWERS": str(answers), **settings}
+    with OperatorProcess(kubeconfig, log, program=PLAYED_OPERATOR, **settings) as process:
         yield process
         assert process.running, f"the operator has ended: {process.log()[-3000:]}"
     assert '"level": "error"' not in process.log(), process.log()[-3000:]

@@ -4,14 +4,21 @@ Models are not asked over a network that is not there: whether the service NAME 
 said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does not answer; its text is what
 the service says instead of an answer.
 
+Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
+folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `known` and
+`acknowledged` (an epoch; absent: what the status says is carried out and told of at once). Without the file
+somebody has come just now.
+
 $DAYBREAK_PLAYED_DEATH="N MOMENT" has the process kill itself at its Nth write (its lease aside): `before` the
 request, when it is `sent`, or `after` the answer has come and before anything is made of it.
 """
 
 import asyncio
+import json
 import os
 import signal
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +26,12 @@ from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
-from daybreak.kube.cache import Key
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.resources import LEASES, Resource
+from daybreak.kube.resources import LEASES, LLM_SERVICES, Resource
 from daybreak.lifecycle.observed import Answer
 from daybreak.lifecycle.traffic import Traffic
-from daybreak.reconcile.gateways import Gateways
+from daybreak.reconcile.gateways import Enqueue, Gateways
 from daybreak.settings import Settings
 
 
@@ -71,11 +78,68 @@ class MortalApi(Api):
 
 
 class PlayedGateways(Gateways):
-    """Gateways that carry out at once whatever is decided, and to which nobody comes."""
+    """Gateways that say what the files in a folder say."""
+
+    def __init__(self, cache: Cache, enqueue: Enqueue) -> None:
+        super().__init__(cache, enqueue)
+        folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
+        self._folder = Path(folder) if folder else None
+        self._said: dict[str, str] = {}
+        self._carried_out: dict[Key, int] = {}
+        self._seen = -1
+        self._changed()
+        self._reading = asyncio.create_task(self._read(enqueue))
 
     def traffic(self, service: Key) -> Traffic:
-        """Nobody comes."""
-        return Traffic(known=True, acknowledged=2**31, routed=True)
+        """What its file says."""
+        file = self._folder / f"{service.namespace}.{service.name}" if self._folder else None
+        said = json.loads(file.read_text()) if file and file.exists() else {}
+        return Traffic(
+            known=said.get("known", True),
+            held=said.get("held", 0),
+            in_flight=said.get("in_flight", 0),
+            idle=timedelta(seconds=said.get("idle", 0)),
+            acknowledged=said.get("acknowledged", self._carried_out.get(service, 0)),
+            routed=True,
+        )
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await super().close()
+
+    async def _read(self, enqueue: Enqueue) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            for name in self._changed():
+                namespace, _, service = name.partition(".")
+                enqueue(Key(namespace, service), 0.0)
+            for key in self._carry_out():
+                enqueue(key, 0.0)
+
+    def _carry_out(self) -> list[Key]:
+        """Do what the status of each service says; those for which that is something new."""
+        if self._seen == self._cache.changes(LLM_SERVICES):
+            return []
+        self._seen = self._cache.changes(LLM_SERVICES)
+        told = []
+        for key in self._cache.keys(LLM_SERVICES):
+            status = (self._cache.get(LLM_SERVICES, key) or {}).get("status") or {}
+            epoch = (status.get("gate") or {}).get("epoch", 0)
+            if epoch != self._carried_out.get(key, 0):
+                self._carried_out[key] = epoch
+                told.append(key)
+        return told
+
+    def _changed(self) -> list[str]:
+        """Read the files anew; the names of those that have changed."""
+        if self._folder is None:
+            return []
+        said = {file.name: file.read_text() for file in self._folder.glob("*.*")}
+        changed = [name for name, text in said.items() if self._said.get(name) != text]
+        self._said = said
+        return changed
 
 
 async def main() -> bool:

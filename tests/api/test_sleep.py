@@ -1,0 +1,248 @@
+"""Sleep and wake on a real API server; KubeRay, models and gateways are played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin, eventually
+from tests.api.objects import condition
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
+
+SOON = {"afterIdle": "1s"}
+"""Falls asleep as soon as nobody comes."""
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    folder = tmp_path_factory.mktemp("operator")
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+@pytest.fixture
+def sleeper(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Sleeper]:
+    """A service, not made yet. It ends with the test: nobody plays on for it."""
+    yield Sleeper(admin, answers, traffic)
+    if admin.get("LLMService", NAME):
+        admin.delete("LLMService", NAME)
+
+
+def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:
+    open_epoch = sleeper.awake(sleep=SOON)
+    sleeper.scaled((1, 1))
+    asleep_epoch = sleeper.falls_asleep()
+    assert asleep_epoch > open_epoch
+    service = sleeper.admin.get("LLMService", NAME)
+    assert condition(service, "Ready")["status"] == "True"
+    assert condition(service, "Ready")["reason"] == "Asleep"
+    assert condition(service, "Reconciling")["status"] == "False"
+    eventually("the model asleep", lambda: sleeper.status()["models"][0]["state"] == "Asleep")
+
+    sleeper.silent()
+    sleeper.traffic(held=1)
+    assert sleeper.reaches("Waking", "Closed", None) == asleep_epoch, "it was closed all the time"
+    sleeper.scaled((1, 1))
+    assert condition(sleeper.admin.get("LLMService", NAME), "Ready")["status"] == "True"
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    assert sleeper.gate() == "Closed", "opens only when the model answers"
+    sleeper.answers()
+    assert sleeper.opened() > asleep_epoch
+    wake = sleeper.status()["wake"]
+    assert wake["depth"] == "Workers"
+    assert wake["recent"] == [wake["seconds"]]
+
+
+def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> None:
+    epoch = sleeper.awake(sleep=SOON | {"depth": "Cluster"})
+    uid = sleeper.admin.get("RayService", NAME)["metadata"]["uid"]
+    assert sleeper.falls_asleep("Cluster") > epoch
+    _ray_pods_go(sleeper)
+
+    sleeper.silent()
+    sleeper.traffic(held=3)
+    sleeper.reaches("Waking", "Closed", None)
+    made = eventually("a RayService", lambda: sleeper.admin.get("RayService", NAME))
+    assert made["metadata"]["uid"] != uid
+    assert min_replicas(made) == 1
+    sleeper.starts("fghij")
+    assert sleeper.gate() == "Closed"
+    sleeper.answers()
+    sleeper.opened()
+    status = sleeper.status()
+    assert status["gate"]["cluster"] == sleeper.cluster
+    assert status["wake"]["depth"] == "Cluster"
+
+
+def test_the_rest_of_the_cluster_follows_later(sleeper: Sleeper) -> None:
+    sleeper.awake(sleep=SOON | {"clusterAfterIdle": "2h"})
+    epoch = sleeper.falls_asleep()
+    sleeper.traffic(idle=2 * LONG_IDLE)
+    assert sleeper.reaches("Asleep", "Closed", "Cluster") == epoch, "the gate has not changed"
+    eventually("no RayService", lambda: sleeper.admin.get("RayService", NAME) is None)
+
+
+def test_a_request_while_it_drains_turns_it_round(sleeper: Sleeper) -> None:
+    epoch = sleeper.awake(sleep=SOON)
+    before = _generations(sleeper)
+    sleeper.traffic(idle=LONG_IDLE, acknowledged=epoch)
+    closed = sleeper.reaches("Draining", "Closed", None)
+    # The gateways have carried it out, and one of them holds somebody who came in the meantime.
+    sleeper.traffic(held=1, acknowledged=closed)
+    assert sleeper.opened() > closed
+    assert _generations(sleeper) == before, "nothing was scaled down"
+    assert "wake" not in sleeper.status(), "it never slept"
+
+
+def test_it_drains_for_as_long_as_a_stream_lasts(sleeper: Sleeper) -> None:
+    epoch = sleeper.awake(sleep=SOON)
+    sleeper.traffic(idle=LONG_IDLE, acknowledged=epoch)
+    closed = sleeper.reaches("Draining", "Closed", None)
+    sleeper.traffic(in_flight=1, acknowledged=closed)
+    _looked_at_again(sleeper)
+    assert sleeper.status()["phase"] == "Draining"
+    sleeper.traffic(idle=0, acknowledged=closed)
+    sleeper.reaches("Asleep", "Closed", "Workers")
+
+
+def test_unknown_traffic_never_puts_it_to_sleep(sleeper: Sleeper) -> None:
+    sleeper.awake(sleep=SOON)
+    sleeper.traffic(known=False, idle=LONG_IDLE)
+    _looked_at_again(sleeper)
+    assert sleeper.status()["phase"] == "Awake"
+
+    # And not half way either: a gateway that is lost while the service drains may have let somebody through.
+    sleeper.traffic(idle=LONG_IDLE, acknowledged=1)
+    sleeper.reaches("Draining", "Closed", None)
+    sleeper.traffic(known=False, idle=LONG_IDLE)
+    _looked_at_again(sleeper)
+    assert sleeper.status()["phase"] == "Draining"
+
+
+def test_no_gateway_is_heard(sleeper: Sleeper) -> None:
+    sleeper.awake(sleep=SOON)
+    sleeper.traffic(known=False, acknowledged=-1)
+    service = eventually("said", lambda: _with_reason(sleeper, "GatewayMissing"))
+    assert condition(service, "Ready")["status"] == "False"
+    sleeper.traffic()
+    eventually("ready again", lambda: _with_reason(sleeper, "Answering"))
+
+
+def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None:
+    sleeper.awake()
+    sleeper.admin.merge("LLMService", NAME, {"spec": {"state": "Asleep"}})
+    sleeper.reaches("Asleep", "Failed", "Workers")
+    sleeper.scaled((0, 0))
+    service = sleeper.admin.get("LLMService", NAME)
+    assert "put to sleep" in service["status"]["gate"]["reason"]
+    assert condition(service, "Ready")["status"] == "False"
+    sleeper.traffic(held=5)
+    _looked_at_again(sleeper)
+    assert sleeper.status()["asleep"] == "Workers", "no request wakes it"
+
+    sleeper.admin.merge("LLMService", NAME, {"spec": {"state": "Awake"}})
+    sleeper.reaches("Waking", "Closed", None)
+    sleeper.scaled((1, 1))
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.opened()
+    sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": SOON}})
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.traffic(idle=LONG_IDLE)
+    _looked_at_again(sleeper)
+    assert sleeper.status()["phase"] == "Awake", "kept awake, however long nobody comes"
+
+
+def test_the_annotation_goes_before_the_spec(sleeper: Sleeper) -> None:
+    sleeper.awake(state="Awake")
+    _annotate(sleeper, "Asleep")
+    sleeper.reaches("Asleep", "Failed", "Workers")
+    _annotate(sleeper, None)
+    sleeper.reaches("Waking", "Closed", None)
+    sleeper.scaled((1, 1))
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.opened()
+
+
+def test_a_service_that_begins_asleep_gets_no_workers(sleeper: Sleeper) -> None:
+    sleeper.create(state="Asleep", sleep=SOON | {"depth": "Cluster"})
+    sleeper.reaches("Asleep", "Failed", "Cluster")
+    eventually("no RayService", lambda: sleeper.admin.get("RayService", NAME) is None)
+    sleeper.admin.merge("LLMService", NAME, {"spec": {"state": None}})
+    # By force it slept, and nobody forces it any more: the next request wakes it.
+    sleeper.reaches("Asleep", "Closed", "Cluster")
+    sleeper.traffic(held=1)
+    sleeper.starts()
+    sleeper.answers()
+    sleeper.opened()
+
+
+def test_a_model_that_cannot_start_shuts_the_gate_with_its_reason(sleeper: Sleeper) -> None:
+    sleeper.create(sleep=SOON)
+    eventually("a RayService", lambda: sleeper.admin.get("RayService", NAME))
+    sleeper.cluster = sleeper.kuberay.cluster(NAME)
+    sleeper.kuberay.head(NAME, sleeper.cluster)
+    sleeper.kuberay.status(NAME, sleeper.cluster, "DEPLOY_FAILED", "no such model: /models/tiny")
+    epoch = sleeper.reaches("Failed", "Failed", None)
+    assert "no such model" in sleeper.status()["gate"]["reason"]
+    sleeper.traffic(held=1, idle=LONG_IDLE)
+    _looked_at_again(sleeper)
+    assert sleeper.gate() == "Failed", "who waits is told, and what is broken is not given back"
+
+    sleeper.traffic()
+    sleeper.answers()
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    assert sleeper.opened() > epoch
+
+
+def test_a_deleted_service_leaves_nothing_although_it_slept(sleeper: Sleeper) -> None:
+    sleeper.awake(sleep=SOON | {"depth": "Cluster"})
+    sleeper.falls_asleep("Cluster")
+    sleeper.admin.delete("LLMService", NAME)
+    eventually("its Service gone", lambda: sleeper.admin.get("Service", NAME) is None)
+    eventually("its account gone", lambda: sleeper.admin.get("ServiceAccount", f"{NAME}-sa") is None)
+
+
+def _looked_at_again(sleeper: Sleeper) -> None:
+    """Wait until the operator has taken in what gateways say now, and has decided on it."""
+    # A change of the spec that changes nothing: its status comes after the look.
+    before = sleeper.admin.get("LLMService", NAME)["metadata"]["generation"]
+    patch = {"spec": {"hold": {"maxRequests": 1000 + before}}}
+    generation = sleeper.admin.merge("LLMService", NAME, patch)["metadata"]["generation"]
+    assert generation > before
+    eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
+
+
+def _ray_pods_go(sleeper: Sleeper) -> None:
+    """KubeRay ends the pods of a RayCluster that has gone."""
+    eventually("no RayCluster", lambda: not sleeper.admin.list("RayCluster"))
+    for pod in sleeper.admin.list("Pod"):
+        sleeper.admin.delete("Pod", pod["metadata"]["name"])
+
+
+def _generations(sleeper: Sleeper) -> Any:
+    ray_service = sleeper.admin.get("RayService", NAME)
+    ray_cluster = sleeper.admin.get("RayCluster", sleeper.cluster)
+    assert group_bounds(ray_cluster) == {(1, 1)}
+    return [each["metadata"]["generation"] for each in (ray_service, ray_cluster)]
+
+
+def _with_reason(sleeper: Sleeper, reason: str) -> Any:
+    service = sleeper.admin.get("LLMService", NAME)
+    return service if condition(service, "Ready").get("reason") == reason else None
+
+
+def _annotate(sleeper: Sleeper, state: str | None) -> None:
+    sleeper.admin.merge("LLMService", NAME, {"metadata": {"annotations": {"daybreak.dev/state": state}}})
