@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from daybreak.gateway import programmer as module
+from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.programmer import Programmer
 from daybreak.gateway.runtime import RuntimeApiError
@@ -65,6 +67,7 @@ class Scene:
             cast(Gateway, self.gateway),
             namespace="ns",
             serve_port=8000,
+            keys=KeyFiles(Path("/nonexistent")),
             on_told=self.pokes.append,
         )
 

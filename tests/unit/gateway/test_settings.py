@@ -25,13 +25,14 @@ def test_everything_set() -> None:
             "GATEWAY_SERVE_PORT": "8001",
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
+            "GATEWAY_KEYS_FOLDER": "/tmp/keys",  # noqa: S108 -- only a name here
             "GATEWAY_LEAVE_SECONDS": "0",
             "GATEWAY_DRAIN_SECONDS": "60",
             "LOG_LEVEL": "DEBUG",
         }
     )
-    folder = Path("/tmp/gw")  # noqa: S108
-    assert settings == Settings("models", 9000, 30000, 16, 8001, "127.0.0.1", folder, 0, 60, "debug")
+    folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
+    assert settings == Settings("models", 9000, 30000, 16, 8001, "127.0.0.1", folder, keys, 0, 60, "debug")
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,8 @@ def test_images_on_the_base_change_with_it(monkeypatch: pytest.MonkeyPatch) -> N
     recipes["base"] = replace(recipes["base"], parameters=("another suite",))
     monkeypatch.setattr(images, "recipes", lambda: recipes)
     after = images.references()
-    assert {name for name in before if before[name] != after[name]} == {"base", "operator", "ray", "ray-cpu"}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"base", "operator", "gateway", "ray", "ray-cpu"}
 
 
 def test_names_say_what_and_whose_they_are() -> None:

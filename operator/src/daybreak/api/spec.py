@@ -13,6 +13,7 @@ from pydantic import Field, JsonValue, WithJsonSchema
 from daybreak.api.base import ApiModel, Rule
 from daybreak.api.kubernetes_types import (
     EnvVar,
+    KeySelector,
     LocalObjectReference,
     NamedVolume,
     SecretKeySource,
@@ -334,6 +335,21 @@ class Hold(ApiModel):
     """How long a request is held before 503; `Auto`: from the service's own measured wakes."""
 
 
+class ApiKey(ApiModel):
+    """An API key, in a Secret of the service's namespace."""
+
+    secret_ref: KeySelector
+    """The Secret's key. It is mounted into the gateway; the operator never reads it."""
+
+
+class Access(ApiModel):
+    """Who may use the service."""
+
+    api_keys: Annotated[list[ApiKey], Field(max_length=32)] = Field(default_factory=list)
+    """Keys, each of which opens the service, sent as `Authorization: Bearer KEY`. None: it is open to
+    everybody who can reach its address."""
+
+
 class RolloutStrategy(StrEnum):
     """How a change that needs new pods is rolled out."""
 
@@ -432,6 +448,8 @@ class LLMServiceSpec(ApiModel):
     """When the service gives its accelerators back. Unset: never."""
     hold: Hold | None = None
     """How requests wait while it wakes."""
+    access: Access | None = None
+    """Who may use it. Unset: everybody who can reach its address."""
     rollout: Rollout = Field(default_factory=Rollout)
     """How changes reach running pods."""
     runtime: Runtime = Field(default_factory=Runtime)

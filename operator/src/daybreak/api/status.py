@@ -218,6 +218,8 @@ class LLMServiceStatus(ApiModel):
     """When the phase last changed."""
     asleep: SleepDepth | None = None
     """What is given back at present: `Workers`, or the whole `Cluster`."""
+    access: Literal["Open", "ApiKeys"] | None = None
+    """Who may use the service: everybody who can reach its address, or who has an API key."""
     gate: GateStatus | None = None
     """How the gateway is to treat requests."""
     wake: WakeStatus | None = None

@@ -72,7 +72,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
 def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     """What is accepted and does nothing here, or is not looked at, each as one sentence."""
     found = []
-    unused = [name for name in ("state", "sleep", "hold") if getattr(svc.spec, name) is not None]
+    unused = [name for name in ("state", "sleep", "hold", "access") if getattr(svc.spec, name) is not None]
     if unused and not gateway:
         fields = " and ".join(f"spec.{name}" for name in unused)
         found.append(f"{fields} without effect: the gateway is turned off in this installation")

@@ -4,6 +4,8 @@ Its objects belong to no single LLMService: the operator makes them with the fir
 removes them with the last one.
 """
 
+import hashlib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from daybreak.api import llmservice, names
@@ -17,14 +19,18 @@ DRAIN_SECONDS = 600
 EXIT_SECONDS = 30
 """What it may take beside that: until its address is known to be gone, and to end."""
 _FOLDER = "/run/daybreak-gateway"
+_KEYS_FOLDER = "/run/daybreak-keys"
 
 
-def gateway(namespace: str, platform: Platform) -> list[Manifest]:
-    """Objects of the gateway, what pods need before the Deployment that makes them."""
+def gateway(namespace: str, platform: Platform, secrets: Collection[str] = ()) -> list[Manifest]:
+    """Objects of the gateway, what pods need before the Deployment that makes them.
+
+    `secrets` are the names of the Secrets with API keys.
+    """
     objects = [_service_account(namespace), _role(namespace), _role_binding(namespace)]
     if platform.network_policy:
         objects.append(_network_policy(namespace))
-    return [*objects, _disruption_budget(namespace), _deployment(namespace, platform)]
+    return [*objects, _disruption_budget(namespace), _deployment(namespace, platform, sorted(secrets))]
 
 
 def _object(api_version: str, kind: str, namespace: str, **content: Any) -> Manifest:
@@ -88,7 +94,7 @@ def _disruption_budget(namespace: str) -> Manifest:
     )
 
 
-def _deployment(namespace: str, platform: Platform) -> Manifest:
+def _deployment(namespace: str, platform: Platform, secrets: Sequence[str]) -> Manifest:
     return _object(
         "apps/v1",
         "Deployment",
@@ -98,12 +104,13 @@ def _deployment(namespace: str, platform: Platform) -> Manifest:
             "selector": {"matchLabels": names.gateway_selector()},
             # One more while the old one finishes what it holds: there are never fewer than there should be.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform)},
+            "template": {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)},
         },
     )
 
 
-def _pod(platform: Platform) -> dict[str, Any]:
+def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    run = {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
     return {
         "serviceAccountName": names.GATEWAY,
         "automountServiceAccountToken": True,
@@ -124,12 +131,21 @@ def _pod(platform: Platform) -> dict[str, Any]:
                 "labelSelector": {"matchLabels": names.gateway_selector()},
             }
         ],
-        "containers": [_container(platform)],
-        "volumes": [{"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
+        "containers": [_container(platform, secrets)],
+        "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
     }
 
 
-def _container(platform: Platform) -> dict[str, Any]:
+def _keys_volume(secret: str) -> dict[str, Any]:
+    """A Secret with API keys. One that is not there keeps its own service closed, and stops nobody else's."""
+    return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
+
+
+def _volume_name(secret: str) -> str:
+    return f"keys-{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
+
+
+def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     first, last = names.GATEWAY_PORTS
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
@@ -139,6 +155,7 @@ def _container(platform: Platform) -> dict[str, Any]:
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": own_namespace},
             {"name": "GATEWAY_FOLDER", "value": _FOLDER},
+            {"name": "GATEWAY_KEYS_FOLDER", "value": _KEYS_FOLDER},
             {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
             {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
             {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
@@ -163,5 +180,11 @@ def _container(platform: Platform) -> dict[str, Any]:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        "volumeMounts": [{"name": "run", "mountPath": _FOLDER}],
+        "volumeMounts": [
+            {"name": "run", "mountPath": _FOLDER},
+            *(
+                {"name": _volume_name(secret), "mountPath": f"{_KEYS_FOLDER}/{secret}", "readOnly": True}
+                for secret in secrets
+            ),
+        ],
     }

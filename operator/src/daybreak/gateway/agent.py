@@ -9,6 +9,7 @@ import structlog
 
 from daybreak.api import names
 from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway, GatewayFailed
 from daybreak.gateway.programmer import Programmer
 from daybreak.gateway.runtime import RuntimeApiError
@@ -49,6 +50,7 @@ class Agent:
             self.gateway,
             namespace=settings.namespace,
             serve_port=settings.serve_port,
+            keys=KeyFiles(settings.keys_folder),
             on_told=self.feed.poke,
         )
         self._reflectors = [

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.servers import Address
@@ -19,6 +20,8 @@ from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
 TICK_SECONDS = 1.0
 """How often what failed is tried again, and servers whose last stream has ended are removed."""
 
+KEYS_SECONDS = 10.0
+"""How often the files with API keys are read again."""
 REPLACED = "The gateway is being replaced: send the request again."
 """Told to who is still held when the gateway's time is up."""
 
@@ -43,6 +46,7 @@ class Programmer:
         gateway: The data path; started before `run` is.
         namespace: The namespace of all services.
         serve_port: Where Serve's proxy listens in head pods.
+        keys: Reads API keys.
         on_told: Called after HAProxy was told something: True when a service was taken away.
     """
 
@@ -53,12 +57,16 @@ class Programmer:
         *,
         namespace: str,
         serve_port: int,
+        keys: KeyFiles,
         on_told: Callable[[bool], None],
     ) -> None:
         self._cache = cache
         self._gateway = gateway
         self._namespace = namespace
         self._serve_port = serve_port
+        self._keys = keys
+        self._keyed: set[str] = set()
+        """Services with API keys: their files change without a word."""
         self._on_told = on_told
         self._claims = Claims()
         self._told: dict[int, _Told] = {}
@@ -69,6 +77,7 @@ class Programmer:
         self._warned: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
         self._refusing = False
+        self._keys_read = time.monotonic()
         self.completed = float("inf")
         """When every service that was known at the start had been programmed, or tried; monotonic clock."""
         cache.subscribe(self._changed)
@@ -103,6 +112,10 @@ class Programmer:
     async def _tick(self) -> None:
         self._names |= self._failed
         self._failed.clear()
+        if time.monotonic() - self._keys_read >= KEYS_SECONDS:
+            self._keys_read = time.monotonic()
+            self._names |= self._keyed
+            self._wake.set()
         slots, self._failed_slots = self._failed_slots, set()
         for slot in slots:
             await self._bring(slot)
@@ -126,7 +139,13 @@ class Programmer:
         try:
             manifest = self._cache.get(LLM_SERVICES, key)
             pods = self._cache.of_service(PODS, key)
-            claim = wanted(manifest, pods, self._serve_port) if manifest is not None else None
+            claim = None
+            self._keyed.discard(name)
+            if manifest is not None:
+                digests = self._keys.digests(manifest)
+                claim = wanted(manifest, pods, self._serve_port, digests)
+                if digests:
+                    self._keyed.add(name)
         except Exception as error:  # one service must never stop the others
             log.exception("a service cannot be read", service=name, error=str(error))
             self._failed.add(name)

@@ -33,6 +33,8 @@ class Settings:
     """GATEWAY_ADDRESS: the address that services are reached at; `*` is every one."""
     folder: Path
     """GATEWAY_FOLDER: a private, writable folder."""
+    keys_folder: Path
+    """GATEWAY_KEYS_FOLDER: below it, a folder for each mounted Secret with API keys."""
     leave_seconds: int
     """GATEWAY_LEAVE_SECONDS: how long it still takes requests after it was told to end, until nobody sends
     it new ones any more."""
@@ -69,6 +71,7 @@ class Settings:
             serve_port=number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
             address=text("GATEWAY_ADDRESS", "*"),
             folder=Path(text("GATEWAY_FOLDER", "/run/daybreak-gateway")),
+            keys_folder=Path(text("GATEWAY_KEYS_FOLDER", "/run/daybreak-keys")),
             leave_seconds=number("GATEWAY_LEAVE_SECONDS", 5, 0, 3600),
             drain_seconds=number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400),
             log_level=log_level,

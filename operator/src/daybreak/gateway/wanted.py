@@ -39,8 +39,16 @@ class Wanted:
         return self.created, self.service.name
 
 
-def wanted(manifest: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], serve_port: int) -> Wanted | None:
-    """What is to be programmed for an LLMService, or None while the operator has given it no gate."""
+def wanted(
+    manifest: Mapping[str, Any],
+    pods: Iterable[Mapping[str, Any]],
+    serve_port: int,
+    keys: tuple[str, ...] = (),
+) -> Wanted | None:
+    """What is to be programmed for an LLMService, or None while the operator has given it no gate.
+
+    `keys` are the digests of its API keys.
+    """
     metadata, hold = mapping(manifest.get("metadata")), at(manifest, "spec", "hold")
     gate = at(manifest, "status", "gate")
     port = whole(gate.get("port"))
@@ -57,6 +65,7 @@ def wanted(manifest: Mapping[str, Any], pods: Iterable[Mapping[str, Any]], serve
         hold_ms=1000 * (whole(gate.get("holdSeconds")) or HOLD_SECONDS),
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
+        keys=keys,
     )
     return Wanted(
         uid=text(metadata.get("uid")),

@@ -14,6 +14,7 @@ from daybreak.api.status import GateState, GateStatus, Phase, WakeStatus
 from daybreak.lifecycle.machine import Course, Wish, start
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, parse_time, text, whole
+from daybreak.lifecycle.schedule import inside
 
 HOLD_BOUNDS = (300, 1800)
 """Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in
@@ -50,7 +51,8 @@ def wish(seen: Observed, service: LLMService) -> Wish:
     spec = service.spec
     annotated = text(at(seen.manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
     forced = State(annotated) if annotated in set(State) else spec.state
-    return Wish(sleep=spec.sleep, forced=forced)
+    window = spec.sleep is not None and inside(spec.sleep.schedule, seen.now)
+    return Wish(sleep=spec.sleep, forced=forced, window=window)
 
 
 def gate_status(

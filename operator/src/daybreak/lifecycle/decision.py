@@ -18,6 +18,7 @@ from daybreak.lifecycle.machine import look_again as machine_look_again
 from daybreak.lifecycle.models import ModelView, judge
 from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import at, mapping, parse_time, text
+from daybreak.lifecycle.schedule import next_change
 from daybreak.lifecycle.trouble import Trouble
 from daybreak.lifecycle.words import excerpt
 
@@ -73,7 +74,9 @@ def _course(
     traffic, wished = seen.gateway.traffic, wish(seen, look.service)
     backend = report.backend(look, models, blocked)
     course = step(course_or_start(seen), wished, traffic, backend, seen.now)
-    return course, machine_look_again(course, wished, traffic, seen.now)
+    windows = wished.sleep.schedule if wished.sleep is not None else ()
+    again = machine_look_again(course, wished, traffic, seen.now)
+    return course, _earliest(again, next_change(windows, seen.now))
 
 
 def _earliest(*pauses: timedelta | None) -> timedelta | None:

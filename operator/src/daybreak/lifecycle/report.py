@@ -7,9 +7,10 @@ status, byte by byte.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from daybreak.api import names
+from daybreak.api.llmservice import LLMService
 from daybreak.api.status import (
     ConditionType,
     LLMServiceStatus,
@@ -78,6 +79,7 @@ def status(
         phase=course.phase if course else _phase(look, models, ready, stalled),
         phase_since=written(course.since) if course else None,
         asleep=course.asleep if course else None,
+        access=_access(service) if course else None,
         gate=gate_status(course, service, seen.gateway.port, look.ray.active, wakes)
         if course and seen.gateway
         else None,
@@ -89,6 +91,10 @@ def status(
         models=[_model(model) for model in models],
         conditions=conditions.made,
     )
+
+
+def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:
+    return "ApiKeys" if service.spec.access and service.spec.access.api_keys else "Open"
 
 
 def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Backend:

@@ -6,6 +6,7 @@ from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LLM_SERVICES, OF_GATEWAYS, of
+from daybreak.lifecycle.reading import at, mapping, mappings, text
 from daybreak.reconcile import metrics
 from daybreak.reconcile.gateways import gateway_key
 
@@ -34,7 +35,7 @@ class GatewayReconciler:
             # A new operator may know the gateway before it knows the LLMServices: only the API server can say
             # that there are none.
             needed = await self._has_services(namespace)
-        wanted = gateway(namespace, self._platform) if needed else []
+        wanted = gateway(namespace, self._platform, self._secrets(namespace)) if needed else []
         again = None
         for manifest in wanted:
             try:
@@ -49,6 +50,17 @@ class GatewayReconciler:
                 await self._applier.delete(live)
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
+
+    def _secrets(self, namespace: str) -> set[str]:
+        """Names of the Secrets with API keys of the namespace's services."""
+        found = set()
+        for key in self._cache.keys(LLM_SERVICES):
+            manifest = self._cache.get(LLM_SERVICES, key) if key.namespace == namespace else None
+            for item in mappings(at(manifest, "spec", "access").get("apiKeys")):
+                name = text(mapping(item.get("secretRef")).get("name"))
+                if name:
+                    found.add(name)
+        return found
 
     async def _has_services(self, namespace: str) -> bool:
         found = await self._api.request(
