@@ -75,12 +75,15 @@ local function show(applet, _, _, what, since)
         table.concat(rows, ",") .. "]}\n")
 end
 
--- daybreak held: who waits, and on which connection. HAProxy does not hear of each client that leaves, so somebody
+-- daybreak held [<slot>]: who waits, and on which connection. HAProxy does not hear of each client that leaves, so somebody
 -- else looks, and says so with: daybreak departed <number>,<number>,...
-local function held(applet)
+local function held(applet, _, _, number)
+    local wanted = all[slots.number(number)]
     local rows = {}
-    for number, place in pairs(waiting) do
-        rows[#rows + 1] = "[" .. number .. "," .. place.connection .. "]"
+    for place_number, place in pairs(waiting) do
+        if number == nil or number == "" or place.slot == wanted then
+            rows[#rows + 1] = "[" .. place_number .. "," .. place.connection .. "]"
+        end
     end
     applet:send('{"held":[' .. table.concat(rows, ",") .. "]}\n")
 end
@@ -98,5 +101,5 @@ end
 core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
 core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)
-core.register_cli({ "daybreak", "held" }, "daybreak held : clients that are held, as JSON", held)
+core.register_cli({ "daybreak", "held" }, "daybreak held [<slot>] : clients that are held, as JSON", held)
 core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

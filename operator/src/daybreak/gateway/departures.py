@@ -8,9 +8,11 @@ in a thread, and not HAProxy, in which every stream would stand still meanwhile.
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
+from typing import Any
 
 from daybreak.gateway.runtime import RuntimeApi
 
@@ -53,21 +55,27 @@ class Departures:
         self._api = api
         self._file = file
 
-    async def look(self) -> int:
-        """Look at who is held now. Returns how many have left. Raises RuntimeApiError and OSError."""
-        rows = (await self._api.json("daybreak held"))["held"]
-        held = {
-            number: (f"{as_the_kernel_writes(address, self._file)}:{port:04X}", f"{our_port:04X}")
-            for number, address, port, our_port in rows
-        }
-        if not held:
+    async def look(self, slot: int | None = None) -> int:
+        """Look at who is held now, for one service or all. Returns how many have left.
+
+        Raises RuntimeApiError and OSError.
+        """
+        rows = (await self._api.json("daybreak held" if slot is None else f"daybreak held {slot}"))["held"]
+        if not rows:
             return 0
-        states = await asyncio.to_thread(connections, self._file)
-        if any(connection not in states for connection in held.values()):
-            # The list is no picture of one moment: while it is read, one that is there may be passed over.
-            states = await asyncio.to_thread(connections, self._file) | states
-        left = [number for number, connection in held.items() if states.get(connection) != _ESTABLISHED]
+        left = await asyncio.to_thread(self._left, rows)
         for at in range(0, len(left), _BATCH):
             numbers = ",".join(map(str, left[at : at + _BATCH]))
             await self._api.expect(f"daybreak departed {numbers}", "ok")
         return len(left)
+
+    def _left(self, rows: Sequence[Sequence[Any]]) -> list[int]:
+        held = {
+            number: (f"{as_the_kernel_writes(address, self._file)}:{port:04X}", f"{our_port:04X}")
+            for number, address, port, our_port in rows
+        }
+        states = connections(self._file)
+        if any(connection not in states for connection in held.values()):
+            # The list is no picture of one moment: while it is read, one that is there may be passed over.
+            states = connections(self._file) | states
+        return [number for number, connection in held.items() if states.get(connection) != _ESTABLISHED]

@@ -12,7 +12,7 @@ local slots = require("slots")
 local RATE = tonumber(os.getenv("DAYBREAK_RELEASE_RATE"))    -- released per second and slot
 local BURST = tonumber(os.getenv("DAYBREAK_RELEASE_BURST"))  -- released at once
 
-local NEXT_LOOK_MIN = 20   -- ms; the longest that the first ones wait for an open gate
+local NEXT_LOOK_MIN = 10   -- ms; the longest that the first ones wait for an open gate
 local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a failure
 
 local HELD = "txn.daybreak_held"

@@ -98,7 +98,7 @@ class Gateway:
     async def set_service(self, slot: int, service: Service) -> None:
         """Say how a service is to be treated; acknowledged from here on. Raises RuntimeApiError."""
         if service.gate is Gate.OPEN:
-            self._looking = asyncio.create_task(self._look_for_departed())
+            self._looking = asyncio.create_task(self._look_for_departed(slot))
             await asyncio.wait([self._looking], timeout=_LAST_LOOK)
         await self._api.expect(f"daybreak set {slot} {service.words()}", "ok")
 
@@ -173,9 +173,9 @@ class Gateway:
                 return
             await asyncio.sleep(_LOOK)
 
-    async def _look_for_departed(self) -> None:
+    async def _look_for_departed(self, slot: int | None = None) -> None:
         try:
-            await self._departures.look()
+            await self._departures.look(slot)
         except (OSError, RuntimeApiError) as error:
             # Without it, what HAProxy notices itself must do. While it ends it cannot be asked.
             log.debug("no look at who has left", error=str(error))
