@@ -24,6 +24,7 @@ def test_everything_set() -> None:
             "DAYBREAK_RAY_CPU_IMAGE": "c:1",
             "DAYBREAK_NETWORK_POLICY": "False",
             "DAYBREAK_GATEWAY_IMAGE": "g:1",
+            "DAYBREAK_GATEWAY_PULL_SECRETS": "s, t",
             "DAYBREAK_GATEWAY_REPLICAS": "3",
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
@@ -31,7 +32,18 @@ def test_everything_set() -> None:
         }
     )
     assert settings == Settings(
-        "models", "daybreak", "operator-1", "kuberay", "r:1", "c:1", False, "g:1", 3, "debug", 9000
+        "models",
+        "daybreak",
+        "operator-1",
+        "kuberay",
+        "r:1",
+        "c:1",
+        False,
+        "g:1",
+        ("s", "t"),
+        3,
+        "debug",
+        9000,
     )
     platform = settings.platform
     assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (

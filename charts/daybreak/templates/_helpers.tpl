@@ -89,6 +89,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ .Values.networkPolicy.enabled | quote }}
 - name: DAYBREAK_GATEWAY_IMAGE
   value: {{ include "daybreak.gatewayImage" . | quote }}
+- name: DAYBREAK_GATEWAY_PULL_SECRETS
+  value: {{ join "," .Values.gateway.imagePullSecrets | quote }}
 - name: DAYBREAK_GATEWAY_REPLICAS
   value: {{ .Values.gateway.replicas | quote }}
 - name: DAYBREAK_LOG_LEVEL

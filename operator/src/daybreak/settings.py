@@ -36,6 +36,8 @@ class Settings:
     """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
     gateway_image: str
     """DAYBREAK_GATEWAY_IMAGE: image of gateways; empty: there are none, and nothing sleeps."""
+    gateway_pull_secrets: tuple[str, ...]
+    """DAYBREAK_GATEWAY_PULL_SECRETS: names of Secrets for pulling it, separated by commas."""
     gateway_replicas: int
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
     log_level: str
@@ -72,6 +74,9 @@ class Settings:
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
             network_policy=network_policy == "true",
             gateway_image=text("GATEWAY_IMAGE", ""),
+            gateway_pull_secrets=tuple(
+                name.strip() for name in text("GATEWAY_PULL_SECRETS", "").split(",") if name.strip()
+            ),
             gateway_replicas=int(replicas),
             log_level=log_level,
             http_port=int(port),
@@ -86,6 +91,7 @@ class Settings:
             kuberay_namespace=self.kuberay_namespace,
             network_policy=self.network_policy,
             gateway_image=self.gateway_image,
+            gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_replicas=self.gateway_replicas,
             operator_namespace=self.operator_namespace,
         )

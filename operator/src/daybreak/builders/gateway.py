@@ -131,6 +131,7 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
                 "labelSelector": {"matchLabels": names.gateway_selector()},
             }
         ],
+        "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
         "containers": [_container(platform, secrets)],
         "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
     }

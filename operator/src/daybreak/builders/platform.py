@@ -20,6 +20,8 @@ class Platform:
     """Whether services get a NetworkPolicy."""
     gateway_image: str = ""
     """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
+    gateway_pull_secrets: tuple[str, ...] = ()
+    """Secrets for pulling it, in the namespaces of the services."""
     gateway_replicas: int = 2
     """Gateway pods in each namespace."""
     operator_namespace: str = "default"
