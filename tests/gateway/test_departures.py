@@ -3,12 +3,15 @@
 import asyncio
 import os
 import socket
+import struct
 import time
 from pathlib import Path
 
 import pytest
 
+from daybreak.gateway import departures
 from daybreak.gateway.departures import TCP, TCP6, as_the_kernel_writes, connections
+from daybreak.gateway.diag import ESTABLISHED, SockDiag
 from daybreak.gateway.table import Gate
 from tests.gateway.conftest import Bench
 
@@ -24,6 +27,7 @@ from tests.gateway.conftest import Bench
 def test_addresses_are_found_as_the_kernel_writes_them(
     family: socket.AddressFamily, bound: str, address: str, file: Path
 ) -> None:
+    diag = SockDiag()
     with socket.socket(family) as server:
         try:
             if family == socket.AF_INET6:
@@ -37,9 +41,35 @@ def test_addresses_are_found_as_the_kernel_writes_them(
             key = f"{as_the_kernel_writes(address, file)}:{client.getsockname()[1]:04X}", f"{port:04X}"
             accepted, _ = server.accept()
             with accepted:
+                far, here = client.getsockname()[:2], client.getpeername()[:2]
                 assert connections(file)[key] == "01"
+                assert diag.state(far, here) == ESTABLISHED
                 client.close()
                 assert connections(file)[key] != "01"
+                assert diag.state(far, here) not in (0, ESTABLISHED)
+            # Reset at once: nothing is left of it, or what listens there.
+            with socket.create_connection((address, port)) as client:
+                far = client.getsockname()[:2]
+                accepted, _ = server.accept()
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                client.close()
+                with accepted:
+                    assert diag.state(far, here) != ESTABLISHED
+    diag.close()
+
+
+@pytest.mark.parametrize("few", [0, 256])
+async def test_who_left_is_found_either_way(bench: Bench, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+    monkeypatch.setattr(departures, "_FEW", few)
+    await bench.gate(Gate.CLOSED)
+    asking = [asyncio.create_task(bench.ask(f"r{number}")) for number in range(10)]
+    await bench.until(lambda state: state.held == 10)
+    for task in asking[:4]:
+        task.cancel()
+    left = await bench.until(lambda state: state.held == 6)
+    assert left.ends == {"gone": 4}
+    await bench.wake()
+    assert {answer[0] for answer in await asyncio.gather(*asking[4:])} == {200}
 
 
 async def test_a_held_request_passes_soon_after_the_gate_opens(bench: Bench) -> None:

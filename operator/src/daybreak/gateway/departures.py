@@ -1,9 +1,10 @@
 """Clients that left while they were held, where HAProxy does not notice it itself.
 
 HAProxy 2.8 does not hear of each client that leaves whose whole request it has read: not where the
-connection had a request before, for one. So the kernel's list of connections is asked. To read it takes
-about 10 ms, however short it is, since the kernel walks a large table for it: that is why Python does it,
-in a thread, and not HAProxy, in which every stream would stand still meanwhile.
+connection had a request before, for one. So the kernel is asked: for each connection where there are few,
+and for the list of all where there are many. To read the list takes about 10 ms, however short it is, since
+the kernel walks a large table for it: that is why Python does it, in a thread, and not HAProxy, in which
+every stream would stand still meanwhile.
 """
 
 import asyncio
@@ -14,12 +15,16 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
+from daybreak.gateway.diag import ESTABLISHED, SockDiag
 from daybreak.gateway.runtime import RuntimeApi
 
 TCP = Path("/proc/net/tcp")
 TCP6 = Path("/proc/net/tcp6")
 
 _ESTABLISHED = "01"
+_FEW = 256
+"""Connections that are sooner asked for one by one."""
+
 _BATCH = 500
 """Numbers that surely fit one command."""
 
@@ -63,16 +68,35 @@ class Departures:
         rows = (await self._api.json("daybreak held" if slot is None else f"daybreak held {slot}"))["held"]
         if not rows:
             return 0
-        left = await asyncio.to_thread(self._left, rows)
+        left = self._left_of_few(rows) if len(rows) <= _FEW else None
+        if left is None:
+            left = await asyncio.to_thread(self._left, rows)
         for at in range(0, len(left), _BATCH):
             numbers = ",".join(map(str, left[at : at + _BATCH]))
             await self._api.expect(f"daybreak departed {numbers}", "ok")
         return len(left)
 
+    def _left_of_few(self, rows: Sequence[Sequence[Any]]) -> list[int] | None:
+        """None where the kernel cannot be asked for one connection."""
+        try:
+            diag = SockDiag()
+        except OSError:
+            return None
+        try:
+            return [
+                number
+                for number, address, port, our_address, our_port in rows
+                if diag.state((address, port), (our_address, our_port)) != ESTABLISHED
+            ]
+        except OSError:
+            return None
+        finally:
+            diag.close()
+
     def _left(self, rows: Sequence[Sequence[Any]]) -> list[int]:
         held = {
             number: (f"{as_the_kernel_writes(address, self._file)}:{port:04X}", f"{our_port:04X}")
-            for number, address, port, our_port in rows
+            for number, address, port, _, our_port in rows
         }
         states = connections(self._file)
         if any(connection not in states for connection in held.values()):

@@ -90,7 +90,7 @@ local function arrive(txn, slot, now)
     slots.changed(slot)
     waiting[last_number] = {
         slot = slot, order = slot.joined, deadline = now + slot.hold_ms, departed = false,
-        connection = string.format('"%s",%d,%d', txn.f:src(), txn.f:src_port(), txn.f:dst_port()),
+        connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)
     return last_number
