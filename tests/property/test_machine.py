@@ -113,9 +113,9 @@ class SleepAndWake(RuleBasedStateMachine):
                 self.it.carry_out(number)
             self.the_operator_hears_all_and_looks()
 
-    @rule(unheard=st.none() | numbers, asked=st.booleans())
-    def it_falls_idle(self, unheard: int | None, asked: bool) -> None:
-        """Everybody has gone, and the gate closes; one gateway hears of it late, and falls silent."""
+    @rule(late=st.none() | numbers, asked=st.booleans(), silent=st.booleans())
+    def it_falls_idle(self, late: int | None, asked: bool, silent: bool) -> None:
+        """Everybody has gone, and the gate closes; one gateway hears of it late, or not and falls silent."""
         it = self.it
         it.broken = False
         for _ in range(3):
@@ -126,16 +126,29 @@ class SleepAndWake(RuleBasedStateMachine):
             it.hear(number)
         it.now += AFTER_IDLE
         self.the_operator_looks()
-        if unheard is None:
+        if late is None:
             return
         if asked:
-            self.a_request_arrives(unheard)
-        self.the_operator_loses_a_gateway(unheard)
+            self.a_request_arrives(late)
         for number in range(len(it.gateways)):
-            if number != self._some(unheard):
+            if silent and number == self._some(late):
+                self.the_operator_loses_a_gateway(number)
+            else:
                 it.carry_out(number)
                 it.hear(number)
         self.the_operator_looks()
+
+    @rule(number=numbers)
+    def a_person_puts_it_to_sleep_while_somebody_is_served(self, number: int) -> None:
+        it = self.it
+        it.wish, it.broken = replace(it.wish, forced=State.AWAKE), False
+        for _ in range(3):
+            it.round()
+        self.a_request_arrives(number)
+        it.wish = replace(it.wish, forced=State.ASLEEP)
+        for _ in range(3):
+            it.round()
+            self.nothing_is_taken_from_who_is_served()
 
     @precondition(lambda self: self.it.course.asleep is None)
     @rule(up=st.booleans(), broken=st.booleans(), updating=st.booleans())
@@ -215,7 +228,7 @@ backends = st.builds(
 )
 courses = st.builds(
     Course,
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from([Phase.DRAINING, *Phase]),
     since=spans.map(lambda ago: BEGIN - ago),
     asleep=st.sampled_from([None, None, None, *SleepDepth]),
     gate=st.sampled_from([GateState.OPEN, *GateState]),

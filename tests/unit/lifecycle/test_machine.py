@@ -1,67 +1,48 @@
 """Sleep and wake, each rule once."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from daybreak.api.spec import Sleep, SleepDepth, State
-from daybreak.api.status import GateState, Phase
-from daybreak.lifecycle.machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, start, step
+from daybreak.api.spec import SleepDepth, State
+from daybreak.api.status import Phase
+from daybreak.lifecycle.machine import FORCED_ASLEEP, Backend, Course, Wish, start, step
 from daybreak.lifecycle.traffic import UNKNOWN, Traffic
-
-OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED
-NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
-LONG_AGO = NOW - timedelta(hours=1)
-MINUTE = timedelta(minutes=1)
-BROKEN = "the weights do not fit"
-
-UP = Backend(answers=True)
-DOWN = Backend(answers=False)
-FAILING = Backend(answers=False, failed=BROKEN)
-
-NEVER = Wish(None)
-SLEEPS = Wish(Sleep(after_idle="10m"))
-SLEEPS_DEEP = Wish(Sleep(after_idle="10m", depth=SleepDepth.CLUSTER))
-DEEPER_LATER = Wish(Sleep(after_idle="10m", cluster_after_idle="2h"))
-IN_WINDOW = replace(SLEEPS, window=True)
-KEPT_AWAKE = replace(SLEEPS, forced=State.AWAKE)
-KEPT_ASLEEP = replace(SLEEPS, forced=State.ASLEEP)
-
-IDLE = Traffic(known=True, idle=timedelta(minutes=10), acknowledged=5)
-LATELY = replace(IDLE, idle=timedelta(minutes=9))
-ASKED = replace(IDLE, held=1)
-STREAMING = replace(IDLE, in_flight=1)
-UNHEARD = replace(IDLE, known=False)
-UNTOLD = replace(IDLE, acknowledged=4)
-LONG_IDLE = replace(IDLE, idle=timedelta(hours=2))
-
-
-def course(
-    phase: Phase, gate: GateState, *, asleep: SleepDepth | None = None, reason: str = "", epoch: int = 5
-) -> Course:
-    """One that began an hour ago."""
-    return Course(phase, LONG_AGO, asleep, gate, epoch, reason)
-
-
-WAKING = course(Phase.WAKING, CLOSED)
-AWAKE = course(Phase.AWAKE, OPEN)
-UPDATING = course(Phase.UPDATING, OPEN)
-DRAINING = course(Phase.DRAINING, CLOSED)
-DRAINING_FORCED = course(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
-ASLEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)
-ASLEEP_DEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.CLUSTER)
-ASLEEP_FORCED = course(Phase.ASLEEP, REFUSING, asleep=SleepDepth.WORKERS, reason=FORCED_ASLEEP)
-FAILED = course(Phase.FAILED, REFUSING, reason=BROKEN)
-
-
-def changed(
-    before: Course, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
-) -> Course:
-    """What comes of it when the phase or the gate changes."""
-    epoch = before.epoch + ((gate, reason) != (before.gate, before.reason))
-    since = before.since if phase is before.phase else NOW
-    return Course(phase, since, asleep, gate, epoch, reason)
+from tests.unit.lifecycle.courses import (
+    ASKED,
+    ASLEEP,
+    ASLEEP_DEEP,
+    ASLEEP_FORCED,
+    AWAKE,
+    BROKEN,
+    CLOSED,
+    DEEPER_LATER,
+    DOWN,
+    DRAINING,
+    DRAINING_FORCED,
+    FAILED,
+    FAILING,
+    IDLE,
+    IN_WINDOW,
+    KEPT_ASLEEP,
+    KEPT_AWAKE,
+    LATELY,
+    LONG_IDLE,
+    MINUTE,
+    NEVER,
+    NOW,
+    OPEN,
+    REFUSING,
+    SLEEPS,
+    SLEEPS_DEEP,
+    STREAMING,
+    UNHEARD,
+    UNTOLD,
+    UP,
+    UPDATING,
+    WAKING,
+    changed,
+)
 
 
 @pytest.mark.parametrize(
@@ -302,25 +283,3 @@ def test_on_the_way_up(before: Course, wish: Wish, backend: Backend, after: Cour
 
 def test_a_new_service_wakes_behind_a_closed_gate() -> None:
     assert start(NOW) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
-
-
-@pytest.mark.parametrize(
-    ("decided", "wish", "traffic", "pause"),
-    [
-        pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
-        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
-        pytest.param(AWAKE, SLEEPS, STREAMING, 10 * MINUTE, id="a stream runs"),
-        pytest.param(UPDATING, SLEEPS, IDLE, None, id="idle, but kept awake by something else"),
-        pytest.param(AWAKE, SLEEPS, UNHEARD, None, id="a gateway is not heard"),
-        pytest.param(AWAKE, NEVER, IDLE, None, id="never sleeps"),
-        pytest.param(AWAKE, IN_WINDOW, LATELY, None, id="in a window"),
-        pytest.param(WAKING, SLEEPS, LATELY, None, id="waking"),
-        pytest.param(DRAINING, SLEEPS, STREAMING, None, id="draining"),
-        pytest.param(ASLEEP, SLEEPS, IDLE, None, id="asleep for good"),
-        pytest.param(ASLEEP, DEEPER_LATER, IDLE, 110 * MINUTE, id="deeper later"),
-        pytest.param(ASLEEP, DEEPER_LATER, LONG_IDLE, timedelta(0), id="deeper at once"),
-        pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, None, id="in the depth"),
-    ],
-)
-def test_when_to_look_again(decided: Course, wish: Wish, traffic: Traffic, pause: timedelta | None) -> None:
-    assert look_again(decided, wish, traffic, NOW) == pause
