@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("reconcile", "overhead")
+NAMES = ("reconcile", "sleeping", "overhead")
 
 
 def main(arguments: list[str]) -> int:

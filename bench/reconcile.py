@@ -55,7 +55,7 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
 def _run(number: int, services: int) -> dict[str, Any]:
     with _plane() as plane, tempfile.TemporaryDirectory() as logs:
         admin = Admin(plane.kubeconfig, NAMESPACE)
-        _add_node(admin)
+        add_node(admin)
         with OperatorProcess(plane.kubeconfig, Path(logs) / "operator.log") as operator:
             _wait_until_quiet(plane)
             before, cpu = admin.writes(), operator.cpu_seconds()
@@ -132,17 +132,18 @@ def _requests(operator: OperatorProcess) -> float:
 
 def _create(admin: Admin, services: int) -> None:
     with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
-        list(pool.map(admin.create, (_service(index) for index in range(services))))
+        list(pool.map(admin.create, (service(index) for index in range(services))))
 
 
-def _add_node(admin: Admin) -> None:
+def add_node(admin: Admin) -> None:
     """A node on which the models fit, in name only: services that fit nowhere get no objects."""
     resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
     admin.merge("Node", "node", {"status": {"allocatable": resources, "capacity": resources}}, "status")
 
 
-def _service(index: int) -> dict[str, Any]:
+def service(index: int) -> dict[str, Any]:
+    """One of the LLMServices."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
