@@ -1,0 +1,153 @@
+-- Finds which model a request's body asks for, in JSON or in a form. It reads no further than to the model's name:
+-- whether the rest is well formed is for the model to say.
+
+local model = {}
+
+local find, byte, sub = string.find, string.byte, string.sub
+
+local LONGEST_NAME = 512  -- bytes
+local FORM_HEAD = 4096    -- bytes of a form field's own head, its value included
+local BACKSLASH = ("\\"):byte()
+
+local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
+
+local function unescaped(text)
+    local pieces, at = {}, 1
+    while true do
+        local slash = find(text, "\\", at, true)
+        if not slash then
+            pieces[#pieces + 1] = sub(text, at)
+            return table.concat(pieces)
+        end
+        pieces[#pieces + 1] = sub(text, at, slash - 1)
+        local char, hex = sub(text, slash + 1, slash + 1), text:match("^u(%x%x%x%x)", slash + 1)
+        at = slash + 2
+        if hex then
+            local code = tonumber(hex, 16)
+            -- A letter beyond 16 bits is written as two halves.
+            local half = code >> 10 == 0x36 and text:match("^\\u([dD][c-fC-F]%x%x)", slash + 6)
+            if half then
+                code = 0x10000 + ((code & 0x3ff) << 10) + (tonumber(half, 16) & 0x3ff)
+            end
+            char = utf8.char(code)
+            at = slash + (half and 12 or 6)
+        end
+        pieces[#pieces + 1] = not hex and ESCAPES[char] or char
+    end
+end
+
+-- Where the string that begins at `at`, behind its quotation mark, ends: the place of the other mark, or nil.
+local function string_end(text, at)
+    local from = at
+    while true do
+        local quote = find(text, '"', from, true)
+        if not quote then
+            return nil
+        end
+        local slash = quote - 1
+        while slash >= at and byte(text, slash) == BACKSLASH do
+            slash = slash - 1
+        end
+        if (quote - slash) % 2 == 1 then
+            return quote
+        end
+        from = quote + 1
+    end
+end
+
+-- Where to go on behind the list or object that begins at `at`, or nil if it has no end.
+local function behind_brackets(text, at)
+    local depth = 0
+    repeat
+        at = find(text, '["{}%[%]]', at)
+        if not at then
+            return nil
+        end
+        local char = sub(text, at, at)
+        if char == '"' then
+            at = string_end(text, at + 1)
+            if not at then
+                return nil
+            end
+        elseif char == "{" or char == "[" then
+            depth = depth + 1
+        else
+            depth = depth - 1
+        end
+        at = at + 1
+    until depth == 0
+    return at
+end
+
+-- The model that a JSON body names. Without one: nil and whether what was read is an object's JSON.
+function model.in_json(text)
+    local at = find(text, "[^ \t\r\n]", sub(text, 1, 3) == "\xEF\xBB\xBF" and 4 or 1)
+    if not at or sub(text, at, at) ~= "{" then
+        return nil, false
+    end
+    local empty = find(text, "^[ \t\r\n]*}", at + 1)
+    if empty then
+        return nil, true
+    end
+    while true do
+        local _, opens = find(text, '^[ \t\r\n]*"', at + 1)
+        local closes = opens and string_end(text, opens + 1)
+        if not closes then
+            return nil, false
+        end
+        local key = closes - opens < LONGEST_NAME and unescaped(sub(text, opens + 1, closes - 1)) or ""
+        local _, colon = find(text, "^[ \t\r\n]*:[ \t\r\n]*", closes + 1)
+        if not colon then
+            return nil, false
+        end
+        at = colon + 1
+        local char = sub(text, at, at)
+        if char == '"' then
+            closes = string_end(text, at + 1)
+            if not closes then
+                return nil, false
+            end
+            if key == "model" then
+                return unescaped(sub(text, at + 1, math.min(closes - 1, at + LONGEST_NAME)))
+            end
+            at = closes + 1
+        elseif char == "{" or char == "[" then
+            at = behind_brackets(text, at)
+        else
+            at = find(text, "[^%w.+-]", at)
+        end
+        at = at and find(text, "[^ \t\r\n]", at)
+        char = at and sub(text, at, at)
+        if char == "}" then
+            return nil, true
+        end
+        if char ~= "," then
+            return nil, false
+        end
+    end
+end
+
+-- The model that a form (multipart/form-data) names. Without one: nil and whether it is a form.
+function model.in_form(text, content_type)
+    local boundary = content_type:match('[;%s][bB][oO][uU][nN][dD][aA][rR][yY]="([^"]+)"')
+        or content_type:match("[;%s][bB][oO][uU][nN][dD][aA][rR][yY]=([^;%s]+)")
+    if not boundary then
+        return nil, false
+    end
+    boundary = "--" .. boundary
+    local at = find(text, boundary, 1, true)
+    while at do
+        local part = sub(text, at + #boundary, at + #boundary + FORM_HEAD)
+        local head, value = part:match("^\r\n(.-\r\n)\r\n(.*)$")
+        local named = head and head:lower():find('content%-disposition:[^\r\n]*[;%s]name="?model"?[;\r%s]')
+        if named then
+            local ends = find(value, "\r\n" .. boundary, 1, true)
+            return ends and sub(value, 1, math.min(ends - 1, LONGEST_NAME)), true
+        end
+        at = find(text, "\r\n" .. boundary, at + #boundary, true)
+        at = at and at + 2
+    end
+    return nil, true
+end
+
+return model

@@ -1,0 +1,144 @@
+-- The namespace's one address: which service a request is for follows from the model that its body names.
+
+local answers = require("answers")
+local model = require("model")
+
+local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
+local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes of all bodies that are here at a time
+local MOST_NAMES = 50  -- how many models an error names
+
+local BYTES = "txn.daybreak_bytes"
+local FORMS = "/v1/audio/transcriptions"
+local OWN_ADDRESS = " Use the service's own address for it."
+
+local routes = {}  -- model → port and name of its service
+local known = {}   -- the models in order
+local bytes = 0    -- of bodies that are here
+
+local function invalid(txn, message, code, param)
+    answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
+end
+
+local function unknown(txn, name)
+    local there = #known == 0 and "There is none in this namespace." or
+        (#known > MOST_NAMES and "There are, among others: " or "There is: ") ..
+        table.concat(known, ", ", 1, math.min(#known, MOST_NAMES)) .. "."
+    answers.refuse(txn, 404, "The model " .. name .. " does not exist. " .. there, "invalid_request_error",
+        "model_not_found", { param = "model" })
+end
+
+local function too_large(txn)
+    answers.refuse(txn, 413, "The request is larger than the " .. MAX_BODY .. " bytes that this address takes." ..
+        OWN_ADDRESS, "invalid_request_error", "request_too_large")
+end
+
+local function unescaped(text)
+    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+-- A body is counted from when it may come until the model answers, or the request ends.
+local function count(txn, size)
+    local before = txn:get_var(BYTES) or 0
+    bytes = bytes + size - before
+    if size > 0 then
+        txn:set_var(BYTES, size)
+    elseif before > 0 then
+        txn:unset_var(BYTES)
+    end
+end
+
+-- Looks at a request's head: answers at once what needs no body, and refuses bodies that there is no room for.
+local function admit(txn)
+    local path = txn.sf:path()
+    if path:find("^/v1/models") then
+        local name = path:match("^/v1/models/(.+)$")
+        name = name and unescaped(name)
+        if name and not routes[name] then
+            unknown(txn, name)
+        end
+        answers.models(txn, name and { name } or known, name and "/v1/models/" .. name or path)
+    end
+    local length = tonumber(txn.sf:req_hdr("content-length"))
+    if not length and txn.sf:req_hdr("transfer-encoding") ~= "" then
+        length = MAX_BODY
+    end
+    length = length or 0
+    if length > MAX_BODY then
+        too_large(txn)
+    end
+    if bytes + length > BUDGET then
+        answers.refuse(txn, 429, "Too many large requests wait here: try again later." .. OWN_ADDRESS,
+            "rate_limit_error", "queue_full", { retry_after = 5 })
+    end
+    count(txn, length)
+end
+
+-- Chooses the service. The body is here, as far as there is room for it.
+local function route(txn)
+    local text = txn.sf:req_body()
+    if #text > MAX_BODY then
+        too_large(txn)
+    end
+    count(txn, #text)
+    local name, well_formed
+    if txn.sf:path() == FORMS then
+        name, well_formed = model.in_form(text, txn.sf:req_hdr("content-type"))
+        if not name and not well_formed then
+            invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
+        end
+    else
+        name, well_formed = model.in_json(text)
+        if not name and not well_formed then
+            invalid(txn, "The request's body must be a JSON object.", "invalid_body")
+        end
+    end
+    if not name or name == "" then
+        invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
+    end
+    -- What follows the last colon may be the name of a LoRA adapter.
+    local found = routes[name] or routes[name:match("^(.+):[^:]*$")]
+    if not found then
+        unknown(txn, name)
+    end
+    txn:set_var("txn.daybreak_port", found.port)
+end
+
+local Bodies = { id = "Bodies", flags = filter.FLT_CFG_FL_HTX }
+Bodies.__index = Bodies
+
+function Bodies:new()
+    return setmetatable({}, Bodies)
+end
+
+function Bodies:http_headers(txn, message)
+    if message.channel:is_resp() then
+        count(txn, 0)
+    end
+end
+
+function Bodies:end_analyze(txn)
+    count(txn, 0)
+end
+
+-- router set <model>=<port>=<service>,...: all routes anew, the names percent-encoded; "-" for none.
+local function set(applet, _, _, words)
+    local fresh, names = {}, {}
+    for name, port, service in words:gmatch("([^,=]+)=(%d+)=([^,=]+)") do
+        name = unescaped(name)
+        fresh[name] = { port = math.tointeger(tonumber(port)), service = unescaped(service) }
+        names[#names + 1] = name
+    end
+    table.sort(names)
+    routes, known = fresh, names
+    applet:send("ok\n")
+end
+
+local function show(applet)
+    applet:send(string.format('{"models":%d,"bytes":%d,"lua_kib":%d}\n', #known, bytes, collectgarbage("count") // 1))
+end
+
+core.register_action("admit", { "http-req" }, admit)
+core.register_action("route", { "http-req" }, route)
+core.register_filter("bodies", Bodies, function(found) return found end)
+core.register_cli({ "router", "set" }, "router set <routes> : say where models are", set)
+core.register_cli({ "router", "show" }, "router show : how many models and bytes are here, as JSON", show)
