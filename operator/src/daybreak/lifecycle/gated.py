@@ -31,11 +31,9 @@ def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
 
 def reconciling(course: Course, ready: Said, models: Said) -> Said:
     """The condition Reconciling of a service that is not stalled, from what the models alone make it."""
-    match course.phase:
-        case Phase.ASLEEP:
-            return "False", Reason.STEADY, "asleep, as it should be"
-        case Phase.DRAINING:
-            return "True", Reason.PROGRESSING, "falling asleep: the gateway lets nothing more through"
-        case Phase.WAKING:
-            return "True", Reason.PROGRESSING, ready[2]
+    if course.phase is Phase.ASLEEP:
+        return "False", Reason.STEADY, "asleep, as it should be"
+    if ready[0] == "True" and course.phase in (Phase.DRAINING, Phase.WAKING):
+        # What traffic brings about is no change of the spec: nobody has to wait for its end.
+        return "False", Reason.STEADY, ready[2]
     return models

@@ -1,4 +1,5 @@
 -- Health of an LLMService, from its kstatus conditions. Asleep is healthy: a request is answered all the same.
+-- Suspended is one that a person keeps asleep.
 local function health(status, message)
   return { status = status, message = message }
 end
@@ -26,6 +27,9 @@ if is("Stalled", "True") then
 end
 if is("Reconciling", "True") then
   return health("Progressing", conditions.Reconciling.message)
+end
+if obj.status.phase == "Asleep" and is("Ready", "False") then
+  return health("Suspended", conditions.Ready.message)
 end
 if is("Ready", "True") then
   if is("Active", "False") then
