@@ -1,6 +1,7 @@
 """A real HAProxy on the loopback, a fake Serve behind it, and clients."""
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,8 +19,12 @@ SLOTS = 4
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports that nobody has just now, below those that clients get."""
-    for first in range(20000, 30000, count):
+    """The first of so many ports that nobody has just now, below those that clients get.
+
+    Somewhere by chance: another run of the tests may look for ports at the same time.
+    """
+    for _ in range(100):
+        first = random.randint(20000, 32000 - count)  # noqa: S311
         try:
             for port in range(first, first + count):
                 with socket.socket() as probe:
