@@ -205,11 +205,13 @@ def _answering(look: Look, models: Sequence[ModelView]) -> str:
 def _troubles(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
     found = [] if look.trouble is None else [look.trouble]
-    head = look.misfits.get(None)
+    # What sleeps need not fit: the nodes may have been given back as well.
+    misfits = {} if look.asleep else look.misfits
+    head = misfits.get(None)
     if head is not None and not look.ray.ready and (look.trouble is None or not look.trouble.stalled):
         found.append(Trouble(Reason.NO_NODE_FITS, f"{head.message}; {_NODES_COME}", stalled=True))
     for model in models:
-        misfit = look.misfits.get(model.name)
+        misfit = misfits.get(model.name)
         stuck = model.trouble is None or model.trouble.reason is Reason.UNSCHEDULABLE
         if misfit is not None and stuck and not model.answering and not model.replicas:
             found.append(Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True))

@@ -1,0 +1,165 @@
+"""Decisions about a service behind a gateway: what is said of it while it sleeps, wakes and drains."""
+
+from datetime import timedelta
+from typing import Any
+
+from daybreak.api.status import ConditionType, ModelState
+from daybreak.lifecycle.decision import Decision
+from daybreak.lifecycle.observed import GatewayView
+from daybreak.lifecycle.traffic import UNKNOWN, Traffic
+from tests.unit.lifecycle.scenes import (
+    HEAD,
+    WORKER,
+    World,
+    conditions,
+    manifest,
+    message,
+    node,
+    pod,
+    running,
+    unplaced,
+)
+
+LONG = 10_000.0
+
+
+def view(**traffic: Any) -> GatewayView:
+    """Gateways that have carried out whatever is decided."""
+    return GatewayView(20001, Traffic(known=True, **{"acknowledged": 10**6, "routed": True, **traffic}))
+
+
+IDLE = view(idle=timedelta(hours=3))
+
+
+def up(**spec: Any) -> World:
+    """A service whose gate is open."""
+    world = World(manifest(**{"sleep": {"afterIdle": "10m"}, **spec}), gateway=view())
+    first = world.step()
+    assert gate(first) == ("Waking", "Closed", None)
+    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert conditions(opened)["Ready"] == "True/Answering"
+    return world
+
+
+def gate(decision: Decision) -> tuple[str | None, str | None, str | None]:
+    """Phase, gate and depth that a decision says."""
+    status = decision.status
+    return status.phase, status.gate.state if status.gate else None, status.asleep
+
+
+def asleep(**spec: Any) -> World:
+    """A service that sleeps."""
+    world = up(**spec)
+    drained = world.step(after=LONG, gateway=IDLE)
+    assert gate(drained) == ("Draining", "Closed", None)
+    assert conditions(drained)["Ready"] == "True/Answering"
+    assert world.step().status.asleep is not None
+    return world
+
+
+def test_a_service_that_has_never_answered_is_not_ready() -> None:
+    world = World(gateway=view(held=1))
+    decision = world.step()
+    assert conditions(decision)["Ready"] == "Unknown/Progressing"
+    assert gate(decision) == ("Waking", "Closed", None)
+    assert decision.status.wake is None
+
+
+def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
+    world = asleep()
+    decision = world.step(pods=(HEAD,))
+    assert gate(decision) == ("Asleep", "Closed", "Workers")
+    assert conditions(decision)["Ready"] == "True/Asleep"
+    assert conditions(decision)["Reconciling"] == "False/Steady"
+    assert conditions(decision)["Active"] == "False/Asleep"
+    [model] = decision.status.models
+    assert (model.state, model.answered) == (ModelState.ASLEEP, None)
+    assert decision.ask == ()
+    assert world.step().status == decision.status, "nothing changes by itself"
+
+
+def test_waking_the_model_must_answer_anew() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    waking = world.step(gateway=view(held=1))
+    assert gate(waking) == ("Waking", "Closed", None)
+    waking = world.step()
+    assert waking.ask == ("tiny",), "asked at once: the question waits in Serve"
+    assert conditions(waking)["Ready"] == "True/Waking"
+    assert gate(waking) == ("Waking", "Closed", None)
+    opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert opened.status.wake is not None
+    assert opened.status.wake.recent == [2]
+
+
+def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    stuck = pod(placed=False, ready=False, status=unplaced("0/3 nodes are available"))
+    decision = world.step(pods=(HEAD, stuck))
+    assert gate(decision)[1] == "Closed"
+    assert "tiny" in message(decision)
+
+
+def test_no_gateway_heard() -> None:
+    world = up()
+    decision = world.step(after=LONG, gateway=GatewayView(20001, UNKNOWN))
+    assert gate(decision) == ("Awake", "Open", None)
+    assert conditions(decision)["Ready"] == "False/GatewayMissing"
+    assert "daybreak-gateway" in message(decision)
+    fresh = World(gateway=GatewayView(20001, UNKNOWN))
+    assert conditions(fresh.step())["Ready"] == "Unknown/GatewayMissing"
+
+
+def test_forced_asleep_it_is_not_ready() -> None:
+    world = up()
+    llm = manifest(sleep={"afterIdle": "10m"}, state="Asleep")
+    world.edit(llm)
+    world.step()
+    decision = world.step()
+    assert gate(decision) == ("Asleep", "Failed", "Workers")
+    assert conditions(decision)["Ready"] == "False/Asleep"
+    assert "state Asleep" in message(decision)
+
+
+def test_a_sleeping_service_need_not_fit_anywhere() -> None:
+    world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
+    decision = world.step(ray_service=None, pods=(), nodes=(node(cpu="1", memory="1Gi"),))
+    assert decision.apply
+    assert gate(decision) == ("Asleep", "Closed", "Cluster")
+    decision = world.step()
+    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Ready"] == "True/Asleep"
+    assert conditions(decision)["Schedulable"] == "False/NoNodeFits", "it is said all the same"
+
+
+def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:
+    world = World(gateway=view(held=2))
+    world.step()
+    failed = running(world, ready=False, app="DEPLOY_FAILED", message="no such weights", models={})
+    decision = world.step(ray_service=failed, pods=(HEAD,))
+    assert gate(decision) == ("Failed", "Failed", None)
+    assert decision.status.gate is not None
+    assert "no such weights" in (decision.status.gate.reason or "")
+
+
+def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
+    world = asleep()
+    before = world.step(pods=(HEAD,)).status
+    broken = {**manifest(), "spec": {"models": "none"}}
+    world.edit(broken)
+    decision = world.step()
+    assert (decision.status.gate, decision.status.asleep) == (before.gate, before.asleep)
+    assert decision.course is None
+    assert not decision.apply
+
+
+def test_without_a_gateway_nothing_of_it_is_said() -> None:
+    world = World(manifest(sleep={"afterIdle": "10m"}))
+    decision = world.step()
+    assert decision.course is None
+    assert (decision.status.gate, decision.status.asleep) == (None, None)
+    assert "sleep" in message(decision, kind=ConditionType.ACTIVE)

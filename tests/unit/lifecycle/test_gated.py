@@ -1,0 +1,84 @@
+"""Conditions of a service behind a gateway, each case once."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.api.spec import SleepDepth
+from daybreak.api.status import GateState, Phase, Reason
+from daybreak.lifecycle import gated
+from daybreak.lifecycle.gated import Said
+from daybreak.lifecycle.look import Look, look_at
+from daybreak.lifecycle.machine import FORCED_ASLEEP, Course
+from daybreak.lifecycle.traffic import UNKNOWN, Traffic
+from tests.unit.lifecycle.scenes import START, World, service
+
+HEARD = Traffic(known=True, acknowledged=1)
+UP: Said = ("True", Reason.ANSWERING, "the model answers")
+STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worker pod")
+BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
+
+
+def look(before: str) -> Look:
+    """One look at a service whose condition Ready was this."""
+    world = World()
+    status = {"conditions": [{"type": "Ready", "status": before}]} if before else {}
+    seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
+    return look_at(seen, service(), (), ())
+
+
+def course(phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = "") -> Course:
+    """A course."""
+    return Course(phase, START, asleep, gate, 1, reason)
+
+
+AWAKE = course(Phase.AWAKE, GateState.OPEN)
+WAKING = course(Phase.WAKING, GateState.CLOSED)
+ASLEEP = course(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
+FORCED = course(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
+DRAINING = course(Phase.DRAINING, GateState.CLOSED)
+FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
+
+
+@pytest.mark.parametrize(
+    ("now", "traffic", "before", "models", "expected"),
+    [
+        (AWAKE, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "False", UP, ("False", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "Unknown", UP, ("Unknown", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "", UP, ("Unknown", Reason.GATEWAY_MISSING)),
+        (AWAKE, replace(HEARD, known=False), "True", UP, ("True", Reason.ANSWERING)),
+        (ASLEEP, HEARD, "True", STARTING, ("True", Reason.ASLEEP)),
+        (ASLEEP, UNKNOWN, "True", STARTING, ("False", Reason.GATEWAY_MISSING)),
+        (FORCED, HEARD, "True", STARTING, ("False", Reason.ASLEEP)),
+        (FORCED, UNKNOWN, "True", STARTING, ("False", Reason.ASLEEP)),
+        (DRAINING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (WAKING, HEARD, "True", STARTING, ("True", Reason.WAKING)),
+        (WAKING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (WAKING, HEARD, "False", STARTING, ("False", Reason.PROGRESSING)),
+        (WAKING, HEARD, "", STARTING, ("False", Reason.PROGRESSING)),
+        (FAILED, HEARD, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
+        (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
+    ],
+)
+def test_ready(now: Course, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
+    assert gated.ready(look(before), traffic, now, models)[:2] == expected
+
+
+def test_words_say_what_is_waited_for_and_who_decided() -> None:
+    assert STARTING[2] in gated.ready(look("True"), HEARD, WAKING, STARTING)[2]
+    assert gated.ready(look("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (ASLEEP, ("False", Reason.STEADY)),
+        (AWAKE, ("True", Reason.UPDATING)),
+    ],
+)
+def test_reconciling(now: Course, expected: Any) -> None:
+    models: Said = ("True", Reason.UPDATING, "a change is being carried out")
+    assert gated.reconciling(now, UP, models)[:2] == expected
