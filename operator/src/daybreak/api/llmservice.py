@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
+from daybreak.api import names
 from daybreak.api.spec import LLMServiceSpec
 
 GROUP = "daybreak.dev"
@@ -44,6 +45,11 @@ NAME_RULES = (
         "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
         "since a Service of that name is made",
         lambda name: re.fullmatch(NAME_PATTERN, name) is not None,
+    ),
+    NameRule(
+        f"self.metadata.name != '{names.ROUTER}'",
+        f"metadata.name must not be {names.ROUTER}: the address of all models of a namespace has that name",
+        lambda name: name != names.ROUTER,
     ),
 )
 

@@ -27,6 +27,10 @@ GATEWAY_COMPONENT = "gateway"
 """Component label of a gateway's objects and pods."""
 GATEWAY_PORTS = (20000, 21023)
 """The gateway's ports for services, first and last: each service has one."""
+GATEWAY_ROUTER_PORT = 19999
+"""The gateway's port for all models of the namespace."""
+ROUTER = "llm"
+"""Name of the Service that leads there, so no LLMService may have it."""
 GATEWAY_HTTP_PORT = 9180
 """Where a gateway's agent tells of its state, health and metrics."""
 

@@ -30,11 +30,18 @@ def gateway(namespace: str, platform: Platform, secrets: Collection[str] = ()) -
     objects = [_service_account(namespace), _role(namespace), _role_binding(namespace)]
     if platform.network_policy:
         objects.append(_network_policy(namespace))
-    return [*objects, _disruption_budget(namespace), _deployment(namespace, platform, sorted(secrets))]
+    return [
+        *objects,
+        _disruption_budget(namespace),
+        _router(namespace),
+        _deployment(namespace, platform, sorted(secrets)),
+    ]
 
 
-def _object(api_version: str, kind: str, namespace: str, **content: Any) -> Manifest:
-    metadata = {"name": names.GATEWAY, "namespace": namespace, "labels": names.gateway_labels()}
+def _object(
+    api_version: str, kind: str, namespace: str, *, name: str = names.GATEWAY, **content: Any
+) -> Manifest:
+    metadata = {"name": name, "namespace": namespace, "labels": names.gateway_labels()}
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
 
 
@@ -79,11 +86,30 @@ def _network_policy(namespace: str) -> Manifest:
                 {
                     "ports": [
                         {"protocol": "TCP", "port": first, "endPort": last},
+                        {"protocol": "TCP", "port": names.GATEWAY_ROUTER_PORT},
                         {"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT},
                     ]
                 }
             ],
         },
+    )
+
+
+def _router(namespace: str) -> Manifest:
+    """The address of all models of the namespace: a request's body says which one it is for."""
+    port = {
+        "name": "http",
+        "port": 80,
+        "targetPort": names.GATEWAY_ROUTER_PORT,
+        "protocol": "TCP",
+        "appProtocol": "http",
+    }
+    return _object(
+        "v1",
+        "Service",
+        namespace,
+        name=names.ROUTER,
+        spec={"type": "ClusterIP", "selector": names.gateway_selector(), "ports": [port]},
     )
 
 

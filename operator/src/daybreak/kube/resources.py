@@ -55,7 +55,15 @@ ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "role
 OWNED = (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES, RAY_SERVICES)
 """Kinds that the operator makes for an LLMService."""
 
-OF_GATEWAYS = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES, DISRUPTION_BUDGETS, DEPLOYMENTS)
+OF_GATEWAYS = (
+    SERVICE_ACCOUNTS,
+    ROLES,
+    ROLE_BINDINGS,
+    NETWORK_POLICIES,
+    DISRUPTION_BUDGETS,
+    SERVICES,
+    DEPLOYMENTS,
+)
 """Kinds that the operator makes for the gateway of a namespace."""
 
 _BY_KIND = {(resource.api_version, resource.kind): resource for resource in (*OWNED, *OF_GATEWAYS)}
