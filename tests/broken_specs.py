@@ -72,6 +72,11 @@ BY_RULE = [
         "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
         "since a Service of that name is made",
     ),
+    Broken(
+        "name of the address of all models",
+        manifest(name="llm"),
+        "metadata.name must not be llm: the address of all models of a namespace has that name",
+    ),
     Broken("two models of one name", manifest(models=_TWO_MODELS), "every model needs a name of its own"),
     Broken(
         "CPU and GPU in one service",

@@ -114,6 +114,7 @@ async def bench(tmp_path: Path, head_timeout: int, stream_timeout: int) -> Async
     )
     gateway = Gateway(config)
     await gateway.start()
+    await gateway.told_all()
     connector = aiohttp.TCPConnector(limit=0)
     try:
         async with FakeServe() as serve, aiohttp.ClientSession(connector=connector) as clients:

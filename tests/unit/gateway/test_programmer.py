@@ -33,6 +33,9 @@ class PlayedGateway:
         self._refuse("set")
         self.told.append(("set", slot, service.name, service.gate.value, service.epoch))
 
+    async def told_all(self) -> None:
+        self._refuse("ready")
+
     async def unset_service(self, slot: int) -> None:
         self._refuse("unset")
         self.told.append(("unset", slot))

@@ -98,6 +98,13 @@ local function departed(applet, _, _, numbers)
     applet:send("ok\n")
 end
 
+-- daybreak ready: every service that there is has been told; what is unknown does not exist.
+local function ready(applet)
+    slots.ready = true
+    applet:send("ok\n")
+end
+
+core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have been told", ready)
 core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
 core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)

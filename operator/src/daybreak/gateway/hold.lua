@@ -15,6 +15,8 @@ local BURST = tonumber(os.getenv("DAYBREAK_RELEASE_BURST"))  -- released at once
 local NEXT_LOOK_MIN = 10   -- ms; the longest that the first ones wait for an open gate
 local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a failure
 
+local UNTOLD_LOOK = 50     -- ms between two looks at whether a service has been told meanwhile
+
 local HELD = "txn.daybreak_held"
 
 local now_ms, waiting = slots.now_ms, slots.waiting
@@ -105,6 +107,11 @@ local function hold(txn)
         slot = place.slot
     else
         slot = slots.of(txn)
+        if not slot and not slots.ready then
+            -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
+            act.wake_time(UNTOLD_LOOK)
+            return act.YIELD
+        end
         if not slot then
             answers.refuse(txn, 404, "There is no such service.", "invalid_request_error", "not_found")
         end

@@ -102,6 +102,10 @@ class Gateway:
             await asyncio.wait([self._looking], timeout=_LAST_LOOK)
         await self._api.expect(f"daybreak set {slot} {service.words()}", "ok")
 
+    async def told_all(self) -> None:
+        """Say that every service has been told: requests to unknown ones no longer wait. Raises RuntimeApiError."""
+        await self._api.expect("daybreak ready", "ok")
+
     async def unset_service(self, slot: int) -> None:
         """The service has gone: its port answers 404, to who is held as well. Raises RuntimeApiError."""
         await self._api.expect(f"daybreak unset {slot}", "ok")

@@ -91,7 +91,8 @@ class Programmer:
             for name in changed:
                 for slot in self._read(name):
                     await self._bring(slot)
-            self.completed = min(self.completed, time.monotonic())
+            if self.completed == float("inf"):
+                await self._complete()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._wake.wait()
@@ -100,6 +101,15 @@ class Programmer:
             if time.monotonic() - ticked >= TICK_SECONDS:
                 await self._tick()
                 ticked = time.monotonic()
+
+    async def _complete(self) -> None:
+        try:
+            await self._gateway.told_all()
+        except RuntimeApiError as error:
+            log.warning("HAProxy was not told that it knows all", error=str(error))
+            self._names |= set(self._claims.names())
+            return
+        self.completed = time.monotonic()
 
     async def refuse(self) -> None:
         """Refuse whatever is held or comes, from now on: the gateway's time is up."""

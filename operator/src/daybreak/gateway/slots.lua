@@ -9,6 +9,7 @@ local SWEEP = 500  -- ms between two looks at who is still in flight
 local slots = {
     all = {},      -- slot number -> what is known of its service
     waiting = {},  -- number of a held request -> its place
+    ready = false, -- whether every service that there is has been told
     boot = string.format("%d.%06d", core.now().sec, core.now().usec),
     -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
     -- older than every change of this one: who asks with it hears everything.

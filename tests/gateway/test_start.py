@@ -1,0 +1,35 @@
+"""A gateway that has just started: what it has not been told of yet is waited for, not denied."""
+
+import asyncio
+from pathlib import Path
+
+import aiohttp
+
+from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.process import Gateway
+from tests.gateway.conftest import SLOTS, Bench, free_ports
+from tests.gateway.fake_serve import FakeServe
+
+
+async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:
+    first = free_ports(SLOTS)
+    config = GatewayConfig(folder=tmp_path / "gw", address="127.0.0.1", first_port=first, slots=SLOTS)
+    gateway = Gateway(config)
+    await gateway.start()
+    try:
+        async with FakeServe() as serve, aiohttp.ClientSession() as clients:
+            bench = Bench(gateway, serve, clients)
+            early = asyncio.create_task(bench.ask("early"))
+            stranger = asyncio.create_task(
+                clients.post(f"http://127.0.0.1:{first + 1}/v1/completions", data=b"{}")
+            )
+            await asyncio.sleep(0.5)
+            assert not early.done()
+            assert not stranger.done()
+            await bench.wake()
+            status, _, _ = await early
+            assert status == 200
+            await gateway.told_all()
+            assert (await stranger).status == 404, "now it is known that there is no such service"
+    finally:
+        await gateway.kill()
