@@ -19,10 +19,9 @@ async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:
     try:
         async with FakeServe() as serve, aiohttp.ClientSession() as clients:
             bench = Bench(gateway, serve, clients)
+            nobody = f"http://127.0.0.1:{first + 1}/v1/completions"
             early = asyncio.create_task(bench.ask("early"))
-            stranger = asyncio.create_task(
-                clients.post(f"http://127.0.0.1:{first + 1}/v1/completions", data=b"{}")
-            )
+            stranger = asyncio.create_task(clients.post(nobody, data=b"{}"))
             await asyncio.sleep(0.5)
             assert not early.done()
             assert not stranger.done()
