@@ -103,7 +103,7 @@ class Gateway:
         await self._api.expect(f"daybreak set {slot} {service.words()}", "ok")
 
     async def told_all(self) -> None:
-        """Say that every service has been told, so no request to an unknown one waits. Raises RuntimeApiError."""
+        """Say that every service has been told: nobody waits for an unknown one. Raises RuntimeApiError."""
         await self._api.expect("daybreak ready", "ok")
 
     async def unset_service(self, slot: int) -> None:
