@@ -12,6 +12,8 @@ from daybreak.reconcile.gateways import gateway_key
 
 AGAIN_SECONDS = 15.0
 """When to look again at an object whose name somebody else has taken."""
+UNTOLD_SECONDS = 2.0
+"""When to look again at the gateway of LLMServices that the watch has not told of yet."""
 
 
 class GatewayReconciler:
@@ -31,10 +33,11 @@ class GatewayReconciler:
             for live in self._cache.of_service(resource, gateway_key(namespace))
         ]
         needed = any(key.namespace == namespace for key in self._cache.keys(LLM_SERVICES))
-        if not needed and there:
-            # A new operator may know the gateway before it knows the LLMServices: only the API server can say
-            # that there are none.
-            needed = await self._has_services(namespace)
+        # A new operator may know the gateway before it knows the LLMServices: only the API server can say
+        # that there are none. If there are, the gateway stays as it is until they are known: what they need
+        # of it, such as Secrets, is not known either.
+        if not needed and there and await self._has_services(namespace):
+            return UNTOLD_SECONDS
         wanted = gateway(namespace, self._platform, self._secrets(namespace)) if needed else []
         again = None
         for manifest in wanted:
