@@ -18,6 +18,8 @@ from daybreak.lifecycle.traffic import Report, Update
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 SLOTS = 8
+ROUTER = -1
+"""In place of a slot: the address that all models share."""
 
 
 def free_ports(count: int) -> int:
@@ -44,7 +46,8 @@ class AgentProcess:
     def __init__(
         self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
     ) -> None:
-        self.first_port = free_ports(SLOTS)
+        self.router_port = free_ports(SLOTS + 1)
+        self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -57,6 +60,7 @@ class AgentProcess:
             "GATEWAY_HTTP_PORT": str(self.http_port),
             "GATEWAY_FIRST_PORT": str(self.first_port),
             "GATEWAY_SLOTS": str(SLOTS),
+            "GATEWAY_ROUTER_PORT": str(self.router_port),
             "GATEWAY_SERVE_PORT": str(serve_port),
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": str(folder / "gw"),

@@ -14,7 +14,7 @@ from cluster import ControlPlane
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
 from tests.api.objects import tiny
-from tests.gateway.agent_process import AgentProcess
+from tests.gateway.agent_process import ROUTER, AgentProcess
 from tests.gateway.fake_serve import FakeServe
 
 # One control plane for all of them.
@@ -128,6 +128,22 @@ async def test_deleted_service_is_unknown(scene: Scene) -> None:
             if update.full:
                 assert update.services.keys() == {"other"}
                 break
+
+
+async def test_end_with_a_request_held_through_the_common_address(scene: Scene) -> None:
+    scene.service()
+    scene.head()
+    await scene.gate("Closed")
+    other, body = b'{"model": "other"}', b'{"messages": [], "model": "tiny"}'
+    while "tiny" not in (await scene.agent.ask(ROUTER, "other", other))[1]["error"]["message"]:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    held = asyncio.create_task(scene.agent.ask(ROUTER, "held", body))
+    await scene.agent.until("tiny", lambda report: report.held == 1)
+    scene.agent.process.send_signal(signal.SIGTERM)
+    await scene.agent.until_page("/readyz", 503)
+    await scene.gate("Open")
+    assert (await held)[0] == 200
+    assert await scene.agent.process.wait() == 0
 
 
 async def test_end_with_a_held_request(scene: Scene) -> None:

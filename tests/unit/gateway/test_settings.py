@@ -12,7 +12,8 @@ def test_defaults() -> None:
     assert (settings.namespace, settings.http_port, settings.drain_seconds) == ("models", 9180, 300)
     config = settings.haproxy
     assert (config.first_port, config.last_port, config.address) == (20000, 21023, "*")
-    assert config.folder == Path("/run/daybreak-gateway")
+    assert settings.router.port == 19999
+    assert config.folder == settings.router.folder == Path("/run/daybreak-gateway")
 
 
 def test_everything_set() -> None:
@@ -22,6 +23,7 @@ def test_everything_set() -> None:
             "GATEWAY_HTTP_PORT": "9000",
             "GATEWAY_FIRST_PORT": "30000",
             "GATEWAY_SLOTS": "16",
+            "GATEWAY_ROUTER_PORT": "29999",
             "GATEWAY_SERVE_PORT": "8001",
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
@@ -32,7 +34,9 @@ def test_everything_set() -> None:
         }
     )
     folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
-    assert settings == Settings("models", 9000, 30000, 16, 8001, "127.0.0.1", folder, keys, 0, 60, "debug")
+    assert settings == Settings(
+        "models", 9000, 30000, 16, 29999, 8001, "127.0.0.1", folder, keys, 0, 60, "debug"
+    )
 
 
 @pytest.mark.parametrize(

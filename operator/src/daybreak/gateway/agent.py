@@ -12,6 +12,8 @@ from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway, GatewayFailed
 from daybreak.gateway.programmer import Programmer
+from daybreak.gateway.router import Router
+from daybreak.gateway.routes import RouteKeeper
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.settings import Settings
 from daybreak.kube.cache import Cache
@@ -43,6 +45,7 @@ class Agent:
     def __init__(self, settings: Settings, api: Api) -> None:
         self._settings = settings
         self.gateway = Gateway(settings.haproxy)
+        self.router = Router(settings.router)
         self.feed = Feed(self.gateway)
         cache = KeepingCache()
         self._programmer = Programmer(
@@ -53,6 +56,8 @@ class Agent:
             keys=KeyFiles(settings.keys_folder),
             on_told=self.feed.poke,
         )
+        ports = range(settings.first_port, settings.first_port + settings.slots)
+        self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports)
         self._reflectors = [
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=HEADS),
@@ -76,7 +81,7 @@ class Agent:
             return "draining"
         if not all(reflector.synced.is_set() and reflector.permitted for reflector in self._reflectors):
             return "reading what is in the cluster"
-        if not self.programmed:
+        if not (self.programmed and self._routes.told):
             return "programming HAProxy"
         return self.unhealthy
 
@@ -108,8 +113,11 @@ class Agent:
                 return int(self._failed.is_set())
             # Not before: a port that nobody listens at is tried again by clients, a 404 is not.
             await self.gateway.start()
+            await self.router.start()
             self._started = time.monotonic()
             self._spawn("HAProxy", self.gateway.wait())
+            self._spawn("router", self.router.wait())
+            self._spawn("routes", self._routes.run())
             self._spawn("programmer", self._programmer.run())
             self._spawn("feed", self.feed.run())
             await self._first(self._draining.wait(), self._failed.wait())
@@ -123,6 +131,7 @@ class Agent:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self.router.kill()
             await self.gateway.kill()
 
     async def _drain(self) -> None:
@@ -144,7 +153,9 @@ class Agent:
                     await self._programmer.refuse()
                     await self._nobody_held()
                 self._stopping = True
-                finished = await self.gateway.stop(max(1.0, until - time.monotonic()))
+                # The router first: the other one takes what it still sends on.
+                finished = await self.router.stop(max(1.0, until - time.monotonic()))
+                finished &= await self.gateway.stop(max(1.0, until - time.monotonic()))
         except TimeoutError:
             finished = False
         if finished:
@@ -179,7 +190,7 @@ class Agent:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         """A part that ends by itself has failed: better to start afresh than to go on without it."""
-        if task.cancelled() or (self._stopping and task.get_name() == "HAProxy"):
+        if task.cancelled() or (self._stopping and task.get_name() in ("HAProxy", "router")):
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
         self._failed.set()

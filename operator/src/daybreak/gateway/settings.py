@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.router import RouterConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -27,6 +28,8 @@ class Settings:
     """GATEWAY_FIRST_PORT: the first of the services' ports."""
     slots: int
     """GATEWAY_SLOTS: how many services there can be."""
+    router_port: int
+    """GATEWAY_ROUTER_PORT: port of the address that all models of the namespace share."""
     serve_port: int
     """GATEWAY_SERVE_PORT: where Serve's proxy listens in head pods."""
     address: str
@@ -68,6 +71,7 @@ class Settings:
             http_port=number("GATEWAY_HTTP_PORT", 9180, 1, 65535),
             first_port=first_port,
             slots=number("GATEWAY_SLOTS", 1024, 1, 65536 - first_port),
+            router_port=number("GATEWAY_ROUTER_PORT", 19999, 1, 65535),
             serve_port=number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
             address=text("GATEWAY_ADDRESS", "*"),
             folder=Path(text("GATEWAY_FOLDER", "/run/daybreak-gateway")),
@@ -83,3 +87,8 @@ class Settings:
         return GatewayConfig(
             folder=self.folder, address=self.address, first_port=self.first_port, slots=self.slots
         )
+
+    @property
+    def router(self) -> RouterConfig:
+        """What the address that all models share needs of it."""
+        return RouterConfig(folder=self.folder, address=self.address, port=self.router_port)

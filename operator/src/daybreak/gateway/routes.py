@@ -1,0 +1,113 @@
+"""Keeps the router as the cache says it should be: each model of the namespace leads to its service."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from daybreak.gateway.router import Route, Router
+from daybreak.gateway.runtime import RuntimeApiError
+from daybreak.gateway.wanted import Claims, Wanted, wanted
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import LLM_SERVICES, Resource
+
+PAUSE_SECONDS = 0.1
+"""The least time between two looks at all services."""
+RETRY_SECONDS = 1.0
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], dict[str, tuple[str, ...]]]:
+    """Where the requests for each model go, and who else has a model of that name, by model.
+
+    Of two services with the same model the older one gets the requests, as with ports.
+    """
+    claims = Claims()
+    claimed = [service for service in services if service.port in ports]
+    for service in claimed:
+        claims.put(service.service.name, service)
+    served = [service for service in claimed if claims.holder(service.port) is service]
+    found: dict[str, Route] = {}
+    others: dict[str, tuple[str, ...]] = {}
+    for one in sorted(served, key=lambda service: service.seniority):
+        for model in dict.fromkeys(one.service.models):
+            if model in found:
+                others[model] = (*others.get(model, ()), one.service.name)
+            else:
+                found[model] = Route(one.port, one.service.name)
+    return found, others
+
+
+class RouteKeeper:
+    """Tells the router where models are.
+
+    Args:
+        cache: LLMServices.
+        router: Started before `run` is.
+        namespace: The namespace of all services.
+        ports: The ports that services can have.
+    """
+
+    def __init__(self, cache: Cache, router: Router, *, namespace: str, ports: range) -> None:
+        self._cache = cache
+        self._router = router
+        self._namespace = namespace
+        self._ports = ports
+        self._told: Mapping[str, Route] | None = None
+        self._warned: dict[str, tuple[str, ...]] = {}
+        self._wake = asyncio.Event()
+        cache.subscribe(self._changed)
+
+    @property
+    def told(self) -> bool:
+        """Whether the router has been told where models are."""
+        return self._told is not None
+
+    async def run(self) -> None:
+        """Tell it until cancelled."""
+        while True:
+            self._wake.clear()
+            failed = False
+            try:
+                await self._tell()
+            except RuntimeApiError as error:
+                log.warning("the router could not be told where models are", error=str(error))
+                failed = True
+            await asyncio.sleep(PAUSE_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(RETRY_SECONDS if failed else None):
+                    await self._wake.wait()
+
+    async def _tell(self) -> None:
+        found, others = routes(self._services(), self._ports)
+        for model, names in others.items():
+            if self._warned.get(model) != names:
+                log.warning(
+                    "a model's name is taken: the older service gets its requests at the common address",
+                    model=model,
+                    service=found[model].service,
+                    others=list(names),
+                )
+        self._warned = others
+        if found != self._told:
+            await self._router.set_routes(found)
+            self._told = found
+
+    def _services(self) -> Iterable[Wanted]:
+        for key in self._cache.keys(LLM_SERVICES):
+            if key.namespace != self._namespace:
+                continue
+            try:
+                manifest = self._cache.get(LLM_SERVICES, key)
+                service = wanted(manifest, (), 0) if manifest is not None else None
+            except Exception as error:  # one service must never stop the others
+                log.exception("a service cannot be read", service=key.name, error=str(error))
+                continue
+            if service is not None:
+                yield service
+
+    def _changed(self, resource: Resource, key: Key) -> None:
+        if resource == LLM_SERVICES and key.namespace == self._namespace:
+            self._wake.set()

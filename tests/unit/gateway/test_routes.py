@@ -1,0 +1,48 @@
+"""Which service each model of a namespace leads to."""
+
+from daybreak.gateway.router import Route, words
+from daybreak.gateway.routes import routes
+from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.wanted import Wanted
+
+PORTS = range(20000, 20010)
+
+
+def service(name: str, port: int, created: str, *models: str) -> Wanted:
+    told = Service(name=name, gate=Gate.CLOSED, epoch=1, models=models)
+    return Wanted(uid=name, created=created, port=port, service=told, addresses=())
+
+
+def test_each_model_leads_to_its_service() -> None:
+    found, others = routes(
+        [service("one", 20000, "1", "a", "org/b", "a"), service("two", 20001, "2", "c")], PORTS
+    )
+    assert found == {"a": Route(20000, "one"), "org/b": Route(20000, "one"), "c": Route(20001, "two")}
+    assert others == {}
+
+
+def test_the_older_service_of_two_with_the_same_model_gets_the_requests() -> None:
+    both = [service("young", 20000, "2", "a", "b"), service("old", 20001, "1", "a")]
+    for order in (both, both[::-1]):
+        found, others = routes(order, PORTS)
+        assert found == {"a": Route(20001, "old"), "b": Route(20000, "young")}
+        assert others == {"a": ("young",)}
+
+
+def test_a_service_that_is_not_served_has_no_models() -> None:
+    found, others = routes(
+        [
+            service("outside", 19999, "1", "a"),
+            service("late", 20000, "3", "b"),
+            service("early", 20000, "2", "c"),
+        ],
+        PORTS,
+    )
+    assert found == {"c": Route(20000, "early")}
+    assert others == {}
+
+
+def test_routes_are_one_word_whatever_the_names() -> None:
+    assert words({}) == "-"
+    found = words({"org/a b,c=d": Route(20000, "one"), "ü": Route(20001, "two")})
+    assert found == "org%2Fa%20b%2Cc%3Dd=20000=one,%C3%BC=20001=two"
