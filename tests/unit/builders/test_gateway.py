@@ -1,0 +1,88 @@
+"""Objects of a namespace's gateway, and what leads to it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.api import names
+from daybreak.builders.desired import desired
+from daybreak.builders.gateway import gateway
+from daybreak.builders.platform import Platform
+from tests.unit.lifecycle.scenes import service
+
+WITHOUT = Platform(ray_image="ray", ray_cpu_image="ray-cpu", operator_namespace="daybreak-system")
+PLATFORM = replace(WITHOUT, gateway_image="gateway:1", gateway_replicas=3)
+
+
+def one(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
+    """The object of a kind whose name is the gateway's."""
+    return next(
+        each for each in objects if each["kind"] == kind and each["metadata"]["name"] == names.GATEWAY
+    )
+
+
+def test_what_its_pods_need_comes_before_them() -> None:
+    kinds = [each["kind"] for each in gateway("ns", PLATFORM)]
+    assert kinds[0] == "ServiceAccount"
+    assert kinds[-1] == "Deployment"
+    assert {each["metadata"]["namespace"] for each in gateway("ns", PLATFORM)} == {"ns"}
+
+
+def test_the_network_policy_can_be_left_out() -> None:
+    kinds = {each["kind"] for each in gateway("ns", replace(PLATFORM, network_policy=False))}
+    assert "NetworkPolicy" not in kinds
+    assert "Deployment" in kinds
+
+
+def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
+    spec = one("Deployment", gateway("ns", PLATFORM))["spec"]
+    assert spec["replicas"] == 3
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"].items() <= labels.items()
+    assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    pod = spec["template"]["spec"]
+    [container] = pod["containers"]
+    assert container["image"] == "gateway:1"
+    environment = {each["name"]: each.get("value") for each in container["env"]}
+    assert pod["terminationGracePeriodSeconds"] > int(environment["GATEWAY_DRAIN_SECONDS"] or 0)
+    first, last = names.GATEWAY_PORTS
+    assert int(environment["GATEWAY_SLOTS"] or 0) == last - first + 1
+
+
+def test_it_reads_and_writes_nothing() -> None:
+    rules = one("Role", gateway("ns", PLATFORM))["rules"]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert "secrets" not in {resource for rule in rules for resource in rule["resources"]}
+
+
+@pytest.mark.parametrize("secrets", [{"b", "a"}, ["a", "b"]])
+def test_the_order_of_secrets_changes_nothing(secrets: Any) -> None:
+    assert gateway("ns", PLATFORM, secrets) == gateway("ns", PLATFORM, ["b", "a"])
+    assert gateway("ns", PLATFORM, secrets) != gateway("ns", PLATFORM)
+
+
+def test_the_front_service_leads_to_the_gateway() -> None:
+    found = next(each for each in desired(service(), PLATFORM, "chat-a", 20007) if each["kind"] == "Service")
+    assert found["spec"]["selector"] == names.gateway_selector()
+    assert [port["targetPort"] for port in found["spec"]["ports"]] == [20007]
+    direct = next(each for each in desired(service(), WITHOUT, "chat-a") if each["kind"] == "Service")
+    assert direct["spec"]["selector"]["ray.io/cluster"] == "chat-a"
+    assert [port["targetPort"] for port in direct["spec"]["ports"]] == [8000]
+
+
+def test_behind_a_gateway_nobody_else_reaches_the_models() -> None:
+    def askers(platform: Platform) -> list[Any]:
+        policy = next(each for each in desired(service(), platform, None) if each["kind"] == "NetworkPolicy")
+        return [
+            rule.get("from")
+            for rule in policy["spec"]["ingress"]
+            if any(port["port"] == 8000 for port in rule.get("ports", ()))
+        ]
+
+    assert askers(WITHOUT) == [None]
+    [[from_gateway, from_operator]] = askers(PLATFORM)
+    assert from_gateway == {"podSelector": {"matchLabels": names.gateway_selector()}}
+    assert from_operator["namespaceSelector"]["matchLabels"] == {
+        "kubernetes.io/metadata.name": "daybreak-system"
+    }
