@@ -54,7 +54,11 @@ class OperatorProcess:
 
     def __enter__(self) -> Self:
         self.start()
-        self.wait_ready()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(

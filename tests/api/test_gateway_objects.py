@@ -1,0 +1,259 @@
+"""The gateway of a namespace: made with the first LLMService, removed with the last one, never in between."""
+
+import contextlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import load_kube_config
+
+from cluster import ControlPlane
+from daybreak.api import names
+from daybreak.builders.gateway import gateway
+from daybreak.builders.platform import Platform
+from daybreak.kube import resources
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.reconcile.namespaces import GatewayReconciler
+from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
+from tests.api.objects import tiny
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY
+
+Start = Callable[..., OperatorProcess]
+PLATFORM = Platform(
+    ray_image="ray", ray_cpu_image="ray-cpu", gateway_image=GATEWAY["GATEWAY_IMAGE"], gateway_replicas=2
+)
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, **GATEWAY) as process:
+        yield process
+
+
+@pytest.fixture
+async def api(plane: ControlPlane) -> AsyncIterator[Api]:
+    """The operator's client."""
+    configuration = Configuration()
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        str(plane.kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    client = Api(configuration)
+    yield client
+    await client.close()
+
+
+def test_the_first_service_brings_it_and_the_last_one_takes_it(admin: Admin, gated: OperatorProcess) -> None:
+    admin.create(tiny("one"))
+    made = eventually("the gateway", lambda: _whole(admin))
+    deployment = next(each for each in made.values() if each["kind"] == "Deployment")
+    assert deployment["spec"]["replicas"] == PLATFORM.gateway_replicas
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == PLATFORM.gateway_image
+    admin.create(tiny("two"))
+    eventually("the second one's Service", lambda: admin.get("Service", "two"))
+    assert _ports(admin, "one") != _ports(admin, "two")
+
+    admin.delete("LLMService", "one")
+    eventually("its Service gone", lambda: admin.get("Service", "one") is None)
+    # The next one is looked at later than the gateway would be.
+    admin.create(tiny("three"))
+    eventually("the third one's Service", lambda: admin.get("Service", "three"))
+    assert _uids(_whole(admin)) == _uids(made)
+
+    for name in ("two", "three"):
+        admin.delete("LLMService", name)
+    eventually("nothing of it is left", lambda: not any(_live(admin).values()))
+
+
+def test_every_namespace_has_its_own(plane: ControlPlane, admin: Admin, gated: OperatorProcess) -> None:
+    other = Admin(plane.kubeconfig).within(f"other-{uuid.uuid4().hex[:8]}")
+    other.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other.namespace}})
+    admin.create(tiny())
+    eventually("the gateway", lambda: _whole(admin))
+    assert not any(_live(other).values())
+    other.create(tiny())
+    eventually("the other one's gateway", lambda: _whole(other))
+    other.delete("LLMService", "tiny")
+    eventually("the other one's gone", lambda: not any(_live(other).values()))
+    assert _whole(admin)
+    other.delete("Namespace", other.namespace)
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "ServiceAccount": {"automountServiceAccountToken": True},
+    "Role": {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]},
+    "RoleBinding": {"subjects": []},
+    "NetworkPolicy": {"spec": {"ingress": []}},
+    "PodDisruptionBudget": {"spec": {"maxUnavailable": 2}},
+    "Deployment": {"spec": {"template": {"spec": {"serviceAccountName": "default"}}}},
+    "Service": {"spec": {"selector": {"app": "somebody-elses"}}},
+}
+
+
+def test_what_is_changed_or_deleted_by_others_is_repaired(admin: Admin, gated: OperatorProcess) -> None:
+    admin.create(tiny())
+    before = eventually("the gateway", lambda: _whole(admin))
+    for name, live in before.items():
+        admin.request("PATCH", _path(live), CHANGES[live["kind"]], MERGE)
+        eventually(f"{name} repaired", partial(_is_as, admin, live))
+    assert _uids(_whole(admin)) == _uids(before), "in place, not made anew"
+    for name, live in before.items():
+        admin.raw("DELETE", _path(live))
+        eventually(f"{name} made again", partial(_is_another, admin, live))
+
+
+def test_an_object_of_somebody_else_is_left_alone(admin: Admin, gated: OperatorProcess) -> None:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": names.GATEWAY}}
+    theirs = admin.create(account)
+    admin.create(tiny())
+    deployment = f"Deployment/{names.GATEWAY}"
+    eventually("the rest", lambda: _live(admin)[deployment])
+    assert _content(admin.get("ServiceAccount", names.GATEWAY)) == _content(theirs)
+    admin.delete("LLMService", "tiny")
+    eventually("the rest gone", lambda: _live(admin)[deployment] is None)
+    assert admin.get("ServiceAccount", names.GATEWAY)["metadata"]["uid"] == theirs["metadata"]["uid"]
+
+
+def test_an_operator_that_starts_again_leaves_it_alone(admin: Admin, alone: Start) -> None:
+    first = alone("operator", **GATEWAY)
+    first.start()
+    admin.create(tiny())
+    made = eventually("the gateway", lambda: _whole(admin))
+    first.kill()
+    for _ in range(2):
+        second = alone("operator", **GATEWAY)
+        second.start()
+        second.wait_ready()
+        eventually("looked at", partial(_has_looked, second))
+        assert second.metric("daybreak_writes_total", kind="Deployment") == 0
+        assert {each["metadata"]["resourceVersion"] for each in (_whole(admin) or {}).values()} == {
+            each["metadata"]["resourceVersion"] for each in made.values()
+        }
+        second.kill()
+
+
+async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api: Api) -> None:
+    cache = _knows_the_gateway_only(admin)
+    admin.create(tiny())
+    reconciler = GatewayReconciler(api, cache, Applier(api, cache), PLATFORM)
+    await reconciler.reconcile(admin.namespace)
+    assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
+    assert _whole(admin)
+
+    admin.delete("LLMService", "tiny")
+    for _ in range(10):
+        for live in filter(None, _live(admin).values()):
+            cache.put(resources.of(live), live)
+        # A controller speaks of the Deployment at the same time: then the version is another one.
+        with contextlib.suppress(ApiError):
+            await reconciler.reconcile(admin.namespace)
+            break
+    assert not any(_live(admin).values())
+
+
+def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane: ControlPlane) -> None:
+    name = f"restricted-{uuid.uuid4().hex[:8]}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    everywhere = Admin(plane.kubeconfig)
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    admin = everywhere.within(name)
+    query = {"fieldValidation": "Strict", "dryRun": "All"}
+    for manifest in gateway(name, PLATFORM):
+        options = {"fieldManager": names.FIELD_MANAGER, "force": "true", **query}
+        admin.request("PATCH", _path(manifest), manifest, APPLY, query=options)
+    template = gateway(name, PLATFORM)[-1]["spec"]["template"]
+    pod: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**template["metadata"], "name": "a-pod"},
+        "spec": {**template["spec"]},
+    }
+    # It must exist for a pod to be taken.
+    admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": names.GATEWAY}})
+    admin.request("POST", admin.path("Pod"), pod, query=query)
+    pod["spec"]["securityContext"] = {}
+    with pytest.raises(Refused, match="violates PodSecurity"):
+        admin.request("POST", admin.path("Pod"), pod, query=query)
+    everywhere.delete("Namespace", name)
+
+
+def _is_as(admin: Admin, wanted: Any) -> bool:
+    return bool(_content(_found(admin, wanted)) == _content(wanted))
+
+
+def _is_another(admin: Admin, before: Any) -> bool:
+    found = _found(admin, before)
+    return bool(found and found["metadata"]["uid"] != before["metadata"]["uid"])
+
+
+def _has_looked(process: OperatorProcess) -> bool:
+    return process.metric("daybreak_reconciles_total") >= 2
+
+
+def _knows_the_gateway_only(admin: Admin) -> Cache:
+    """A cache as a new operator may have it: one watch has told, the other has not."""
+    cache = Cache()
+    for manifest in gateway(admin.namespace, PLATFORM):
+        resource = resources.of(manifest)
+        cache.put(resource, admin.request("POST", resource.path(admin.namespace), manifest))
+    return cache
+
+
+def _path(manifest: Any) -> str:
+    metadata = manifest["metadata"]
+    return resources.of(manifest).path(metadata["namespace"], metadata["name"])
+
+
+def _found(admin: Admin, manifest: Any) -> Any:
+    """An object as it is, or None."""
+    try:
+        return admin.request("GET", _path(manifest))
+    except Refused as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def _live(admin: Admin) -> dict[str, Any]:
+    """Each object of the namespace's gateway as it is, or None."""
+    return {
+        f"{manifest['kind']}/{manifest['metadata']['name']}": _found(admin, manifest)
+        for manifest in gateway(admin.namespace, PLATFORM)
+    }
+
+
+def _whole(admin: Admin) -> dict[str, Any] | None:
+    """The same when all are there."""
+    found = _live(admin)
+    return found if all(found.values()) else None
+
+
+def _uids(objects: dict[str, Any] | None) -> dict[str, str]:
+    return {name: each["metadata"]["uid"] for name, each in (objects or {}).items()}
+
+
+def _content(live: Any) -> Any:
+    if not live:
+        return None
+    metadata = live["metadata"]
+    # A Deployment's controller counts its changes there.
+    annotations = dict(metadata.get("annotations") or {})
+    annotations.pop("deployment.kubernetes.io/revision", None)
+    kept = {"labels": metadata.get("labels"), "annotations": annotations}
+    return {"metadata": kept} | {key: live[key] for key in live if key not in ("metadata", "status")}
+
+
+def _ports(admin: Admin, service: str) -> list[int]:
+    return [port["targetPort"] for port in admin.get("Service", service)["spec"]["ports"]]
