@@ -1,0 +1,241 @@
+"""An operator that is killed while a service falls asleep or wakes: the next one ends at the same place."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.admin import OWNED, Admin, eventually
+from tests.api.normal import normal
+from tests.api.objects import NAMES
+from tests.api.operator_process import OperatorProcess
+from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
+
+Start = Callable[..., OperatorProcess]
+POD = "operator"
+"""One pod, whose container starts again: it need not wait for its own lease."""
+MOST_STARTS = 40
+WATCHED = ("LLMService", "RayService", "RayCluster")
+
+
+@pytest.fixture
+def traffic(tmp_path: Path) -> Path:
+    """Folder that says what gateways say."""
+    folder = tmp_path / "traffic"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
+    """A service, not made yet."""
+    return Sleeper(admin, answers, traffic)
+
+
+@pytest.fixture
+def start(alone: Start, traffic: Path) -> Start:
+    """Starts an operator with gateways."""
+
+    def begin(**settings: str) -> OperatorProcess:
+        process = alone(POD, PLAYED_TRAFFIC=str(traffic), **GATEWAY, **settings)
+        process.start()
+        return process
+
+    return begin
+
+
+@pytest.mark.parametrize("depth", ["Workers"])
+@pytest.mark.parametrize("moment", ["before"])
+def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, start: Start) -> None:
+    """Each operator dies at its second write: before it is sent, or once it is sent.
+
+    So every state between two writes is somebody's start, and every write but the first is somebody's end.
+    """
+    calm = start()
+    calm.wait_ready()
+    _brought_up(sleeper, depth)
+    slept, woke = [_ends(sleeper, said) for said in (_fall_asleep, _ask)]
+    sleeper.admin.delete("LLMService", NAME)
+    eventually("everything gone", lambda: _gone(sleeper))
+
+    _brought_up(sleeper, depth)
+    calm.kill()
+    since = _Since(sleeper.admin)
+    _fall_asleep(sleeper)
+    dies = f"2 {moment}"
+    _killed_until(sleeper, start, dies, slept)
+    _ask(sleeper)
+    _killed_until(sleeper, start, dies, woke)
+    since.check()
+
+
+def _brought_up(sleeper: Sleeper, depth: str) -> None:
+    sleeper.traffic()
+    sleeper.awake(sleep={"afterIdle": "1s", "depth": depth})
+    eventually("at rest", lambda: _timeless(sleeper)["phase"] == "Awake" and _at_rest(sleeper))
+
+
+def _fall_asleep(sleeper: Sleeper) -> None:
+    sleeper.traffic(idle=LONG_IDLE)
+
+
+def _ask(sleeper: Sleeper) -> None:
+    sleeper.traffic(held=1)
+
+
+def _ends(sleeper: Sleeper, begin: Callable[[Sleeper], None]) -> dict[str, Any]:
+    """Where an operator that nobody disturbs ends."""
+    begin(sleeper)
+    phase = "Asleep" if begin is _fall_asleep else "Awake"
+
+    def there() -> bool:
+        _kuberay_goes_on(sleeper)
+        return bool(sleeper.status()["phase"] == phase and _at_rest(sleeper))
+
+    eventually(f"{phase}, undisturbed", there)
+    return _everything(sleeper)
+
+
+def _killed_until(sleeper: Sleeper, start: Start, dies: str, wanted: dict[str, Any]) -> None:
+    """Operators that die one after the other, until one has nothing more to do."""
+    for _ in range(MOST_STARTS):
+        process = start(PLAYED_DEATH=dies)
+
+        def ended(process: OperatorProcess = process) -> bool:
+            _kuberay_goes_on(sleeper)
+            return not process.running or _everything(sleeper) == wanted
+
+        try:
+            eventually("its end, or all its work done", ended)
+        except AssertionError:
+            assert _everything(sleeper) == wanted
+        if process.running:
+            process.kill()
+            return
+    raise AssertionError("never came to an end")
+
+
+def _kuberay_goes_on(sleeper: Sleeper) -> None:
+    """Play what KubeRay would do next."""
+    admin = sleeper.admin
+    ray_service, clusters = admin.get("RayService", NAME), admin.list("RayCluster")
+    if not clusters:
+        pods = admin.list("Pod")
+        for pod in pods:
+            admin.delete("Pod", pod["metadata"]["name"])
+        if ray_service and not pods:
+            sleeper.starts()
+        return
+    [owner] = clusters[0]["metadata"]["ownerReferences"]
+    if ray_service is None or ray_service["metadata"]["uid"] != owner["uid"]:
+        return  # the garbage collector takes it
+    if _generation_seen(ray_service) != ray_service["metadata"]["generation"]:
+        sleeper.kuberay.status(NAME, sleeper.cluster)
+
+
+def _generation_seen(ray_service: Any) -> Any:
+    return (ray_service.get("status") or {}).get("observedGeneration")
+
+
+def _at_rest(sleeper: Sleeper) -> bool:
+    """Whether an operator has nothing more to say or do."""
+    status = sleeper.status()
+    conditions = {each["type"]: each for each in status["conditions"]}
+    states = {model["state"] for model in status["models"]}
+    steady = conditions["Reconciling"]["reason"] == "Steady"
+    if status.get("asleep") == "Cluster":
+        return states == {"Asleep"} and sleeper.admin.get("RayService", NAME) is None and _no_pods(sleeper)
+    bounds = group_bounds(sleeper.admin.get("RayCluster", sleeper.cluster))
+    if status.get("asleep"):
+        return steady and states == {"Asleep"} and bounds == {(0, 0)}
+    return steady and states == {"Ready"} and bounds == {(1, 1)}
+
+
+def _no_pods(sleeper: Sleeper) -> bool:
+    return not sleeper.admin.list("Pod") and sleeper.status()["replicas"] == 0
+
+
+def _everything(sleeper: Sleeper) -> dict[str, Any]:
+    """The owned objects that are there, bounds and status, without what differs from run to run."""
+    admin = sleeper.admin
+    found = {kind: live for kind in OWNED if (live := admin.get(kind, NAMES[kind]))}
+    clusters = admin.list("RayCluster")
+    return {
+        "objects": normal(admin, found),
+        "bounds": [sorted(group_bounds(cluster)) for cluster in clusters],
+        "status": json.loads(json.dumps(_timeless(sleeper)).replace(admin.namespace, "NAMESPACE")),
+    }
+
+
+def _timeless(sleeper: Sleeper) -> dict[str, Any]:
+    status = sleeper.status()
+    wake = dict(status.get("wake") or {})
+    wake["recent"] = len(wake.get("recent") or ())
+    for time in ("startedAt", "seconds", "phases", "p50Seconds", "p95Seconds"):
+        wake.pop(time, None)
+    conditions = [{**each, "lastTransitionTime": ""} for each in status.get("conditions") or ()]
+    return {**status, "phaseSince": "", "conditions": conditions, "wake": wake}
+
+
+def _gone(sleeper: Sleeper) -> bool:
+    admin = sleeper.admin
+    if admin.list("RayCluster") or any(admin.get(kind, NAMES[kind]) for kind in OWNED):
+        return False
+    for pod in admin.list("Pod"):
+        admin.delete("Pod", pod["metadata"]["name"])
+    return not admin.list("Pod")
+
+
+class _Since:
+    """Everything that is written from now on, in the order in which it was."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        listed = {kind: admin.request("GET", admin.path(kind)) for kind in WATCHED}
+        self._version = {kind: found["metadata"]["resourceVersion"] for kind, found in listed.items()}
+        self._now = {kind: found["items"][0] for kind, found in listed.items()}
+
+    def check(self) -> None:
+        """Whoever wrote, what must hold at every moment held."""
+        events = sorted((event for kind in WATCHED for event in self._events(kind)), key=_version_of)
+        assert {kind for kind, _ in events} == set(WATCHED)
+        for kind, event in events:
+            before = self._now[kind]
+            self._now[kind] = {} if event["type"] == "DELETED" else event["object"]
+            if kind == "LLMService":
+                _gate_is_counted(before["status"]["gate"], self._now[kind]["status"]["gate"])
+            self._holds(kind)
+
+    def _holds(self, kind: str) -> None:
+        status = self._now["LLMService"]["status"]
+        asleep, gate = status.get("asleep"), status["gate"]["state"]
+        ray_service, ray_cluster = self._now["RayService"], self._now["RayCluster"]
+        assert not (asleep and gate == "Open"), status
+        numbers = min_replicas(ray_service) if ray_service else None
+        if kind == "RayService" and numbers != 1:
+            assert asleep, "scaled down before the status said so"
+            assert ray_service or asleep == "Cluster"
+        if kind == "RayCluster" and ray_cluster and group_bounds(ray_cluster) != {(1, 1)}:
+            assert asleep, "scaled down before the status said so"
+        if gate == "Open":
+            assert numbers == 1, "opened before the numbers were back"
+            assert group_bounds(ray_cluster) == {(1, 1)}, "opened before the bounds were back"
+
+    def _events(self, kind: str) -> Iterator[tuple[str, Any]]:
+        query = {"watch": "true", "resourceVersion": self._version[kind], "timeoutSeconds": "1"}
+        for line in self._admin.raw("GET", self._admin.path(kind), query=query).splitlines():
+            event = json.loads(line)
+            assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
+            yield kind, event
+
+
+def _version_of(event: tuple[str, Any]) -> int:
+    return int(event[1]["object"]["metadata"]["resourceVersion"])
+
+
+def _gate_is_counted(before: Any, after: Any) -> None:
+    assert after["epoch"] >= before["epoch"]
+    if after["state"] != before["state"]:
+        assert after["epoch"] > before["epoch"]
