@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api import crd, llmservice
+from daybreak.api import crd, llmservice, names
 
 Schema = dict[str, Any]
 
@@ -14,7 +14,12 @@ def json_schema() -> Schema:
     """Schema of a manifest as a person writes it: without status, unknown fields refused."""
     whole = crd.schema()
     spec = _for_editors(whole["properties"]["spec"])
-    name = {"type": "string", "maxLength": llmservice.NAME_LIMIT, "pattern": llmservice.NAME_PATTERN}
+    name = {
+        "type": "string",
+        "maxLength": llmservice.NAME_LIMIT,
+        "pattern": llmservice.NAME_PATTERN,
+        "not": {"const": names.ROUTER},
+    }
     return {
         "$schema": ADDRESS,
         "title": llmservice.KIND,

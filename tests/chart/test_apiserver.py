@@ -236,9 +236,10 @@ def test_notes_say_what_is_missing(helm: Helm) -> None:
     notes = helm(*dry).partition("NOTES:")[2]
     assert "KUBERAY IS MISSING" in notes
     assert re.search(r"helm upgrade --install kuberay-operator .* --version \d+\.\d+\.\d+ ", notes)
-    for image in ("daybreak-operator:", "daybreak-ray:", "daybreak-ray-cpu:"):
+    for image in ("daybreak-operator:", "daybreak-gateway:", "daybreak-ray:", "daybreak-ray-cpu:"):
         assert image in notes
-    named = ("--set", "image.repository=r.example/o,rayImage=r.example/r:1,rayCpuImage=r.example/c:1")
+    ours = "image.repository=r.example/o,gateway.image=r.example/g:1"
+    named = ("--set", f"{ours},rayImage=r.example/r:1,rayCpuImage=r.example/c:1")
     notes = helm(*dry, *named, "--set", "crds.enabled=false,watch.namespaced=true").partition("NOTES:")[2]
     assert "must lie on the nodes" not in notes
     assert "The release has no CRDs" in notes

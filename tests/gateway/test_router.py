@@ -205,6 +205,15 @@ async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
     assert await town.bytes_here() == 0
 
 
+@pytest.mark.parametrize("part", [b'{"a":""},', b'"\\"\\"\\"\\"",'], ids=["objects", "escapes"])
+async def test_a_search_that_would_take_long_is_given_up(town: Town, part: bytes) -> None:
+    """While one body is searched nobody else is served."""
+    body = b'{"messages": [' + part * (MIB // 2) + b'0], "model": "tiny"}'
+    status, answer = await town.ask("long", body)
+    assert (status, answer["error"]["param"]) == (400, "model")
+    assert "Too much stands before" in answer["error"]["message"]
+
+
 async def test_models_of_sleeping_services_are_listed(town: Town) -> None:
     await town.wake(0)
     status, answer = await town.get("/v1/models")

@@ -18,7 +18,7 @@ _model_names = st.one_of(
     st.sampled_from(["a", "A", "a.b", "a_b", "a/b", "Qwen/Qwen2.5-72B-Instruct", "x" * 96, "a-b", "A--B"]),
     st.builds("{}{}{}".format, _edges, st.text(f"{_EDGE}._/-", max_size=94), _edges),
 )
-_service_names = st.integers(1, 47).map(lambda length: ("llm-7b" * 8)[:length].rstrip("-"))
+_service_names = st.integers(1, 47).map(lambda length: ("qwen7-b" * 8)[:length].rstrip("-"))
 _durations = st.one_of(
     st.integers(1, 7200).map("{}s".format),
     st.integers(1, 120).map("{}m".format),

@@ -8,6 +8,18 @@ local find, byte, sub = string.find, string.byte, string.sub
 local LONGEST_NAME = 512  -- bytes
 local FORM_HEAD = 4096    -- bytes of a form field's own head, its value included
 local BACKSLASH = ("\\"):byte()
+-- Quotation marks and brackets that are looked at before the name: while one body is searched, nobody else is served.
+local MOST_STEPS = 200000
+local TOO_MANY = {}
+
+local steps = 0
+
+local function step()
+    steps = steps + 1
+    if steps > MOST_STEPS then
+        error(TOO_MANY)
+    end
+end
 
 local ESCAPES = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t" }
 
@@ -44,6 +56,7 @@ local function string_end(text, at)
         if not quote then
             return nil
         end
+        step()
         local slash = quote - 1
         while slash >= at and byte(text, slash) == BACKSLASH do
             slash = slash - 1
@@ -63,6 +76,7 @@ local function behind_brackets(text, at)
         if not at then
             return nil
         end
+        step()
         local char = sub(text, at, at)
         if char == '"' then
             at = string_end(text, at + 1)
@@ -79,8 +93,7 @@ local function behind_brackets(text, at)
     return at
 end
 
--- The model that a JSON body names. Without one: nil and whether what was read is an object's JSON.
-function model.in_json(text)
+local function in_json(text)
     local at = find(text, "[^ \t\r\n]", sub(text, 1, 3) == "\xEF\xBB\xBF" and 4 or 1)
     if not at or sub(text, at, at) ~= "{" then
         return nil, false
@@ -125,6 +138,20 @@ function model.in_json(text)
             return nil, false
         end
     end
+end
+
+-- The model that a JSON body names. Without one: nil, whether what was read is an object's JSON, and whether the
+-- search was given up, since too much stands before the name.
+function model.in_json(text)
+    steps = 0
+    local went, name, well_formed = pcall(in_json, text)
+    if not went and name ~= TOO_MANY then
+        error(name)
+    end
+    if not went then
+        return nil, true, true
+    end
+    return name, well_formed, false
 end
 
 -- The model that a form (multipart/form-data) names. Without one: nil and whether it is a form.

@@ -80,14 +80,18 @@ local function route(txn)
         too_large(txn)
     end
     count(txn, #text)
-    local name, well_formed
+    local name, well_formed, given_up
     if txn.sf:path() == FORMS then
         name, well_formed = model.in_form(text, txn.sf:req_hdr("content-type"))
         if not name and not well_formed then
             invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
         end
     else
-        name, well_formed = model.in_json(text)
+        name, well_formed, given_up = model.in_json(text)
+        if given_up then
+            invalid(txn, "Too much stands before the field model: send it first." .. OWN_ADDRESS, "model_missing",
+                "model")
+        end
         if not name and not well_formed then
             invalid(txn, "The request's body must be a JSON object.", "invalid_body")
         end

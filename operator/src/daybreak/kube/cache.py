@@ -70,6 +70,11 @@ class Cache:
         entry = self._entries.get(resource, {}).get(key)
         return _unpack(entry.packed) if entry is not None and entry.packed is not None else None
 
+    def lost(self, resource: Resource, key: Key) -> bool:
+        """Whether the object was there and is deleted, as far as that is remembered."""
+        entry = self._entries.get(resource, {}).get(key)
+        return entry is not None and entry.packed is None
+
     def keys(self, resource: Resource) -> list[Key]:
         """Every object of a kind."""
         return [key for key, entry in self._entries.get(resource, {}).items() if entry.packed is not None]

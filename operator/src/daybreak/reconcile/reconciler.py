@@ -10,11 +10,11 @@ from daybreak.api.status import GateState
 from daybreak.builders.desired import group_bounds
 from daybreak.builders.platform import Platform
 from daybreak.kube import scale, status
-from daybreak.kube.apply import Applier, Occupied, is_controlled_by
+from daybreak.kube.apply import Applier, Occupied, is_controlled_by, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS
+from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS, of
 from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
@@ -213,15 +213,18 @@ class Reconciler:
 
         Each kind has its own watch, and one may be ahead of the other. An object without an owner may be one
         that is being orphaned this moment, by a deletion of which the watch of LLMServices has not told yet:
-        only the API server knows. An object that is missing may be made for an LLMService that has gone only
-        if that was while nobody watched; the garbage collector would remove for ever what we make for ever.
+        only the API server knows. One that was there and is not any more may have been deleted with its
+        LLMService. One that was never there may be made for an LLMService that has gone only if that was
+        while nobody watched; the garbage collector would remove for ever what we make for ever.
         """
         uid = seen.manifest["metadata"]["uid"]
         orphans = any(
             target.live is not None and not is_controlled_by(target.live, uid) for target in plan.targets
         )
-        missing = any(target.live is None for target in plan.targets)
-        if not orphans and not (missing and self._cache.age(LLM_SERVICES, key) > FRESH_SECONDS):
+        missing = [target.wanted for target in plan.targets if target.live is None]
+        lost = any(self._cache.lost(of(wanted), key_of(wanted)) for wanted in missing)
+        stale = bool(missing) and self._cache.age(LLM_SERVICES, key) > FRESH_SECONDS
+        if not orphans and not lost and not stale:
             return True
         found = await status.read_service(self._api, key)
         if found is None:
