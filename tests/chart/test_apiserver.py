@@ -55,6 +55,17 @@ def would_accept(plane: ControlPlane, manifests: list[Manifest]) -> str:
     )
 
 
+def remove_crd(plane: ControlPlane) -> None:
+    """Delete the CRD of LLMService and wait until it is gone."""
+    try:
+        plane.kubectl("delete", "crd", CRD, "--ignore-not-found", "--timeout=60s")
+    except ClusterError:
+        # The API server clears custom resources away itself, and backs off when that fails: any change of the
+        # CRD has it try again at once.
+        plane.kubectl("annotate", "crd", CRD, "tests/again=", "--overwrite")
+        plane.kubectl("wait", "--for=delete", f"crd/{CRD}", "--timeout=60s")
+
+
 @pytest.fixture
 def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
     """Helm with the API server; what it has installed is removed afterwards, the CRD too."""
@@ -63,7 +74,7 @@ def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
     yield helm
     for release in json.loads(helm("list", "--all-namespaces", "--output", "json")):
         helm("uninstall", release["name"], "--namespace", release["namespace"])
-    plane.kubectl("delete", "crd", CRD, "--ignore-not-found")
+    remove_crd(plane)
 
 
 @pytest.fixture
@@ -71,7 +82,7 @@ def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
     """The API server with the CRD of LLMService."""
     plane.install_crds([CHART / "files" / "crds"])
     yield plane
-    plane.kubectl("delete", "crd", CRD, "--ignore-not-found")
+    remove_crd(plane)
 
 
 @pytest.mark.parametrize("options", [(), ("--values", str(EVERYTHING))], ids=["default", "everything"])
