@@ -54,6 +54,26 @@ async def api(plane: ControlPlane) -> AsyncIterator[Api]:
     await client.close()
 
 
+async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api: Api) -> None:
+    """The first test here: no operator runs yet that could remove what has no service for a moment."""
+    cache = _knows_the_gateway_only(admin)
+    admin.create(tiny())
+    reconciler = GatewayReconciler(api, cache, Applier(api, cache), PLATFORM)
+    await reconciler.reconcile(admin.namespace)
+    assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
+    assert _whole(admin)
+
+    admin.delete("LLMService", "tiny")
+    for _ in range(10):
+        for live in filter(None, _live(admin).values()):
+            cache.put(resources.of(live), live)
+        # A controller speaks of the Deployment at the same time: then the version is another one.
+        with contextlib.suppress(ApiError):
+            await reconciler.reconcile(admin.namespace)
+            break
+    assert not any(_live(admin).values())
+
+
 def test_the_first_service_brings_it_and_the_last_one_takes_it(admin: Admin, gated: OperatorProcess) -> None:
     admin.create(tiny("one"))
     made = eventually("the gateway", lambda: _whole(admin))
@@ -143,25 +163,6 @@ def test_an_operator_that_starts_again_leaves_it_alone(admin: Admin, alone: Star
         # Their controllers may write the status of some.
         assert [_content(each) for each in now.values()] == [_content(each) for each in made.values()]
         second.kill()
-
-
-async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api: Api) -> None:
-    cache = _knows_the_gateway_only(admin)
-    admin.create(tiny())
-    reconciler = GatewayReconciler(api, cache, Applier(api, cache), PLATFORM)
-    await reconciler.reconcile(admin.namespace)
-    assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
-    assert _whole(admin)
-
-    admin.delete("LLMService", "tiny")
-    for _ in range(10):
-        for live in filter(None, _live(admin).values()):
-            cache.put(resources.of(live), live)
-        # A controller speaks of the Deployment at the same time: then the version is another one.
-        with contextlib.suppress(ApiError):
-            await reconciler.reconcile(admin.namespace)
-            break
-    assert not any(_live(admin).values())
 
 
 def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane: ControlPlane) -> None:
