@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from daybreak.api import names
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
@@ -11,13 +13,16 @@ FIRST, LAST = names.GATEWAY_PORTS
 A, B = Key("ns", "a"), Key("ns", "b")
 
 
-def front(service: str, port: Any, *, namespace: str = "ns", name: str = "") -> dict[str, Any]:
+def front(
+    service: str, port: Any, *, namespace: str = "ns", name: str = "", made: str = "2026-01-01T00:00:00Z"
+) -> dict[str, Any]:
     """A front Service that leads to a port."""
     metadata = {
         "name": name or service,
         "namespace": namespace,
         "uid": f"{namespace}/{name or service}",
         "resourceVersion": "1",
+        "creationTimestamp": made,
         "labels": {names.SERVICE_LABEL: service, names.MANAGED_BY_LABEL: names.MANAGED_BY},
     }
     spec = {"ports": [{"name": "http", "port": 80, "targetPort": port}]}
@@ -76,9 +81,18 @@ def test_all_taken_and_one_given_back() -> None:
     assert ports.of(A) == free
 
 
-def test_of_two_services_with_one_port_one_gets_another() -> None:
-    ports = known(front("a", FIRST), front("b", FIRST))
-    assert {ports.of(A), ports.of(B)} > {FIRST}
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_services_with_one_port_the_older_one_keeps_it(turned: bool) -> None:
+    later = "2026-01-01T00:00:01Z"
+    for a, b, keeper in (
+        (front("a", FIRST, made=later), front("b", FIRST), B),
+        (front("a", FIRST), front("b", FIRST, made=later), A),
+        (front("a", FIRST), front("b", FIRST), A),
+    ):
+        ports = known(*((b, a) if turned else (a, b)))
+        given = {key: ports.of(key) for key in (A, B)}
+        assert given[keeper] == FIRST
+        assert FIRST not in {port for key, port in given.items() if key != keeper}
 
 
 def test_what_is_no_front_service_counts_for_nothing() -> None:

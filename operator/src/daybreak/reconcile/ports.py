@@ -40,7 +40,8 @@ class Ports:
             self._taken[service.namespace].pop(port, None)
 
     def _learn(self) -> None:
-        for manifest in self._cache.all(SERVICES):
+        # Where two have one port, which should not be, the older one keeps it: every operator sees it so.
+        for manifest in sorted(self._cache.all(SERVICES), key=_age):
             metadata = manifest["metadata"]
             name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
             port = _gateway_port(manifest)
@@ -66,6 +67,12 @@ class Ports:
             if port not in taken:
                 return port
         return None
+
+
+def _age(service: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Sorts the older one first, and by name what is equally old."""
+    metadata = service["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]
 
 
 def _gateway_port(manifest: Mapping[str, Any]) -> int | None:
