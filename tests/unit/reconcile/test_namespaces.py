@@ -34,11 +34,16 @@ class Applier:
 
     def __init__(self) -> None:
         self.applied: list[str] = []
+        self.secrets: set[str] = set()
+        """Those that the Deployment was told to have."""
         self.deleted: list[str] = []
 
     async def apply(self, desired: Any, live: Any) -> bool:
         """Noted."""
         self.applied.append(desired["kind"])
+        if desired["kind"] == "Deployment":
+            volumes = desired["spec"]["template"]["spec"]["volumes"]
+            self.secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
         return True
 
     async def delete(self, live: Any) -> None:
@@ -46,13 +51,20 @@ class Applier:
         self.deleted.append(live["kind"])
 
 
-def reconciler(applier: Applier, items: list[Any] | None, *, services: int, there: bool) -> Any:
+def service(name: str, *secrets: str) -> dict[str, Any]:
+    """An LLMService whose API keys are in these Secrets."""
+    keys = [{"secretRef": {"name": secret, "key": "key"}} for secret in secrets]
+    return {"metadata": {**METADATA, "name": name, "uid": name}, "spec": {"access": {"apiKeys": keys}}}
+
+
+def reconciler(
+    applier: Applier, items: list[Any] | None, *, services: int, there: bool, mounted: tuple[str, ...] = ()
+) -> Any:
     """Who knows of so many LLMServices, and of the gateway if it is there."""
     cache = Cache()
     for number in range(services):
-        metadata = {**METADATA, "name": f"s{number}", "uid": str(number)}
-        cache.put(LLM_SERVICES, {"metadata": metadata, "spec": {}})
-    for manifest in gateway("ns", PLATFORM) if there else ():
+        cache.put(LLM_SERVICES, service(f"s{number}", f"keys-of-{number}"))
+    for manifest in gateway("ns", PLATFORM, mounted) if there else ():
         kept = {**manifest["metadata"], "uid": manifest["kind"], "resourceVersion": "1"}
         cache.put(of(manifest), {**manifest, "metadata": kept})
     api: Any = Api(items)
@@ -85,6 +97,27 @@ async def test_an_api_server_that_is_away_is_no_reason_to_remove_it() -> None:
     with pytest.raises(ApiError):
         await reconciler(applier, None, services=0, there=True).reconcile("ns")
     assert applier.deleted == []
+
+
+async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_needs_it() -> None:
+    """Two services are known, and the gateway has the Secrets of four."""
+    applier, mounted = Applier(), ("keys-of-0", "keys-of-1", "keys-of-late", "keys-of-gone")
+    listed = [service("s0", "keys-of-0"), service("late", "keys-of-late")]
+    await reconciler(applier, listed, services=2, there=True, mounted=mounted).reconcile("ns")
+    assert applier.secrets == {"keys-of-0", "keys-of-1", "keys-of-late"}
+
+
+async def test_an_api_server_that_is_away_is_no_reason_to_take_a_secret() -> None:
+    applier = Applier()
+    with pytest.raises(ApiError):
+        await reconciler(applier, None, services=1, there=True, mounted=("other",)).reconcile("ns")
+    assert applier.applied == []
+
+
+async def test_secrets_are_added_without_a_question() -> None:
+    applier = Applier()
+    await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile("ns")
+    assert applier.secrets == {"keys-of-0", "keys-of-1"}
 
 
 async def test_a_namespace_without_either_needs_nothing() -> None:

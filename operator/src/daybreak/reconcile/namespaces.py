@@ -1,11 +1,15 @@
 """The gateway of a namespace: there as long as the namespace has an LLMService."""
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from daybreak.api import names
 from daybreak.builders.gateway import gateway
 from daybreak.builders.platform import Platform
 from daybreak.kube.apply import Applier, Occupied, key_of
-from daybreak.kube.cache import Cache
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.resources import LLM_SERVICES, OF_GATEWAYS, of
+from daybreak.kube.resources import DEPLOYMENTS, LLM_SERVICES, OF_GATEWAYS, of
 from daybreak.lifecycle.reading import at, mapping, mappings, text
 from daybreak.reconcile import metrics
 from daybreak.reconcile.gateways import gateway_key
@@ -38,7 +42,8 @@ class GatewayReconciler:
         # of it, such as Secrets, is not known either.
         if not needed and there and await self._has_services(namespace):
             return UNTOLD_SECONDS
-        wanted = gateway(namespace, self._platform, self._secrets(namespace)) if needed else []
+        secrets = await self._secrets(namespace) if needed else set()
+        wanted = gateway(namespace, self._platform, secrets) if needed else []
         again = None
         for manifest in wanted:
             try:
@@ -54,19 +59,34 @@ class GatewayReconciler:
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
 
-    def _secrets(self, namespace: str) -> set[str]:
-        """Names of the Secrets with API keys of the namespace's services."""
-        found = set()
-        for key in self._cache.keys(LLM_SERVICES):
-            manifest = self._cache.get(LLM_SERVICES, key) if key.namespace == namespace else None
-            for item in mappings(at(manifest, "spec", "access").get("apiKeys")):
-                name = text(mapping(item.get("secretRef")).get("name"))
-                if name:
-                    found.add(name)
-        return found
+    async def _secrets(self, namespace: str) -> set[str]:
+        """Names of the Secrets with API keys that the gateway shall have.
+
+        What it has is taken from it only when the API server says that no service needs it: a new operator
+        may know some LLMServices of the namespace before the others.
+        """
+        keys = (key for key in self._cache.keys(LLM_SERVICES) if key.namespace == namespace)
+        needed = _secrets_of(self._cache.get(LLM_SERVICES, key) for key in keys)
+        deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
+        if _mounted(deployment) <= needed:
+            return needed
+        found = await self._api.request("list", LLM_SERVICES, LLM_SERVICES.path(namespace))
+        return needed | _secrets_of(mappings(found.get("items")))
 
     async def _has_services(self, namespace: str) -> bool:
         found = await self._api.request(
             "list", LLM_SERVICES, LLM_SERVICES.path(namespace), query={"limit": "1"}
         )
         return bool(found.get("items"))
+
+
+def _secrets_of(services: Iterable[Mapping[str, Any] | None]) -> set[str]:
+    """Names of the Secrets with API keys of these LLMServices."""
+    keys = (key for service in services for key in mappings(at(service, "spec", "access").get("apiKeys")))
+    return {name for key in keys if (name := text(mapping(key.get("secretRef")).get("name")))}
+
+
+def _mounted(deployment: Mapping[str, Any] | None) -> set[str]:
+    """Names of the Secrets that the gateway's pods have as folders of their own."""
+    volumes = mappings(at(deployment, "spec", "template", "spec").get("volumes"))
+    return {name for volume in volumes if (name := text(mapping(volume.get("secret")).get("secretName")))}
