@@ -8,6 +8,8 @@ from typing import Any
 
 from openai import AsyncOpenAI, OpenAIError
 
+from story.kubernetes import Kubernetes
+
 AT_ONCE = 48
 """Connections: several for each thing that the tiny model computes at once."""
 TIMEOUT_SECONDS = 900.0
@@ -82,3 +84,56 @@ class Storm:
             return str(answer.choices[0].text)
         chunks = await self._client.completions.create(**options, stream=True)
         return "".join([chunk.choices[0].text async for chunk in chunks if chunk.choices])
+
+
+async def through_every_transition(
+    kubernetes: Kubernetes, name: str, base: str, model: str, count: int
+) -> Tally:
+    """Waves while it is awake, as the gate closes, while it sleeps, while it wakes, and as the gate opens.
+
+    Args:
+        kubernetes: The cluster.
+        name: The LLMService; it sleeps (depth Workers) after 4 seconds.
+        base: Its base URL.
+        model: Its model.
+        count: Requests at least.
+    """
+    client = Storm(base, model)
+
+    async def until(*wanted: str, every: float = 0.1) -> None:
+        deadline = time.monotonic() + 600
+        while (seen := await asyncio.to_thread(phase, kubernetes, name)) not in wanted:
+            assert time.monotonic() < deadline, f"{name} is still {seen}, not {wanted}"
+            await asyncio.sleep(every)
+
+    try:
+        client.wave("Awake", 200)
+        await client.calm()
+        # Seconds from the last answer to the closing of the gate: single requests all along, so that some
+        # arrive just when it closes. Each keeps it awake for another while, or turns it round.
+        for pause in (3.6, 3.8, 4.0, 4.2, 4.4, 4.6):
+            await asyncio.sleep(pause)
+            client.wave("Draining or Asleep", 20)
+            await asyncio.sleep(0.3)
+            if await asyncio.to_thread(phase, kubernetes, name) in ("Asleep", "Waking"):
+                break
+            await client.calm()
+        else:
+            await until("Asleep")
+        client.wave("Asleep", 200)
+        await until("Waking", "Awake")
+        while await asyncio.to_thread(phase, kubernetes, name) == "Waking":
+            client.wave("Waking", 5)
+            await asyncio.sleep(1)
+        client.wave("Awake", max(200, count - client.tally.sent))
+        await client.calm()
+        await until("Asleep")
+    finally:
+        await client.close()
+    return client.tally
+
+
+def phase(kubernetes: Kubernetes, name: str) -> str:
+    """One word on the LLMService."""
+    said: str = (kubernetes.get("llm", name) or {})["status"]["phase"]
+    return said

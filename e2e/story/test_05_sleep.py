@@ -1,7 +1,6 @@
 """Sleep and wake on the real thing: nobody loses a request because a model slept."""
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from openai import OpenAI
 
 from story.kubernetes import Kubernetes, eventually
-from story.storm import Storm, Tally
+from story.storm import phase, through_every_transition
 
 STORM = 1000
 """Requests at least."""
@@ -20,12 +19,6 @@ def service(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
     found = kubernetes.get("llm", name)
     assert found is not None
     return found
-
-
-def phase(kubernetes: Kubernetes, name: str) -> str:
-    """One word on the LLMService."""
-    said: str = service(kubernetes, name)["status"]["phase"]
-    return said
 
 
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
@@ -93,7 +86,7 @@ def test_a_storm_from_one_to_zero_to_one(
     """At least 1,000 requests over kept-alive connections, sent through every transition: none is lost."""
     model = tiny_manifest["spec"]["models"][0]["name"]
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
-    tally = asyncio.run(storm(kubernetes, tiny, base_url(kubernetes, tiny), model))
+    tally = asyncio.run(through_every_transition(kubernetes, tiny, base_url(kubernetes, tiny), model, STORM))
     print(f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.waves}, slowest {tally.slowest:.1f} s")
     assert tally.sent >= STORM
     assert not tally.lost, tally.lost[:5]
@@ -102,40 +95,3 @@ def test_a_storm_from_one_to_zero_to_one(
     assert set(tally.answered.values()) == {1}
     seen = {name for name, _ in tally.waves}
     assert {"Awake", "Draining or Asleep", "Asleep", "Waking"} <= seen
-
-
-async def storm(kubernetes: Kubernetes, name: str, base: str, model: str) -> Tally:
-    """Waves while it is awake, as the gate closes, while it sleeps, while it wakes, and as the gate opens."""
-    client = Storm(base, model)
-
-    async def until(*wanted: str, every: float = 0.1) -> None:
-        deadline = time.monotonic() + 600
-        while (seen := await asyncio.to_thread(phase, kubernetes, name)) not in wanted:
-            assert time.monotonic() < deadline, f"{name} is still {seen}, not {wanted}"
-            await asyncio.sleep(every)
-
-    try:
-        client.wave("Awake", 200)
-        await client.calm()
-        # Seconds from the last answer to the closing of the gate: single requests all along, so that some
-        # arrive just when it closes. Each keeps it awake for another while, or turns it round.
-        for pause in (3.6, 3.8, 4.0, 4.2, 4.4, 4.6):
-            await asyncio.sleep(pause)
-            client.wave("Draining or Asleep", 20)
-            await asyncio.sleep(0.3)
-            if await asyncio.to_thread(phase, kubernetes, name) in ("Asleep", "Waking"):
-                break
-            await client.calm()
-        else:
-            await until("Asleep")
-        client.wave("Asleep", 200)
-        await until("Waking", "Awake")
-        while await asyncio.to_thread(phase, kubernetes, name) == "Waking":
-            client.wave("Waking", 5)
-            await asyncio.sleep(1)
-        client.wave("Awake", max(200, STORM - client.tally.sent))
-        await client.calm()
-        await until("Asleep")
-    finally:
-        await client.close()
-    return client.tally

@@ -1,0 +1,69 @@
+"""A storm across 1 → 0 → 1 on the real thing, and its counts.
+
+At least 1,000 requests over kept-alive connections to the tiny sample, sent while it is awake, as its gate
+closes, while it sleeps, while it wakes and as the gate opens; each answer is matched to its request by the
+number in it. The end-to-end tests run the same storm.
+
+Needs the embedded cluster with Daybreak and the sample (`make up`).
+"""
+
+import argparse
+import asyncio
+from dataclasses import asdict
+from pathlib import Path
+
+import yaml
+
+from bench import report
+from cluster import paths
+from quickstart import install
+from quickstart.target import Target
+from story.kubernetes import Kubernetes
+from story.storm import AT_ONCE, through_every_transition
+
+REQUESTS = 1000
+
+GOALS: dict[str, report.Goal] = {
+    "sent": {"min": REQUESTS},
+    "lost": {"max": 0},
+    "answered_twice": {"max": 0},
+    "answered_wrongly": {"max": 0},
+}
+
+
+def main(requests: int = REQUESTS) -> None:
+    """Measure and write bench/results/storm.json."""
+    kubernetes = Kubernetes(Target(paths.KUBECONFIG, embedded=True))
+    sample = yaml.safe_load(Path(install.SAMPLE).read_text())
+    name, model = sample["metadata"]["name"], sample["spec"]["models"][0]["name"]
+    kubernetes.apply(sample)
+    kubernetes.wait_ready(name)
+    kubernetes.patch(name, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
+    service = kubernetes.get("service", name)
+    assert service is not None  # noqa: S101 -- Ready says that it is there
+    base = f"http://{service['spec']['clusterIP']}/v1"
+    try:
+        tally = asyncio.run(through_every_transition(kubernetes, name, base, model, requests))
+    finally:
+        kubernetes.patch(name, {"spec": {"sleep": None}})
+    report.write(
+        "storm",
+        f"python -m bench.storm --requests {requests}",
+        measures={
+            "sent": tally.sent,
+            "lost": len(tally.lost),
+            "answered_twice": sum(count > 1 for count in tally.answered.values()),
+            "answered_wrongly": len(tally.wrong),
+            "slowest_seconds": tally.slowest,
+        },
+        goals=GOALS,
+        runs=[{key: value for key, value in asdict(tally).items() if key != "answered"}],
+        notes=f"Over {AT_ONCE} kept-alive connections, every fourth one streamed. The slowest waited for the "
+        "whole wake.",
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=REQUESTS)
+    main(**vars(parser.parse_args()))

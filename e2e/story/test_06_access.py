@@ -1,0 +1,114 @@
+"""API keys and the namespace's one address, at the gateways that stand before the real model."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import AuthenticationError, NotFoundError, OpenAI
+
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
+
+KEY, SECRET = "sk-story-4711", "story-keys"
+
+
+def client(kubernetes: Kubernetes, service: str, key: str) -> OpenAI:
+    """A client of a Service of the namespace."""
+    found = kubernetes.get("service", service)
+    assert found is not None
+    base = f"http://{found['spec']['clusterIP']}/v1"
+    return OpenAI(base_url=base, api_key=key, max_retries=0, timeout=300)
+
+
+def greet(openai: OpenAI, model: str) -> str:
+    """One short answer."""
+    messages: list[Any] = [{"role": "user", "content": "Good morning"}]
+    answer = openai.chat.completions.create(model=model, messages=messages, max_tokens=2)
+    return answer.choices[0].message.content or ""
+
+
+@pytest.fixture(scope="module")
+def model(kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]) -> str:
+    """The model's name; it stays awake here."""
+    kubernetes.patch(tiny, {"spec": {"sleep": None}})
+    name: str = tiny_manifest["spec"]["models"][0]["name"]
+    with client(kubernetes, tiny, "none") as openai:
+        assert greet(openai, name)
+    return name
+
+
+@pytest.fixture
+def secret(kubernetes: Kubernetes) -> Iterator[str]:
+    """A Secret with the key."""
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET},
+        "stringData": {"one": KEY},
+    }
+    kubernetes.target.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=json.dumps(manifest))
+    yield SECRET
+    kubernetes.delete("secret", SECRET)
+
+
+def test_one_address_for_every_model(kubernetes: Kubernetes, tiny: str, model: str) -> None:
+    with client(kubernetes, "llm", "none") as openai:
+        assert model in [each.id for each in openai.models.list()]
+        assert greet(openai, model)
+        with pytest.raises(NotFoundError, match=model):
+            greet(openai, "nobody")
+
+
+def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
+    kubernetes: Kubernetes, tiny: str, model: str, secret: str
+) -> None:
+    """A client that has the key from the first moment sees no error, though both gateways are replaced."""
+    stop, answers, errors = threading.Event(), [], []
+
+    def go_on() -> None:
+        with client(kubernetes, tiny, KEY) as openai:
+            while not stop.is_set():
+                try:
+                    answers.append(greet(openai, model))
+                except Exception as error:  # noqa: BLE001 -- whatever it is, it is the test's finding
+                    errors.append(repr(error))
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        kubernetes.patch(
+            tiny, {"spec": {"access": {"apiKeys": [{"secretRef": {"name": secret, "key": "one"}}]}}}
+        )
+        eventually(lambda: refused(kubernetes, tiny, model), lambda seen: seen, minutes=5)
+        kubernetes.target.kubectl(
+            "rollout", "status", "-n", NAMESPACE, "deployment/daybreak-gateway", "--timeout=300s"
+        )
+    finally:
+        stop.set()
+        thread.join(300)
+    assert not errors, errors[:3]
+    assert len(answers) > 5
+    service = kubernetes.get("llm", tiny) or {}
+    assert service["status"]["access"] == "ApiKeys"
+
+    for name in (tiny, "llm"):
+        with client(kubernetes, name, KEY) as openai:
+            assert greet(openai, model)
+        with client(kubernetes, name, "sk-wrong") as openai, pytest.raises(AuthenticationError):
+            greet(openai, model)
+    logs = kubernetes.target.kubectl("logs", "-n", NAMESPACE, "deployment/daybreak-gateway", "--tail=-1")
+    assert KEY not in logs
+
+    kubernetes.patch(tiny, {"spec": {"access": None}})
+    eventually(lambda: refused(kubernetes, tiny, model), lambda seen: not seen, minutes=5)
+
+
+def refused(kubernetes: Kubernetes, name: str, model: str) -> bool:
+    """Whether who has no key is refused."""
+    with client(kubernetes, name, "none") as openai:
+        try:
+            greet(openai, model)
+        except AuthenticationError:
+            return True
+        return False
