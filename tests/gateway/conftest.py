@@ -14,6 +14,9 @@ from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.gateway.fake_serve import FakeServe
+from tests.gateway.town import router_settings, town
+
+__all__ = ("router_settings", "town")  # fixtures
 
 SLOTS = 4
 

@@ -65,6 +65,13 @@ async def test_a_malformed_chunk_is_refused_in_openais_shape(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("stream_timeout", [1])
+async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> None:
+    await bench.wake()
+    assert error(await bench.send(REQUEST[:-1])) == (400, "bad_request")
+    assert not bench.serve.whole
+
+
+@pytest.mark.parametrize("stream_timeout", [1])
 @pytest.mark.parametrize(
     ("manner", "expected"),
     [

@@ -14,8 +14,11 @@ from daybreak.gateway.haproxy import Haproxy
 
 TEMPLATE = HERE / "router.cfg.j2"
 
-_HEAD_BYTES = 64 * 2**10
+_HEAD_ROOM = 64 * 2**10
 """Room in a buffer beside the body: the request's head, and HAProxy's own."""
+_MAX_HEADERS = 12 * 2**10
+_MAX_URL = 2 * 2**10
+"""Bytes. Together less than the head that the other HAProxy takes, 15 KiB."""
 _OWN_DESCRIPTORS = 100
 
 log = structlog.get_logger("daybreak.gateway")
@@ -129,7 +132,7 @@ def render(config: RouterConfig) -> str:
         address=config.address,
         body_timeout=config.body_timeout,
         budget_bytes=config.budget_bytes,
-        buffer_bytes=config.max_body_bytes + _HEAD_BYTES,
+        buffer_bytes=config.max_body_bytes + _HEAD_ROOM,
         error_body=error_body,
         errors=ERRORS,
         gateway_address=config.gateway_address,
@@ -139,6 +142,8 @@ def render(config: RouterConfig) -> str:
         lua_mib=32 + 8 * config.max_body_bytes // 2**20,
         max_body_bytes=config.max_body_bytes,
         max_connections=config.max_connections,
+        max_headers=_MAX_HEADERS,
+        max_url=_MAX_URL,
         port=config.port,
         socket=config.socket,
         stream_timeout=config.stream_timeout,

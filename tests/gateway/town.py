@@ -1,0 +1,141 @@
+"""A router before a gateway with two services, with real HAProxies and a fake Serve behind each."""
+
+import asyncio
+import io
+import json
+import random
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.process import Gateway
+from daybreak.gateway.router import Route, Router, RouterConfig
+from daybreak.gateway.table import Gate, Service, SlotState
+from tests.gateway.fake_serve import FakeServe
+
+SLOTS = 4
+MODELS = (("big", "org/small"), ("tiny", "tiny:7b"))
+MIB = 2**20
+
+
+def free_ports(count: int) -> int:
+    """The first of so many free ports, of a range that no other test's helper looks in."""
+    firsts = list(range(13000, 19000, count))
+    random.shuffle(firsts)
+    for first in firsts:
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return first
+    raise RuntimeError("no free ports")
+
+
+class Town:
+    """A router, a gateway with two services, and a fake Serve behind each."""
+
+    def __init__(
+        self, router: Router, gateway: Gateway, serves: list[FakeServe], clients: aiohttp.ClientSession
+    ) -> None:
+        self.router = router
+        self.gateway = gateway
+        self.serves = serves
+        self.clients = clients
+        self.url = f"http://127.0.0.1:{router.config.port}"
+        self.routes = {
+            model: Route(gateway.config.first_port + slot, f"service-{slot}")
+            for slot, models in enumerate(MODELS)
+            for model in models
+        }
+
+    async def gate(self, slot: int, gate: Gate, **more: Any) -> None:
+        """Set the gate of a service."""
+        service = Service(name=f"service-{slot}", gate=gate, epoch=1, models=MODELS[slot], **more)
+        await self.gateway.set_service(slot, service)
+
+    async def wake(self, slot: int) -> None:
+        """The model is there: its server is known and the gate is open."""
+        await self.gateway.set_servers(slot, [self.serves[slot].address])
+        await self.gate(slot, Gate.OPEN)
+        await self.until(slot, lambda state: state.servers_up == 1)
+
+    async def until(self, slot: int, good: Callable[[SlotState], bool], seconds: float = 60) -> SlotState:
+        """Wait for a state of a service."""
+        async with asyncio.timeout(seconds):
+            while not good(state := (await self.gateway.snapshot()).slots[slot]):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        return state
+
+    async def ask(self, name: str, body: Any, path: str = "/v1/chat/completions") -> tuple[int, Any]:
+        """Send one request; returns the status and the JSON of the answer."""
+        text = json.dumps(body).encode() if isinstance(body, dict) else body
+        data = io.BytesIO(text) if isinstance(text, bytes) else text
+        async with self.clients.post(self.url + path, data=data, headers={"X-Request-Id": name}) as answer:
+            return answer.status, await answer.json()
+
+    async def get(self, path: str) -> tuple[int, Any]:
+        """Read a page."""
+        async with self.clients.get(self.url + path) as answer:
+            return answer.status, await answer.json()
+
+    async def send(self, data: bytes, seconds: float = 60) -> bytes:
+        """Send bytes to the router over a connection of their own; returns all that comes back."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.router.config.port)
+        try:
+            writer.write(data)
+            async with asyncio.timeout(seconds):
+                return await reader.read()
+        finally:
+            writer.close()
+
+    async def bytes_here(self) -> int:
+        """Bytes of bodies that the router counts."""
+        found = await self.router._haproxy.api.json("router show")
+        return int(found["bytes"])
+
+
+@pytest.fixture
+def router_settings() -> dict[str, Any]:
+    """What a test sets of its router."""
+    return {}
+
+
+@pytest.fixture
+async def town(tmp_path: Path, router_settings: dict[str, Any]) -> AsyncIterator[Town]:
+    first = free_ports(SLOTS + 1)
+    folder = tmp_path / "gw"
+    gateway = Gateway(
+        GatewayConfig(
+            folder=folder,
+            address="127.0.0.1",
+            first_port=first + 1,
+            slots=SLOTS,
+            max_connections=2000,
+            head_timeout=120,
+        )
+    )
+    settings = {"address": "127.0.0.1", "head_timeout": 120, "max_connections": 1000, **router_settings}
+    router = Router(RouterConfig(folder=folder, port=first, **settings))
+    try:
+        await gateway.start()
+        await router.start()
+        async with AsyncExitStack() as stack:
+            serves = [await stack.enter_async_context(FakeServe()) for _ in MODELS]
+            connector = aiohttp.TCPConnector(limit=0)
+            clients = await stack.enter_async_context(aiohttp.ClientSession(connector=connector))
+            found = Town(router, gateway, serves, clients)
+            for slot in range(len(MODELS)):
+                await found.gate(slot, Gate.CLOSED)
+            await router.set_routes(found.routes)
+            yield found
+    finally:
+        await router.kill()
+        await gateway.kill()
