@@ -40,6 +40,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
+def as_text(objects: list[dict[str, Any]]) -> str:
+    """The objects in one YAML file."""
+    return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
 def services() -> list[Any]:
     """Every LLMService of the samples, and the one that sets everything."""
     found = []
@@ -54,9 +59,7 @@ def services() -> list[Any]:
 def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
-    objects = desired(svc, PLATFORM, f"{svc.name}-abcde")
-    text = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
-    assert text == snapshot(extension_class=Manifests)
+    assert as_text(desired(svc, PLATFORM, f"{svc.name}-abcde")) == snapshot(extension_class=Manifests)
 
 
 def test_there_are_samples() -> None:

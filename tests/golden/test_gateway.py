@@ -1,0 +1,29 @@
+"""What a namespace's gateway becomes, whole and as text, so that a review sees every change of it.
+
+After a wanted change: `pytest tests/golden --snapshot-update`, and read the difference.
+"""
+
+from dataclasses import replace
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from daybreak.builders.gateway import gateway
+from daybreak.builders.platform import Platform
+from tests.golden.test_samples import PLATFORM, Manifests, as_text
+
+DEFAULT = replace(PLATFORM, gateway_image="daybreak-gateway:1")
+EVERYTHING = replace(
+    DEFAULT, gateway_replicas=3, gateway_pull_secrets=("registry", "mirror"), network_policy=False
+)
+
+
+@pytest.mark.parametrize(
+    ("platform", "secrets"),
+    [
+        pytest.param(DEFAULT, set(), id="default"),
+        pytest.param(EVERYTHING, {"team-keys", "more-keys"}, id="everything"),
+    ],
+)
+def test_gateway(platform: Platform, secrets: set[str], snapshot: SnapshotAssertion) -> None:
+    assert as_text(gateway("default", platform, secrets)) == snapshot(extension_class=Manifests)
