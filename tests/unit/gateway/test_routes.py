@@ -1,5 +1,7 @@
 """Which service each model of a namespace leads to."""
 
+from dataclasses import replace
+
 from daybreak.gateway.router import Route, words
 from daybreak.gateway.routes import routes
 from daybreak.gateway.table import Gate, Service
@@ -42,7 +44,16 @@ def test_a_service_that_is_not_served_has_no_models() -> None:
     assert others == {}
 
 
-def test_routes_are_one_word_whatever_the_names() -> None:
-    assert words({}) == "-"
+def test_routes_are_two_words_whatever_the_names() -> None:
+    assert words({}) == "- -"
     found = words({"org/a b,c=d": Route(20000, "one"), "ü": Route(20001, "two")})
-    assert found == "org%2Fa%20b%2Cc%3Dd=20000=one,%C3%BC=20001=two"
+    assert found == "org%2Fa%20b%2Cc%3Dd=20000=one,%C3%BC=20001=two -"
+    keyed = {model: Route(20000, "one", ("AB", "cd")) for model in "ab"} | {"c": Route(20001, "two", ("ef",))}
+    assert words(keyed).split()[1] == "20000=ab+cd,20001=ef"
+
+
+def test_a_route_has_the_keys_of_its_service() -> None:
+    one = service("one", 20000, "1", "a")
+    digests = ("0" * 64, "1" * 64)
+    found, _ = routes([replace(one, service=replace(one.service, keys=digests))], PORTS)
+    assert found == {"a": Route(20000, "one", digests)}

@@ -47,17 +47,17 @@ class Agent:
         self.gateway = Gateway(settings.haproxy)
         self.router = Router(settings.router)
         self.feed = Feed(self.gateway)
-        cache = KeepingCache()
+        cache, keys = KeepingCache(), KeyFiles(settings.keys_folder)
         self._programmer = Programmer(
             cache,
             self.gateway,
             namespace=settings.namespace,
             serve_port=settings.serve_port,
-            keys=KeyFiles(settings.keys_folder),
+            keys=keys,
             on_told=self.feed.poke,
         )
         ports = range(settings.first_port, settings.first_port + settings.slots)
-        self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports)
+        self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports, keys=keys)
         self._reflectors = [
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=HEADS),

@@ -1,6 +1,7 @@
 -- The namespace's one address: which service a request is for follows from the model that its body names.
 
 local answers = require("answers")
+local bearer = require("bearer")
 local model = require("model")
 
 local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
@@ -11,7 +12,7 @@ local BYTES = "txn.daybreak_bytes"
 local FORMS = "/v1/audio/transcriptions"
 local OWN_ADDRESS = " Use the service's own address for it."
 
-local routes = {}  -- model → port and name of its service
+local routes = {}  -- model → port, name and keys (digests) of its service; no keys: it is open to all
 local known = {}   -- the models in order
 local bytes = 0    -- of bodies that are here
 
@@ -19,10 +20,25 @@ local function invalid(txn, message, code, param)
     answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
 end
 
+-- The models that may be named to who asks, in order: those of services that he may use.
+local function visible(txn)
+    local digest, names, asked = bearer.digest(txn), {}, {}
+    for _, name in ipairs(known) do
+        local keys = routes[name].keys
+        if asked[keys] == nil then
+            asked[keys] = #keys == 0 or digest ~= nil and bearer.opens(digest, keys)
+        end
+        names[#names + 1] = asked[keys] and name or nil
+    end
+    return names
+end
+
 local function unknown(txn, name)
-    local there = #known == 0 and "There is none in this namespace." or
-        (#known > MOST_NAMES and "There are, among others: " or "There is: ") ..
-        table.concat(known, ", ", 1, math.min(#known, MOST_NAMES)) .. "."
+    local names = visible(txn)
+    local there = #names == 0 and (#known == 0 and "There is none in this namespace." or
+        "There are models in this namespace whose names need an API key.") or
+        (#names > MOST_NAMES and "There are, among others: " or "There is: ") ..
+        table.concat(names, ", ", 1, math.min(#names, MOST_NAMES)) .. "."
     answers.refuse(txn, 404, "The model " .. name .. " does not exist. " .. there, "invalid_request_error",
         "model_not_found", { param = "model" })
 end
@@ -53,10 +69,16 @@ local function admit(txn)
     if path:find("^/v1/models") then
         local name = path:match("^/v1/models/(.+)$")
         name = name and unescaped(name)
-        if name and not routes[name] then
-            unknown(txn, name)
+        local names = visible(txn)
+        if not name then
+            answers.models(txn, names, path)
         end
-        answers.models(txn, name and { name } or known, name and "/v1/models/" .. name or path)
+        for _, one in ipairs(names) do
+            if one == name then
+                answers.models(txn, { name }, "/v1/models/" .. name)
+            end
+        end
+        unknown(txn, name)
     end
     local length = tonumber(txn.sf:req_hdr("content-length"))
     if not length and txn.sf:req_hdr("transfer-encoding") ~= "" then
@@ -124,12 +146,21 @@ function Bodies:end_analyze(txn)
     count(txn, 0)
 end
 
--- router set <model>=<port>=<service>,...: all routes anew, the names percent-encoded; "-" for none.
-local function set(applet, _, _, words)
-    local fresh, names = {}, {}
+-- router set <model>=<port>=<service>,... <port>=<digest>+<digest>...,...: all routes anew, the names
+-- percent-encoded, and the keys of the services that have some; "-" for none.
+local function set(applet, _, _, words, keyed)
+    local fresh, names, keys, none = {}, {}, {}, {}
+    for port, digests in keyed:gmatch("(%d+)=([^,=]+)") do
+        keys[port] = {}
+        for digest in digests:gmatch("%x+") do
+            table.insert(keys[port], digest)
+        end
+    end
     for name, port, service in words:gmatch("([^,=]+)=(%d+)=([^,=]+)") do
         name = unescaped(name)
-        fresh[name] = { port = math.tointeger(tonumber(port)), service = unescaped(service) }
+        fresh[name] = {
+            port = math.tointeger(tonumber(port)), service = unescaped(service), keys = keys[port] or none,
+        }
         names[#names + 1] = name
     end
     table.sort(names)
@@ -144,5 +175,5 @@ end
 core.register_action("admit", { "http-req" }, admit)
 core.register_action("route", { "http-req" }, route)
 core.register_filter("bodies", Bodies, function(found) return found end)
-core.register_cli({ "router", "set" }, "router set <routes> : say where models are", set)
+core.register_cli({ "router", "set" }, "router set <routes> <keys> : say where models are", set)
 core.register_cli({ "router", "show" }, "router show : how many models and bytes are here, as JSON", show)

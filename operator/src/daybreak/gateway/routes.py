@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.router import Route, Router
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.wanted import Claims, Wanted, wanted
@@ -15,6 +16,8 @@ from daybreak.kube.resources import LLM_SERVICES, Resource
 PAUSE_SECONDS = 0.1
 """The least time between two looks at all services."""
 RETRY_SECONDS = 1.0
+KEYS_SECONDS = 10.0
+"""How often the files with API keys are read again: they change without a word."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -36,7 +39,7 @@ def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], 
             if model in found:
                 others[model] = (*others.get(model, ()), one.service.name)
             else:
-                found[model] = Route(one.port, one.service.name)
+                found[model] = Route(one.port, one.service.name, tuple(one.service.keys))
     return found, others
 
 
@@ -48,13 +51,15 @@ class RouteKeeper:
         router: Started before `run` is.
         namespace: The namespace of all services.
         ports: The ports that services can have.
+        keys: Reads API keys.
     """
 
-    def __init__(self, cache: Cache, router: Router, *, namespace: str, ports: range) -> None:
+    def __init__(self, cache: Cache, router: Router, *, namespace: str, ports: range, keys: KeyFiles) -> None:
         self._cache = cache
         self._router = router
         self._namespace = namespace
         self._ports = ports
+        self._keys = keys
         self._told: Mapping[str, Route] | None = None
         self._warned: dict[str, tuple[str, ...]] = {}
         self._wake = asyncio.Event()
@@ -76,8 +81,9 @@ class RouteKeeper:
                 log.warning("the router could not be told where models are", error=str(error))
                 failed = True
             await asyncio.sleep(PAUSE_SECONDS)
+            keyed = any(route.keys for route in (self._told or {}).values())
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS if failed else None):
+                async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
                     await self._wake.wait()
 
     async def _tell(self) -> None:
@@ -101,7 +107,9 @@ class RouteKeeper:
                 continue
             try:
                 manifest = self._cache.get(LLM_SERVICES, key)
-                service = wanted(manifest, (), 0) if manifest is not None else None
+                service = None
+                if manifest is not None:
+                    service = wanted(manifest, (), 0, self._keys.digests(manifest))
             except Exception as error:  # one service must never stop the others
                 log.exception("a service cannot be read", service=key.name, error=str(error))
                 continue

@@ -1,0 +1,71 @@
+"""API keys at the common address: models are named only to who may use them."""
+
+import hashlib
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.table import Gate
+from tests.gateway.town import Town
+
+ONE, TWO, THREE = (hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two", b"sk-three"))
+BIG, TINY = ["big", "org/small"], ["tiny", "tiny:7b"]
+
+
+async def keyed(town: Town, *keys: tuple[str, ...]) -> None:
+    """Give the services these keys, in the router and in the gateway."""
+    for slot, digests in enumerate(keys):
+        await town.gate(slot, Gate.CLOSED, keys=digests)
+    first = town.gateway.config.first_port
+    routes = {model: replace(route, keys=keys[route.port - first]) for model, route in town.routes.items()}
+    await town.router.set_routes(routes)
+
+
+async def get(town: Town, path: str, key: str) -> tuple[int, Any]:
+    """Read a page with a key, or without one."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with town.clients.get(town.url + path, headers=headers) as answer:
+        return answer.status, await answer.json()
+
+
+@pytest.mark.parametrize(
+    ("key", "models"),
+    [("", []), ("sk-one", BIG), ("sk-two", [*BIG, *TINY]), ("sk-three", TINY), ("sk-four", []), (ONE, [])],
+)
+async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: list[str]) -> None:
+    await keyed(town, (ONE, TWO), (TWO, THREE))
+    status, answer = await get(town, "/v1/models", key)
+    assert (status, [model["id"] for model in answer["data"]]) == (200, models)
+    for model in (*BIG, *TINY):
+        status, answer = await get(town, f"/v1/models/{model}", key)
+        assert (status, answer.get("id")) == ((200, model) if model in models else (404, None))
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    body = {"model": "none"}
+    async with town.clients.post(town.url + "/v1/completions", json=body, headers=headers) as answer:
+        assert answer.status == 404
+        message = (await answer.json())["error"]["message"]
+    named = f"There is: {', '.join(models)}." if models else "whose names need an API key."
+    assert message.endswith(named)
+
+
+async def test_models_of_open_services_are_named_to_all(town: Town) -> None:
+    await keyed(town, (ONE,), ())
+    for key, models in (("", TINY), ("sk-two", TINY), ("sk-one", [*BIG, *TINY])):
+        status, answer = await get(town, "/v1/models", key)
+        assert (status, [model["id"] for model in answer["data"]]) == (200, models)
+    await keyed(town, (), ())
+    assert [model["id"] for model in (await get(town, "/v1/models", ""))[1]["data"]] == [*BIG, *TINY]
+
+
+async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
+    await keyed(town, (ONE,), ())
+    await town.gateway.set_servers(0, [town.serves[0].address])
+    await town.gate(0, Gate.OPEN, keys=(ONE,))
+    await town.until(0, lambda state: state.servers_up == 1)
+    for key, expected in (("", 401), ("sk-two", 401), ("sk-one", 200)):
+        headers = {"X-Request-Id": "one"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        url, body = f"{town.url}/v1/chat/completions", {"model": "big"}
+        async with town.clients.post(url, json=body, headers=headers) as answer:
+            assert answer.status == expected
+    assert "authorization" not in town.serves[0].headers
