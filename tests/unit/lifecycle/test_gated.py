@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.spec import SleepDepth
 from daybreak.api.status import GateState, Phase, Reason
 from daybreak.lifecycle import gated
-from daybreak.lifecycle.gated import Said
+from daybreak.lifecycle.conditions import Said
 from daybreak.lifecycle.look import Look, look_at
 from daybreak.lifecycle.machine import FORCED_ASLEEP, Course
 from daybreak.lifecycle.traffic import UNKNOWN, Traffic

@@ -9,6 +9,8 @@ from daybreak.lifecycle.observed import Observed
 from daybreak.lifecycle.reading import mapping, mappings, text, whole
 
 Truth = Literal["True", "False", "Unknown"]
+Said = tuple[Truth, Reason, str]
+"""A condition in short: its status, its reason, its message."""
 MESSAGE_LIMIT = 8000
 """Longest message, in characters."""
 

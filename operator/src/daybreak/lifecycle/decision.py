@@ -10,7 +10,7 @@ from datetime import timedelta
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import LLMServiceStatus, Reason
-from daybreak.lifecycle import fit, report
+from daybreak.lifecycle import fit, report, standing, verdicts
 from daybreak.lifecycle.course import course_or_start, wish
 from daybreak.lifecycle.look import Look, look_at
 from daybreak.lifecycle.machine import Course, step
@@ -49,11 +49,11 @@ def decide(seen: Observed) -> Decision:
     """Decide on a service."""
     service = seen.service
     if at(seen.manifest, "metadata").get("deletionTimestamp"):
-        return Decision(False, (), report.terminating(seen), None, None)
+        return Decision(False, (), standing.terminating(seen), None, None)
     misfits = _misfits(seen)
     blocked = _blocked(seen, misfits)
     if service is None:
-        return Decision(False, (), report.unreadable(seen, blocked), None, None)
+        return Decision(False, (), standing.unreadable(seen, blocked), None, None)
     # What is not asked has no answer, even if one was on its way.
     look = look_at(seen, service, misfits or (), seen.answers if blocked is None else ())
     models = [judge(look, model) for model in service.spec.models]
@@ -97,7 +97,7 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
     if seen.foreign:
         return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
     if misfits and not mapping(seen.ray_service) and not _given_back(seen):
-        return Trouble(Reason.NO_NODE_FITS, report.misfit_message(misfits), stalled=True)
+        return Trouble(Reason.NO_NODE_FITS, verdicts.misfit_message(misfits), stalled=True)
     if seen.refusal:
         return Trouble(
             Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True

@@ -1,12 +1,10 @@
 """Conditions of a service behind a gateway, where a request may wait for its answer."""
 
 from daybreak.api.status import GateState, Phase, Reason
-from daybreak.lifecycle.conditions import Truth
+from daybreak.lifecycle.conditions import Said
 from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Course
 from daybreak.lifecycle.traffic import Traffic
-
-Said = tuple[Truth, Reason, str]
 
 
 def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
