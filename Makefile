@@ -47,7 +47,7 @@ generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base 
 
 bench: $(VENV)/.made ## Measure; results in bench/results/*.json (an hour; starts the cluster as `up` does)
 	@$(RUN) -m cluster build --for tests
-	@$(RUN) -m bench reconcile sleeping
+	@$(RUN) -m bench reconcile steady sleeping
 	@$(RUN) -m quickstart up
 	@$(RUN) -m bench overhead
 

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("reconcile", "sleeping", "overhead")
+NAMES = ("reconcile", "steady", "sleeping", "overhead")
 
 
 def main(arguments: list[str]) -> int:

@@ -23,8 +23,11 @@ def write(
     goals: Mapping[str, Goal],
     runs: Sequence[Mapping[str, Any]],
     notes: str = "",
+    more_versions: Mapping[str, str] | None = None,
 ) -> Path:
     """Write bench/results/<name>.json, print each measure beside its goal, and return the file.
+
+    `more_versions` are those of what only this measurement runs.
 
     Raises ValueError when a goal speaks of a measure that was not taken.
     """
@@ -35,7 +38,7 @@ def write(
     file = RESULTS / f"{name}.json"
     result = {
         "command": command,
-        "versions": _versions(),
+        "versions": _versions() | dict(more_versions or {}),
         "machine": {"cores": os.cpu_count(), "kernel": platform.release()},
         "measures": {key: round(value, 4) for key, value in measures.items()},
         "goals": {key: dict(goal) for key, goal in goals.items()},

