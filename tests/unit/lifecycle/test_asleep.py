@@ -25,7 +25,7 @@ LONG = 10_000.0
 
 def view(**traffic: Any) -> GatewayView:
     """Gateways that have carried out whatever is decided."""
-    return GatewayView(20001, Traffic(known=True, **{"acknowledged": 10**6, "routed": True, **traffic}))
+    return GatewayView(20001, Traffic(known=True, **{"acknowledged": 2**53, "routed": True, **traffic}))
 
 
 IDLE = view(idle=timedelta(hours=3))

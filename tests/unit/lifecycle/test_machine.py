@@ -1,6 +1,7 @@
 """Sleep and wake, each rule once."""
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -282,4 +283,18 @@ def test_on_the_way_up(before: Course, wish: Wish, backend: Backend, after: Cour
 
 
 def test_a_new_service_wakes_behind_a_closed_gate() -> None:
-    assert start(NOW) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
+    assert replace(start(NOW), epoch=1) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
+
+
+def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:
+    """The one before was made a second earlier, and its gate has changed since; its gateway speaks late."""
+    before = start(NOW - timedelta(seconds=1))
+    late = replace(IDLE, acknowledged=before.epoch + 100)
+    made = replace(start(NOW), phase=Phase.DRAINING)
+    assert step(made, SLEEPS, late, UP, NOW) == made
+    told = replace(IDLE, acknowledged=made.epoch)
+    assert step(made, SLEEPS, told, UP, NOW).phase is Phase.ASLEEP
+
+
+def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> None:
+    assert start(NOW).epoch < 2**53

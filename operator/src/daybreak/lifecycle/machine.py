@@ -80,8 +80,12 @@ class Course:
 
 
 def start(now: datetime) -> Course:
-    """The course of a service that was never decided on."""
-    return Course(Phase.WAKING, now, None, GateState.CLOSED, 1)
+    """The course of a service that was never decided on.
+
+    Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
+    that what a gateway tells of that one is no acknowledgement for this one.
+    """
+    return Course(Phase.WAKING, now, None, GateState.CLOSED, round(now.timestamp() * 1000))
 
 
 def step(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: datetime) -> Course:
