@@ -95,9 +95,17 @@ class AgentProcess:
 
     @property
     def haproxy(self) -> int:
-        """HAProxy's process."""
+        """The process of the HAProxy that holds."""
+        return self._children()[0]
+
+    @property
+    def router(self) -> int:
+        """The process of the router."""
+        return self._children()[1]
+
+    def _children(self) -> list[int]:
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return int(children.read_text().split()[0])
+        return [int(pid) for pid in children.read_text().split()]
 
     def log(self) -> str:
         """What it has logged."""

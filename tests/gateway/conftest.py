@@ -14,9 +14,10 @@ from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.gateway.fake_serve import FakeServe
+from tests.gateway.scene import drain_seconds, plane, scene
 from tests.gateway.town import router_settings, town
 
-__all__ = ("router_settings", "town")  # fixtures
+__all__ = ("drain_seconds", "plane", "router_settings", "scene", "town")  # fixtures
 
 SLOTS = 4
 

@@ -25,9 +25,13 @@ HEADS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}=head"
 """Selects the head pods: the OpenAI ingress runs there, so requests go nowhere else."""
 SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
-
+ROUTER_LOOK_SECONDS = 2.0
+"""Time between two looks at whether the router still answers."""
 REFUSE_SECONDS = 5.0
 """How long it may take at the end until who is still held has been told to ask again."""
+
+STOPPED_PARTS = ("HAProxy", "router", "router looks")
+"""What ends by itself once it is told to."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -67,7 +71,9 @@ class Agent:
         self._draining = asyncio.Event()
         self._stopping = False
         self._started = float("inf")
-        """When HAProxy was started, on the monotonic clock."""
+        """When both HAProxies had been started, on the monotonic clock."""
+        self._router_heard = float("-inf")
+        """When the router answered last, on the monotonic clock."""
 
     @property
     def programmed(self) -> bool:
@@ -90,10 +96,18 @@ class Agent:
         """Why the gateway should be started afresh; empty when it works."""
         if self._failed.is_set():
             return "a part of the gateway has ended"
-        silent = min(self.feed.age, time.monotonic() - self._started)
-        if silent > SILENT_SECONDS and not self._draining.is_set():
-            return f"HAProxy has not answered for {SILENT_SECONDS:.0f} s"
-        return ""
+        silent = "" if self._draining.is_set() else self._silent
+        return f"{silent} has not answered for {SILENT_SECONDS:.0f} s" if silent else ""
+
+    @property
+    def _silent(self) -> str:
+        """Which HAProxy has not answered for too long; empty: both answer."""
+        if self._silent_for(self.feed.heard):
+            return "HAProxy"
+        return "the router" if self._silent_for(self._router_heard) else ""
+
+    def _silent_for(self, heard: float) -> bool:
+        return time.monotonic() - max(heard, self._started) > SILENT_SECONDS
 
     def drain(self) -> None:
         """End, but let those finish who are here: called once the pod is told to end."""
@@ -117,6 +131,7 @@ class Agent:
             self._started = time.monotonic()
             self._spawn("HAProxy", self.gateway.wait())
             self._spawn("router", self.router.wait())
+            self._spawn("router looks", self._look_at_router())
             self._spawn("routes", self._routes.run())
             self._spawn("programmer", self._programmer.run())
             self._spawn("feed", self.feed.run())
@@ -141,9 +156,15 @@ class Agent:
         # model that is not there yet. So it goes on until nobody is held; nobody new is sent here by now.
         until = time.monotonic() + self._settings.drain_seconds
         await self._first(
-            self._nobody_held(), asyncio.sleep(self._settings.drain_seconds), self._failed.wait()
+            self._nobody_held(),
+            asyncio.sleep(self._settings.drain_seconds),
+            self._failed.wait(),
+            self._hung(),
         )
         if self._failed.is_set():
+            return
+        if self._silent_for(self.feed.heard):
+            log.warning("HAProxy does not answer: whoever is held is lost")
             return
         try:
             # A HAProxy that does not answer must not keep the pod for longer than the drain was to take.
@@ -154,7 +175,8 @@ class Agent:
                     await self._nobody_held()
                 self._stopping = True
                 # The router first: the other one takes what it still sends on.
-                finished = await self.router.stop(max(1.0, until - time.monotonic()))
+                patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
+                finished = await self.router.stop(max(1.0, patience))
                 finished &= await self.gateway.stop(max(1.0, until - time.monotonic()))
         except TimeoutError:
             finished = False
@@ -169,6 +191,21 @@ class Agent:
     async def _nobody_held(self) -> None:
         while self.feed.age > STALE_SECONDS or self._held():  # noqa: ASYNC110 -- HAProxy cannot call back
             await asyncio.sleep(LOOK_SECONDS)
+
+    async def _hung(self) -> None:
+        """Wait until HAProxy has not answered for too long: it will not let anybody finish."""
+        while not self._silent_for(self.feed.heard):  # noqa: ASYNC110 -- silence has no event
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _look_at_router(self) -> None:
+        # Not once it is told to stop: it would wait for this connection.
+        while not self._stopping:
+            try:
+                await self.router.look()
+                self._router_heard = time.monotonic()
+            except RuntimeApiError as error:
+                log.warning("the router does not answer", error=str(error))
+            await asyncio.sleep(ROUTER_LOOK_SECONDS)
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:
@@ -190,7 +227,7 @@ class Agent:
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         """A part that ends by itself has failed: better to start afresh than to go on without it."""
-        if task.cancelled() or (self._stopping and task.get_name() in ("HAProxy", "router")):
+        if task.cancelled() or (self._stopping and task.get_name() in STOPPED_PARTS):
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
         self._failed.set()

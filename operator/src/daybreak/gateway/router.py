@@ -105,6 +105,10 @@ class Router:
         """Say where the requests for each model go; others are refused. Raises RuntimeApiError."""
         await self._haproxy.api.expect(f"router set {words(routes)}", "ok")
 
+    async def look(self) -> None:
+        """Ask for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
+        await self._haproxy.api.json("router show")
+
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""
         return await self._haproxy.wait()

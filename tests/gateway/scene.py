@@ -1,0 +1,80 @@
+"""A namespace of a real API server with its gateway's agent, and a fake Serve."""
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin
+from tests.api.conftest import start_plane
+from tests.api.objects import tiny
+from tests.gateway.agent_process import AgentProcess
+from tests.gateway.fake_serve import FakeServe
+
+
+@pytest.fixture(scope="module")
+def plane() -> Iterator[ControlPlane]:
+    """A control plane for the tests of one file."""
+    with start_plane("gateway", kuberay=False) as own:
+        yield own
+
+
+class Scene:
+    """A namespace with its gateway, and the hand that plays operator and KubeRay."""
+
+    def __init__(self, admin: Admin, agent: AgentProcess, serve: FakeServe) -> None:
+        self.admin = admin
+        self.agent = agent
+        self.serve = serve
+        self.epoch = 0
+        self.goes_well = True
+        """False: errors in the agent's log belong to the test."""
+
+    def service(self, name: str = "tiny", **spec: Any) -> None:
+        """Make an LLMService."""
+        self.admin.create(tiny(name, **spec))
+
+    def head(self, service: str = "tiny", cluster: str = "tiny-abcde") -> None:
+        """Make the head pod of a RayCluster; the fake Serve listens there."""
+        labels = {"daybreak.dev/service": service, "ray.io/cluster": cluster, "ray.io/node-type": "head"}
+        host = self.serve.address.host
+        spec = {"containers": [{"name": "ray", "image": "ray"}]}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{cluster}-head", "labels": labels}}
+        self.admin.create(pod | {"spec": spec})
+        status = {"phase": "Running", "podIP": host, "podIPs": [{"ip": host}]}
+        self.admin.merge("Pod", f"{cluster}-head", {"status": status}, subresource="status")
+
+    async def gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> int:
+        """Write the gate as the operator does, and wait until the gateway has it. Returns the epoch."""
+        self.write_gate(state, name, slot, **more)
+        await self.agent.until(name, lambda report: report.epoch == self.epoch)
+        return self.epoch
+
+    def write_gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> None:
+        """Write the gate as the operator does."""
+        self.epoch += 1
+        gate = {"state": state, "epoch": self.epoch, "port": self.agent.first_port + slot}
+        gate |= {"holdSeconds": 300, "cluster": f"{name}-abcde"} | more
+        self.admin.merge("LLMService", name, {"status": {"gate": gate}}, subresource="status")
+
+
+@pytest.fixture
+def drain_seconds() -> int:
+    """How long the gateway lets others finish."""
+    return 120
+
+
+@pytest.fixture
+async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> AsyncIterator[Scene]:
+    name = f"gw-{uuid.uuid4().hex[:8]}"
+    admin = Admin(plane.kubeconfig)
+    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    async with FakeServe() as serve:
+        agent = AgentProcess(plane.kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
+        async with agent.running():
+            made = Scene(admin.within(name), agent, serve)
+            yield made
+        assert not made.goes_well or '"level": "error"' not in agent.log(), agent.log()[-3000:]
