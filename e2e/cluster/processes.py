@@ -19,6 +19,8 @@ from cluster.errors import ClusterError
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """The processes that this run of the program started."""
+END_SECONDS = 10.0
+"""How long a process may take to end once it is killed, or has lost its first thread."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -72,6 +74,15 @@ def _reap() -> None:
             del _CHILDREN[pid]
 
 
+def _collect(pid: int) -> None:
+    """Collect a child of ours that ends: until all its threads have, its first one is a zombie that stays."""
+    if child := _CHILDREN.pop(pid, None):
+        try:
+            child.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            _CHILDREN[pid] = child
+
+
 def _key(command: Sequence[str], environment: Mapping[str, str]) -> str:
     file = os.stat(command[0])
     what = [list(command), dict(environment), file.st_ino, file.st_mtime_ns]
@@ -96,11 +107,14 @@ class Processes:
     def get(self, name: str) -> Record | None:
         """The recorded process of that name if it runs."""
         _reap()
+        record = self._recorded(name)
+        return record if record and record.alive else None
+
+    def _recorded(self, name: str) -> Record | None:
         try:
-            record = Record(**json.loads((self._records / f"{name}.json").read_text()))
+            return Record(**json.loads((self._records / f"{name}.json").read_text()))
         except FileNotFoundError:
             return None
-        return record if record.alive else None
 
     def recorded(self) -> list[str]:
         """Names of all processes that were started and not stopped again, running or not, oldest first."""
@@ -150,14 +164,15 @@ class Processes:
 
     def stop(self, name: str, grace: float = 10.0) -> None:
         """End the process: SIGTERM, and SIGKILL after `grace` seconds. Its record goes, its log stays."""
+        recorded = self._recorded(name)
         if record := self.get(name):
             _signal(record, signal.SIGTERM)
             if not self._ended(name, grace):
                 _signal(record, signal.SIGKILL)
-                if not self._ended(name, 10.0):
+                if not self._ended(name, END_SECONDS):
                     raise ClusterError(f"{name} (process {record.pid}) does not end, not even when killed")
-            # It may have become a zombie right after `get` had collected those that were ended by then.
-            _reap()
+        if recorded:
+            _collect(recorded.pid)
         (self._records / f"{name}.json").unlink(missing_ok=True)
 
     def _ended(self, name: str, seconds: float) -> bool:

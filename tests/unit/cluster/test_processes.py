@@ -21,6 +21,12 @@ STUBBORN = [
     "print('deaf', flush=True); time.sleep(600)",
 ]
 
+FIRST_THREAD_ENDS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=[1]).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
 
 def test_another_instance_finds_and_stops_what_was_started(tmp_path: Path) -> None:
     record = Processes(tmp_path).start("one", SLEEP)
@@ -64,6 +70,18 @@ def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
         record = processes.start("one", ["/bin/sleep", "600"])
         processes.stop("one")
         assert not Path(f"/proc/{record.pid}").exists()
+
+
+def test_what_ends_thread_by_thread_leaves_no_zombie(tmp_path: Path) -> None:
+    """As large programs do: the first thread is gone, and the process is there for as long as the others."""
+    processes = Processes(tmp_path)
+    record = processes.start("one", [sys.executable, "-c", FIRST_THREAD_ENDS])
+    deadline = time.monotonic() + 20
+    while record.alive:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    processes.stop("one")
+    assert not Path(f"/proc/{record.pid}").exists()
 
 
 def test_a_number_that_now_belongs_to_another_process_is_left_alone(tmp_path: Path) -> None:
