@@ -74,7 +74,11 @@ def test_it_sleeps_and_a_request_wakes_it(
     status = service(kubernetes, tiny)["status"]
     assert status["wake"]["depth"] == depth
     assert status["wake"]["seconds"] > 0
-    assert status["wake"]["phases"]["firstToken"] == status["wake"]["seconds"]
+    phases = status["wake"]["phases"]
+    assert phases["firstToken"] == status["wake"]["seconds"]
+    assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
+    assert phases["workerScheduled"] <= phases["workerReady"] <= phases["engineStarted"], phases
+    assert phases["engineStarted"] <= phases["firstToken"], phases
     assert workers(kubernetes, tiny)
     reasons = {event["reason"] for event in (kubernetes.get("events") or {})["items"]}
     assert {"Asleep", "Waking", "Awake"} <= reasons

@@ -94,6 +94,33 @@ def test_waking_the_model_must_answer_anew() -> None:
     assert opened.status.wake.recent == [2]
 
 
+def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    serve = running(world, models={"tiny": "HEALTHY"})
+    told = [
+        # Serve still speaks of the sleeping one, which is as healthy as can be.
+        world.step(ray_service=serve, pods=(HEAD,)),
+        world.step(pods=(HEAD, pod(placed=False, ready=False))),
+        world.step(pods=(HEAD, pod(ready=False))),
+        world.step(ray_service=running(world, models={"tiny": "UPSCALING"}), pods=(HEAD, WORKER)),
+        world.step(ray_service=serve),
+    ]
+    assert [message(each).rpartition(": ")[2] for each in told] == [
+        "it waits for a worker pod",
+        "its worker pod waits for a node",
+        "its worker pod is starting",
+        "the engine is starting",
+        "it is being asked for an answer",
+    ]
+    assert all(conditions(each)["Ready"] == "True/Waking" for each in told)
+    assert conditions(told[0])["Active"] == "False/Waking"
+    assert "it waits for a worker pod" in message(told[0], kind=ConditionType.ACTIVE)
+    assert conditions(told[1])["Active"] == "True/Awake"
+    assert world.step().status == told[-1].status, "nothing changes by itself"
+
+
 def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
     world = asleep()
     world.step(pods=(HEAD,))

@@ -3,17 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from daybreak.api.spec import SleepDepth
-from daybreak.api.status import GateState, Phase, WakeStatus
+from daybreak.api.status import GateState, Phase, WakePhases, WakeStatus
 from daybreak.lifecycle.ledger import RECENT, ledger, percentile
-from daybreak.lifecycle.look import Look, look_at
+from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Course
-from daybreak.lifecycle.podview import pod_views
-from tests.unit.lifecycle.scenes import START, World, pod, running, service
+from daybreak.lifecycle.models import judge
+from tests.unit.lifecycle.scenes import START
+from tests.unit.lifecycle.waking import look, made
 
 ASLEEP = Course(Phase.ASLEEP, START, SleepDepth.CLUSTER, GateState.CLOSED, 3)
 WAKING = Course(Phase.WAKING, START, None, GateState.CLOSED, 3)
@@ -21,29 +21,9 @@ OPEN = Course(Phase.AWAKE, START, None, GateState.OPEN, 4)
 BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, started_at="2026-11-21T12:00:00Z")
 
 
-def look(*pods: Any, seconds: float = 90) -> Look:
-    """What is seen so many seconds after the start."""
-    world = World()
-    seen = replace(world.seen, ray_service=running(world), now=START + timedelta(seconds=seconds))
-    return replace(look_at(seen, service(), (), ()), pods=pod_views(tuple(pods)))
-
-
-def made(name: str, model: str | None, created: int, scheduled: int, ready: int | None) -> Any:
-    """A pod with its times, in seconds after the start; `ready` is None while it is not."""
-
-    def at(seconds: int) -> str:
-        return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    found = pod(name, model=model)
-    found["metadata"]["creationTimestamp"] = at(created)
-    found["status"] = {
-        "phase": "Running",
-        "conditions": [
-            {"type": "PodScheduled", "status": "True", "lastTransitionTime": at(scheduled)},
-            {"type": "Ready", "status": str(ready is not None), "lastTransitionTime": at(ready or 0)},
-        ],
-    }
-    return found
+def entry(before: WakeStatus | None, was: Course, now: Course, seen: Look) -> WakeStatus | None:
+    """The ledger after a decision."""
+    return ledger(before, was, now, seen, [judge(seen, model) for model in seen.service.spec.models])
 
 
 @pytest.mark.parametrize(
@@ -73,7 +53,7 @@ def test_a_wake_begins_when_nothing_is_asleep_any_more() -> None:
         p95_seconds=20,
     )
     now = replace(WAKING, since=START + timedelta(seconds=5))
-    found = ledger(past, ASLEEP, now, look())
+    found = entry(past, ASLEEP, now, look())
     assert found is not None
     assert (found.depth, found.started_at) == (SleepDepth.CLUSTER, "2026-11-21T12:00:05Z")
     assert (found.seconds, found.phases) == (None, None)
@@ -84,32 +64,42 @@ def test_it_ends_when_the_gate_opens() -> None:
     pods = [
         made("head", None, created=2, scheduled=3, ready=20),
         made("one", "tiny", created=21, scheduled=25, ready=60),
-        made("two", "tiny", created=21, scheduled=30, ready=55),
+        made("two", "tiny", created=21, scheduled=30, ready=65),
     ]
-    found = ledger(BEGUN, WAKING, OPEN, look(*pods))
+    found = entry(BEGUN, WAKING, OPEN, look(*pods, serve="UPDATING"))
     assert found is not None
     assert found.seconds == 90
     assert found.phases is not None
     assert found.phases.model_dump() == {
         "objects": 2,
         "head_ready": 20,
-        "worker_scheduled": 30,
+        "worker_scheduled": 25,
         "worker_ready": 60,
+        "engine_started": 90,
         "first_token": 90,
-    }
+    }, "one replica is enough for an answer, and an engine that has answered runs"
 
 
 def test_what_was_there_before_took_no_time_and_what_left_no_trace_is_left_out() -> None:
     head = made("head", None, created=-900, scheduled=-899, ready=-880)
-    found = ledger(BEGUN, WAKING, OPEN, look(head))
+    found = entry(BEGUN, WAKING, OPEN, look(head))
     assert found is not None
     assert found.phases is not None
     assert (found.phases.objects, found.phases.head_ready) == (0, 0)
     assert (found.phases.worker_scheduled, found.phases.worker_ready) == (None, None)
 
 
+def test_the_steps_are_written_as_they_are_done() -> None:
+    assert entry(BEGUN, WAKING, WAKING, look()) == BEGUN
+    seen = look(made("head", None, created=2, scheduled=3, ready=20), seconds=25)
+    found = entry(BEGUN, WAKING, WAKING, seen)
+    assert found is not None
+    assert (found.seconds, found.recent) == (None, [])
+    assert found.phases == WakePhases(objects=2, head_ready=20)
+
+
 def test_only_so_many_are_remembered() -> None:
-    found = ledger(BEGUN.model_copy(update={"recent": [1] * RECENT}), WAKING, OPEN, look())
+    found = entry(BEGUN.model_copy(update={"recent": [1] * RECENT}), WAKING, OPEN, look())
     assert found is not None
     assert found.recent == [1] * (RECENT - 1) + [90]
     assert (found.p50_seconds, found.p95_seconds) == (1, 1)
@@ -120,10 +110,10 @@ def test_only_so_many_are_remembered() -> None:
     [(WAKING, WAKING), (OPEN, OPEN), (OPEN, replace(OPEN, phase=Phase.DRAINING, gate=GateState.CLOSED))],
 )
 def test_else_it_stays(was: Course, now: Course) -> None:
-    assert ledger(BEGUN, was, now, look()) is BEGUN
+    assert entry(BEGUN, was, now, look()) == BEGUN
 
 
 def test_the_first_start_and_a_turn_while_draining_are_no_wakes() -> None:
-    assert ledger(None, WAKING, OPEN, look()) is None
+    assert entry(None, WAKING, OPEN, look()) is None
     done = BEGUN.model_copy(update={"seconds": 9})
-    assert ledger(done, WAKING, OPEN, look()) is done
+    assert entry(done, WAKING, OPEN, look()) is done

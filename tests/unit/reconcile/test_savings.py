@@ -51,3 +51,14 @@ def test_a_wake_is_counted_when_it_has_ended() -> None:
     saved("six", AWAKE, WAKING)
     saved("six", WAKING, AWAKE)
     assert counter._value.get() == 2
+
+
+def test_each_step_is_counted_with_the_wake() -> None:
+    phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
+    deep = {"wake": {"depth": "Cluster", "seconds": 42, "phases": phases}}
+    saved("seven", {"wake": {"depth": "Cluster", "phases": {"headReady": 0}}}, deep)
+    steps = metrics.WAKE_STEP_SECONDS
+    assert steps.labels("Cluster", "workerReady")._sum.get() == 30
+    assert steps.labels("Cluster", "firstToken")._sum.get() == 42
+    saved("seven", deep, deep)
+    assert steps.labels("Cluster", "workerReady")._sum.get() == 30, "once"

@@ -172,18 +172,21 @@ class GateStatus(ApiModel):
 
 
 class WakePhases(ApiModel):
-    """When the steps of a wake were done, in seconds after it began; what was there already took 0.
+    """When the steps of a wake were done, in seconds after `startedAt`, at which the first request was held.
 
-    A step that left no trace is left out."""
+    They are written as they are done. What was there already took 0; what left no trace is left out."""
 
     objects: int | None = None
     """The head pod was made."""
     head_ready: int | None = None
     """The head pod was ready."""
     worker_scheduled: int | None = None
-    """Every worker pod had its node."""
+    """Every model had the worker pods of one replica on nodes."""
     worker_ready: int | None = None
-    """Every worker pod was ready."""
+    """The same pods were ready: Ray runs in them. The engines load in them from here on, or already."""
+    engine_started: int | None = None
+    """Every engine ran: Ray Serve's word, as KubeRay hands it on every 2 seconds, or an answer that came
+    sooner."""
     first_token: int | None = None
     """Every model had given an answer, and the gate opened."""
 
@@ -196,7 +199,7 @@ class WakeStatus(ApiModel):
     started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When the last wake began: with the first held request, or by order or schedule."""
     phases: WakePhases | None = None
-    """Its steps; absent while it goes on."""
+    """Its steps, as far as they are done."""
     seconds: int | None = None
     """How long it took; absent while it goes on."""
     recent: Annotated[list[int], Field(max_length=20)] = Field(default_factory=list)

@@ -1,39 +1,45 @@
-"""What wakes have taken: the phases of the last one, and how long the recent ones took as a whole.
-
-Each time is read off what is there (a pod says itself when it was scheduled and when it became ready), so
-nothing needs to be noted on the way, and a new operator writes the same.
-"""
+"""What wakes have taken: the steps of the last one, as they are done, and how long the recent ones took."""
 
 import math
-from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime
 
 from daybreak.api.spec import SleepDepth
-from daybreak.api.status import GateState, WakePhases, WakeStatus
+from daybreak.api.status import GateState, Phase, WakePhases, WakeStatus
 from daybreak.lifecycle.conditions import written
 from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Course
-from daybreak.lifecycle.podview import HEAD, PodView
-from daybreak.lifecycle.reading import condition, parse_time, text
+from daybreak.lifecycle.models import ModelView
+from daybreak.lifecycle.reading import parse_time
+from daybreak.lifecycle.steps import steps
 
 RECENT = 20
 """Wakes that are remembered."""
 
 
-def ledger(before: WakeStatus | None, was: Course, now: Course, look: Look) -> WakeStatus | None:
+def ledger(
+    before: WakeStatus | None, was: Course, now: Course, look: Look, models: Sequence[ModelView]
+) -> WakeStatus | None:
     """The ledger after a decision: `was` is the course before it, `now` the one after."""
     if was.asleep is not None and now.asleep is None:
         return _begun(before, was.asleep, now.since)
-    opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN
-    if before is None or before.seconds is not None or not opened:
+    if before is None or before.seconds is not None:
         return before
     started = parse_time(before.started_at) or look.now
+    opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN
+    if not opened:
+        if now.phase not in (Phase.WAKING, Phase.FAILED):
+            return before
+        return before.model_copy(update={"phases": steps(look, models, started, before.phases)})
+    done = steps(look, models, started, before.phases) or WakePhases()
     taken = max(0, round((look.now - started).total_seconds()))
+    # An engine that has answered runs, even if nobody has told of it yet.
+    engine_started = taken if done.engine_started is None else done.engine_started
     recent = [*before.recent, taken][-RECENT:]
     return WakeStatus(
         depth=before.depth,
         started_at=before.started_at,
-        phases=_phases(look, started, taken),
+        phases=done.model_copy(update={"engine_started": engine_started, "first_token": taken}),
         seconds=taken,
         recent=recent,
         p50_seconds=percentile(recent, 50),
@@ -55,33 +61,3 @@ def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeSt
         p50_seconds=before.p50_seconds if before else None,
         p95_seconds=before.p95_seconds if before else None,
     )
-
-
-def _phases(look: Look, started: datetime, taken: int) -> WakePhases:
-    heads = [pod for pod in look.pods if pod.role == HEAD and pod.cluster == look.ray.active and pod.counts]
-    workers = [pod for pod in look.pods if pod.role != HEAD and pod.cluster == look.ray.active and pod.counts]
-
-    def after(moments: Iterable[datetime | None]) -> int | None:
-        """Seconds from the start to the last of the moments; what was there before the start took none."""
-        known = [moment for moment in moments if moment is not None]
-        if not known:
-            return None
-        return max(0, round(max(moment - started for moment in known) / timedelta(seconds=1)))
-
-    return WakePhases(
-        objects=after(_created(pod) for pod in heads),
-        head_ready=after(_since(pod, "Ready") for pod in heads),
-        worker_scheduled=after(_since(pod, "PodScheduled") for pod in workers),
-        worker_ready=after(_since(pod, "Ready") for pod in workers),
-        first_token=taken,
-    )
-
-
-def _created(pod: PodView) -> datetime | None:
-    metadata = pod.manifest.get("metadata")
-    return parse_time(text(metadata.get("creationTimestamp"))) if metadata else None
-
-
-def _since(pod: PodView, kind: str) -> datetime | None:
-    found = condition(pod.manifest.get("status"), kind)
-    return parse_time(text(found.get("lastTransitionTime"))) if found.get("status") == "True" else None

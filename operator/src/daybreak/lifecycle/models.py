@@ -113,7 +113,7 @@ def judge(look: Look, model: Model) -> ModelView:
         wanted=allowed.min,
         answered=str(found.answered) if found.answered else None,
         trouble=found.trouble or trouble or (look.trouble if found.state is ModelState.FAILED else None),
-        doing=_doing(look.ray, model.name, found, here),
+        doing=_doing(look, model.name, found, here),
     )
 
 
@@ -238,9 +238,13 @@ def _tried_before(look: Look, model: Model) -> Trouble | None:
     return Trouble(Reason.MODEL_FAILED, said, stalled=False) if said.endswith(TRIES_AGAIN) else None
 
 
-def _doing(ray: RayView, model: str, found: _Judgement, here: list[PodView]) -> str:
+def _doing(look: Look, model: str, found: _Judgement, here: list[PodView]) -> str:
+    ray, ready = look.ray, any(pod.ready for pod in here)
     deployment = deployment_of(ray.coming_application, model)
-    if found.ask or found.wait is not None:
+    healthy = deployment is not None and deployment.status == HEALTHY
+    # While it wakes, the question waits from the first moment, and what Serve says may be of before.
+    early = look.waking and found.ask and not (healthy and ready)
+    if (found.ask or found.wait is not None) and not early:
         return "it is being asked for an answer"
     match found.state:
         case ModelState.UPDATING:
@@ -255,12 +259,14 @@ def _doing(ray: RayView, model: str, found: _Judgement, here: list[PodView]) -> 
             return "its Ray cluster is starting"
         case ModelState.PENDING:
             return "it waits for a worker pod"
-        case ModelState.STARTING if deployment is not None and deployment.status == HEALTHY:
+        case ModelState.STARTING if healthy and not early:
             return "it runs, and waits for the rest of the service"
-        case ModelState.STARTING if any(pod.ready for pod in here):
+        case ModelState.STARTING if ready:
             return "the engine is starting"
-        case ModelState.STARTING:
+        case ModelState.STARTING if any(pod.placed for pod in here):
             return "its worker pod is starting"
+        case ModelState.STARTING:
+            return "its worker pod waits for a node"
         case ModelState.ASLEEP:
             return "it sleeps; a request wakes it"
     return ""

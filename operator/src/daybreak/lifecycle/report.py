@@ -11,7 +11,14 @@ from typing import Literal
 
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
-from daybreak.api.status import ConditionType, LLMServiceStatus, ModelState, ModelStatus
+from daybreak.api.status import (
+    ConditionType,
+    GateState,
+    LLMServiceStatus,
+    ModelState,
+    ModelStatus,
+    WakeStatus,
+)
 from daybreak.api.validation import notices
 from daybreak.lifecycle import fit, gated, verdicts
 from daybreak.lifecycle.conditions import Conditions, written
@@ -41,7 +48,7 @@ def status(
     conditions = Conditions(seen)
     wakes = wakes_before(mapping(seen.manifest.get("status")))
     if course is not None:
-        wakes = ledger(wakes, course_or_start(seen), course, look)
+        wakes = ledger(wakes, course_or_start(seen), course, look, models)
     held_back = blocked if not look.ray.exists else None
     if held_back is not None:
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
@@ -51,7 +58,9 @@ def status(
         ready = gated.ready(look, seen.gateway.traffic, course, ready)
     conditions.set(ConditionType.READY, *ready)
     told = notices(service, gateway=seen.gateway is not None)
-    conditions.set(ConditionType.ACTIVE, *verdicts.active(told, models, held_back))
+    conditions.set(
+        ConditionType.ACTIVE, *verdicts.active(told, models, held_back, waking=_wakes(course, wakes))
+    )
     conditions.set(ConditionType.SCHEDULABLE, *verdicts.schedulable(seen, misfits))
     reconciling = verdicts.reconciling(look, models, ready, stalled)
     if course is not None and not stalled:
@@ -79,6 +88,12 @@ def status(
 
 def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:
     return "ApiKeys" if service.spec.access and service.spec.access.api_keys else "Open"
+
+
+def _wakes(course: Course | None, wakes: WakeStatus | None) -> bool:
+    """Whether it is on the way up from sleep."""
+    up = course is not None and course.asleep is None and course.gate is GateState.CLOSED
+    return up and wakes is not None and wakes.seconds is None
 
 
 def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Backend:

@@ -80,17 +80,25 @@ def stalled(found: Sequence[Trouble]) -> Said:
     return "False", Reason.STEADY, "nobody has to act"
 
 
-def active(notes: Sequence[str], models: Sequence[ModelView], held_back: Trouble | None) -> Said:
+def active(
+    notes: Sequence[str], models: Sequence[ModelView], held_back: Trouble | None, *, waking: bool
+) -> Said:
     """Active: whether accelerators are held. `notes` are told at the end of the message."""
     told = "".join(f"; {note}" for note in notes)
     held = [model for model in models if model.pods or model.gpus]
     if held:
         said = "worker pods are there for " + ", ".join(model.name for model in held)
         return "True", Reason.AWAKE, f"{said}{told}"
+    if held_back is not None and any(model.state is not ModelState.ASLEEP for model in models):
+        return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
+    if waking:
+        # In the decision to wake itself the models still sleep.
+        doing = [
+            f"; model {model.name}: {model.doing}" for model in models if model.state is not ModelState.ASLEEP
+        ]
+        return "False", Reason.WAKING, f"waking, no worker pod is there yet{''.join(doing)}{told}"
     if all(model.state is ModelState.ASLEEP for model in models):
         return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
-    if held_back is not None:
-        return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
     return "False", Reason.STARTING, f"no worker pod is there yet{told}"
 
 

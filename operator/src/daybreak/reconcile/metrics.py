@@ -16,15 +16,22 @@ LOOP_LAG = Gauge(
 )
 WRITES = Counter("daybreak_writes_total", "Objects written, by kind.", ["kind"])
 WAKES = Counter("daybreak_wakes_total", "Wakes that ended with an answer.", ["namespace", "service", "depth"])
+_WAKE_BUCKETS = (1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200)
 WAKE_SECONDS = Histogram(
     "daybreak_wake_seconds",
     "From the beginning of a wake to the first answer.",
     ["depth"],
-    buckets=(5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200),
+    buckets=_WAKE_BUCKETS,
+)
+WAKE_STEP_SECONDS = Histogram(
+    "daybreak_wake_step_seconds",
+    "From the beginning of a wake to the end of a step, by the step's name in status.wake.phases.",
+    ["depth", "step"],
+    buckets=_WAKE_BUCKETS,
 )
 SAVED = Counter(
     "daybreak_gpu_seconds_saved_total",
-    "Accelerators that a service would have held awake, times the seconds for which it slept.",
+    "Accelerators that a service would have held awake, times the seconds it slept; counted as it wakes.",
     ["namespace", "service"],
 )
 ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

@@ -24,3 +24,5 @@ def count(
         depth = text(wake.get("depth"))
         metrics.WAKES.labels(key.namespace, key.name, depth).inc()
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
+        for step, seconds in mapping(wake.get("phases")).items():
+            metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(seconds))
