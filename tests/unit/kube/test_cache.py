@@ -63,6 +63,21 @@ def test_a_late_deletion_does_not_remove_what_is_made_again(cache: Cache) -> Non
     assert cache.get(SERVICES, Key("ns", "front")) is not None
 
 
+def test_what_was_there_and_is_deleted_is_known_as_lost(cache: Cache) -> None:
+    front = Key("ns", "front")
+    assert not cache.lost(SERVICES, front), "it never was there"
+    cache.put(SERVICES, service(5))
+    assert not cache.lost(SERVICES, front)
+    cache.drop(SERVICES, service(8))
+    assert cache.lost(SERVICES, front)
+    cache.put(SERVICES, service(9))
+    assert not cache.lost(SERVICES, front), "made again"
+    cache.forget(SERVICES, front)
+    assert cache.lost(SERVICES, front)
+    cache.settle(SERVICES, [], "10")
+    assert not cache.lost(SERVICES, front), "remembered until the next list"
+
+
 def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told: list[Key]) -> None:
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, service(6, name="there"))
