@@ -67,7 +67,8 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
     stop, answers, errors = threading.Event(), [], []
 
     def go_on() -> None:
-        with client(kubernetes, tiny, KEY) as openai:
+        # A gateway that has not read the key yet asks to be asked again (503, Retry-After).
+        with client(kubernetes, tiny, KEY).with_options(max_retries=5) as openai:
             while not stop.is_set():
                 try:
                     answers.append(greet(openai, model))

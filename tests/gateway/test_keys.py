@@ -5,6 +5,7 @@ import hashlib
 
 import pytest
 
+from daybreak.gateway.keys import NOBODY
 from daybreak.gateway.table import Gate, Service
 from tests.gateway.conftest import Bench
 
@@ -42,6 +43,16 @@ async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: 
     assert "authorization" not in bench.serve.headers
     async with bench.clients.get(bench.url + "/v1/models", headers={"Authorization": header}) as listing:
         assert listing.status == 200
+
+
+async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: Bench) -> None:
+    await bench.wake(keys=[KEYS[0], NOBODY])
+    assert (await bench.ask("one", Authorization="Bearer sk-one"))[0] == 200
+    status, answered, body = await bench.ask("two", Authorization="Bearer sk-two")
+    assert (status, body["error"]["code"]) == (503, "api_keys_unread")
+    assert int(answered["Retry-After"]) > 0
+    assert (await bench.ask("three"))[0] == 401
+    assert bench.serve.seen == {"one": 1}
 
 
 async def test_keys_come_and_go(bench: Bench) -> None:

@@ -6,14 +6,22 @@ local slots = require("slots")
 
 local keys = {}
 
--- Answers 401 unless the request brings one of the slot's keys; without any set, everybody may. The model does not
--- get to see the key.
+local UNREAD = string.rep("0", 64)  -- in place of a key that the agent cannot read
+local RETRY_AFTER = 10              -- seconds; within about that time a gateway with a new Secret is there
+
+-- Answers 401 unless the request brings one of the slot's keys; without any set, everybody may. While one of them
+-- cannot be read nobody knows whether a key is wrong: 503, to be tried again. The model does not get to see the key.
 function keys.check(txn, slot)
     if #slot.keys == 0 then
         return
     end
     local digest = bearer.digest(txn)
     if not digest or not bearer.opens(digest, slot.keys) then
+        if digest and bearer.opens(UNREAD, slot.keys) then
+            slots.count(slot, "keys_unread")
+            answers.refuse(txn, 503, "An API key of this service cannot be read yet: try again. If that lasts, its " ..
+                "Secret is missing.", "server_error", "api_keys_unread", { retry_after = RETRY_AFTER })
+        end
         slots.count(slot, "unauthorized")
         answers.refuse(txn, 401, not digest and "An API key is needed: Authorization: Bearer <key>." or
             "The API key is not valid for this service.", "invalid_request_error", "invalid_api_key",
