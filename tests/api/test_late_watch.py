@@ -1,5 +1,6 @@
 """Watches that are behind: what one of them has not told yet must not be undone."""
 
+import contextlib
 from typing import Any
 
 import pytest
@@ -16,8 +17,8 @@ from daybreak.kube.watches import Watches
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.observe import Observer
 from daybreak.reconcile.probe import HttpProber
-from daybreak.reconcile.reconciler import Reconciler
-from tests.api.admin import Admin
+from daybreak.reconcile.reconciler import FRESH_SECONDS, Reconciler
+from tests.api.admin import Admin, Refused
 from tests.api.objects import NAMES, everything, tiny
 
 HELD = "tests.daybreak.dev/held"
@@ -46,6 +47,48 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
     finally:
         await api.close()
         admin.merge("LLMService", "tiny", {"metadata": {"finalizers": None}})
+
+
+async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane, admin: Admin) -> None:
+    """The watches of its objects tell that they are gone before the one of LLMServices tells that it is."""
+    key, cache = Key(admin.namespace, "tiny"), Cache()
+    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    api = await _connect(plane)
+    try:
+        reconciler = _reconciler(api, cache, admin.namespace)
+        await reconciler.reconcile(key)
+        made = everything(admin) or {}
+        admin.delete("LLMService", "tiny")
+        for kind, name in NAMES.items():
+            # The garbage collector does the same, in its own time.
+            with contextlib.suppress(Refused):
+                admin.delete(kind, name)
+            cache.forget(resources.of(made[kind]), Key(admin.namespace, name))
+        assert cache.get(resources.LLM_SERVICES, key), "the watch of LLMServices is behind"
+        assert cache.age(resources.LLM_SERVICES, key) < FRESH_SECONDS, "and it was heard of lately"
+        await reconciler.reconcile(key)
+    finally:
+        await api.close()
+    assert not any(admin.get(kind, name) for kind, name in NAMES.items())
+    assert cache.get(resources.LLM_SERVICES, key) is None
+
+
+async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: Admin) -> None:
+    key, cache = Key(admin.namespace, "tiny"), Cache()
+    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    api = await _connect(plane)
+    try:
+        reconciler = _reconciler(api, cache, admin.namespace)
+        await reconciler.reconcile(key)
+        front = (everything(admin) or {})["Service"]
+        admin.delete("Service", "tiny")
+        cache.forget(resources.SERVICES, key)
+        await reconciler.reconcile(key)
+    finally:
+        await api.close()
+    made = admin.get("Service", "tiny")
+    assert made is not None
+    assert made["metadata"]["uid"] != front["metadata"]["uid"]
 
 
 async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
