@@ -32,6 +32,17 @@ def test_the_engine_has_started_when_serve_says_so_of_the_configuration_that_is_
     assert read(look(HEAD, UP, seconds=60, observed=False)) == worker
 
 
+def test_a_cluster_that_is_made_anew_is_pending_at_first() -> None:
+    head = made("head", None, created=3, scheduled=4, ready=20)
+    assert read(look(head, UP, seconds=60, pending=True)) == {
+        "objects": 3,
+        "head_ready": 20,
+        "worker_scheduled": 2,
+        "worker_ready": 40,
+        "engine_started": 60,
+    }
+
+
 def test_healthy_it_is_also_with_no_replica_at_all_and_that_is_no_start() -> None:
     assert read(look(HEAD)) == {"objects": 0, "head_ready": 0}
     pending = made("one", "tiny", created=1, scheduled=None, ready=None, placed=False)

@@ -25,14 +25,16 @@ def look(
     observed: bool = True,
     leaving: bool = False,
     failed: str = "",
+    pending: bool = False,
     models: tuple[Any, ...] = (CPU_MODEL,),
     **spec: Any,
 ) -> Look:
     """What is seen so many seconds after the start."""
     llm = manifest(*models, **spec)
     said = ray_status(
-        active="chat-aaaaa",
-        ready=True,
+        active="" if pending else "chat-aaaaa",
+        pending="chat-aaaaa" if pending else "",
+        ready=not pending,
         app="RUNNING",
         models={model["name"]: "DEPLOY_FAILED" if model["name"] == failed else serve for model in models},
         generation=2 if observed else 1,

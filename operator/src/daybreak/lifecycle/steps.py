@@ -85,7 +85,8 @@ def _first_replica(model: Model, workers: Sequence[PodView], when: When) -> date
 
 def _engines_run(look: Look, waking: Sequence[Model]) -> bool:
     """Whether Serve calls the replicas of every model healthy, of the configuration that is now."""
-    found = [deployment_of(look.ray.coming_application, model.name) for model in waking]
+    application = look.ray.application if look.ray.active else look.ray.pending_application
+    found = [deployment_of(application, model.name) for model in waking]
     return look.ray.observed and all(each is not None and each.status == HEALTHY for each in found)
 
 
