@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -27,7 +27,14 @@ class PlayedGateway:
     def set(self, slot: int, name: str, **more: int) -> None:
         self.sequence += 1
         self.changed[slot] = self.sequence
-        numbers = {"epoch": 1, "arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 0, "servers_up": 1} | more
+        numbers: dict[str, Any] = {
+            "epoch": 1,
+            "arrivals": 0,
+            "held": 0,
+            "in_flight": 0,
+            "idle_ms": 0,
+            "servers_up": 1,
+        } | more
         self.slots[slot] = SlotState(slot, name, Gate.OPEN, ends={}, **numbers)
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:

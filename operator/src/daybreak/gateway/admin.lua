@@ -19,6 +19,7 @@ local function set(applet, _, _, number, ...)
         return
     end
     local slot = all[number] or slots.fresh(number)
+    local before = slot.gate
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
         if key == "models" or key == "keys" then
@@ -33,6 +34,10 @@ local function set(applet, _, _, number, ...)
         end
     end
     all[number] = slot
+    if before == "closed" and slot.gate == "open" then
+        slot.wakes = slot.wakes + 1
+    end
+    slots.note_passing(slot)
     slots.changed(slot)
     applet:send("ok\n")
 end
@@ -47,17 +52,23 @@ local function unset(applet, _, _, number)
     applet:send("ok\n")
 end
 
+local function times(name, found)
+    return found and string.format(',"%s":{"sum_ms":%d,"counts":[%s]}', name, found.sum,
+        table.concat(found.counts, ",")) or ""
+end
+
 local function row(number, slot, now)
     local flying = slots.in_flight(slot, now)
     local ends = {}
-    for reason, times in pairs(slot.ends) do
-        ends[#ends + 1] = quoted(reason) .. ":" .. times
+    for reason, count in pairs(slot.ends) do
+        ends[#ends + 1] = quoted(reason) .. ":" .. count
     end
     return string.format(
         '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
-        '"servers_up":%d,"ends":{%s}}',
+        '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s}%s%s}',
         number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.held, flying,
-        now - slot.last, slot.backend:get_srv_act(), table.concat(ends, ","))
+        now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
+        times("holds", slot.holds), times("added", slot.added))
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in

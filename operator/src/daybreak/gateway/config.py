@@ -7,6 +7,8 @@ from typing import Self
 
 import jinja2
 
+from daybreak.gateway.table import ADDED_BUCKETS, HOLD_BUCKETS
+
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
 
@@ -106,12 +108,14 @@ def render(config: GatewayConfig) -> str:
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
     template = environment.from_string(TEMPLATE.read_text())
     return template.render(
+        added_buckets=ADDED_BUCKETS,
         address=config.address,
         error_body=error_body,
         errors=ERRORS,
         first_port=config.first_port,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
+        hold_buckets=HOLD_BUCKETS,
         last_port=config.last_port,
         lua=HERE,
         max_choices=config.max_choices,

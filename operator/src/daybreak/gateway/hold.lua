@@ -19,14 +19,19 @@ local UNTOLD_LOOK = 50     -- ms between two looks at whether a service has been
 
 local HELD = "txn.daybreak_held"
 
-local now_ms, waiting = slots.now_ms, slots.waiting
+local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
 
 local function leave(txn, slot, number, reason)
     if number then
+        local now, since = now_ms(), waiting[number].since
         slot.held = slot.held - 1
         slot.left = slot.left + 1
-        slot.last = now_ms()
+        slot.last = now
+        slots.observe(slot, "holds", now - since)
+        if reason == "passed" then
+            slots.observe(slot, "added", now - math.max(since, slot.passes_since or now))
+        end
         waiting[number] = nil
         txn:unset_var(HELD)
     end
@@ -50,10 +55,6 @@ local function next_look(slot, place, now)
     local rank = math.min(place.order - slot.left, slot.held)
     local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, rank * 500 / RATE))
     return math.max(1, math.floor(math.min(look, place.deadline - now)))
-end
-
-local function can_pass(slot)
-    return slot.gate == "open" and slot.backend:get_srv_act() > 0
 end
 
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
@@ -91,7 +92,7 @@ local function arrive(txn, slot, now)
     slot.joined = slot.joined + 1
     slots.changed(slot)
     waiting[last_number] = {
-        slot = slot, order = slot.joined, deadline = now + slot.hold_ms, departed = false,
+        slot = slot, order = slot.joined, since = now, deadline = now + slot.hold_ms, departed = false,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)

@@ -4,6 +4,13 @@
 
 local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
 local FIRST_PORT = tonumber(os.getenv("DAYBREAK_FIRST_PORT"))
+local BOUNDS = {}  -- upper bounds in ms of what is measured
+for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK_ADDED_BUCKETS" }) do
+    BOUNDS[name] = {}
+    for seconds in os.getenv(variable):gmatch("[^ ]+") do
+        table.insert(BOUNDS[name], tonumber(seconds) * 1000)
+    end
+end
 local SWEEP = 500  -- ms between two looks at who is still in flight
 
 local slots = {
@@ -38,8 +45,35 @@ function slots.fresh(number)
     return {
         number = number, backend = core.backends["s" .. number], models = {}, keys = {}, reason = "", name = "",
         arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
-        last = now_ms(), tokens = 0, filled = now_ms(),
+        last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
+end
+
+function slots.can_pass(slot)
+    return slot.gate == "open" and slot.backend:get_srv_act() > 0
+end
+
+-- Remembers since when requests can pass. To be called when that may have changed.
+function slots.note_passing(slot)
+    slot.passes_since = slots.can_pass(slot) and (slot.passes_since or now_ms()) or nil
+end
+
+-- Takes in a time: "holds" or "added". Only of requests that were held, so who passes at once pays nothing.
+function slots.observe(slot, name, ms)
+    local bounds, found = BOUNDS[name], slot[name]
+    if not found then
+        found = { sum = 0, counts = {} }
+        for at = 1, #bounds + 1 do
+            found.counts[at] = 0
+        end
+        slot[name] = found
+    end
+    local at = 1
+    while bounds[at] and ms > bounds[at] do
+        at = at + 1
+    end
+    found.counts[at] = found.counts[at] + 1
+    found.sum = found.sum + ms
 end
 
 function slots.changed(slot)
@@ -59,7 +93,9 @@ function slots.in_flight(slot, now)
     if not slot.busy then
         return 0
     end
-    local streams = slot.backend:get_stats().scur
+    local stats = slot.backend:get_stats()
+    local streams = stats.scur
+    slot.connect_ms = stats.ctime or 0
     if streams > 0 or slot.swept ~= slot.arrivals then
         -- What began and ended between two looks ended now, as far as anybody knows: never idle for too long.
         slot.last = now
@@ -84,6 +120,7 @@ end)
 core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
     local slot = slots.all[slots.number(data.proxy_name:match("^s(%d+)$"))]
     if slot then
+        slots.note_passing(slot)
         slots.changed(slot)
     end
 end)

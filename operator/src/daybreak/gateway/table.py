@@ -10,6 +10,11 @@ from urllib.parse import quote
 MAX_LINE = 12_000
 """Bytes of a command that fit HAProxy's buffer with room to spare."""
 
+HOLD_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
+"""Upper bounds, in seconds, for how long requests are held."""
+ADDED_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""The same for how long they are held although they could pass."""
+
 _DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
@@ -72,6 +77,15 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Times:
+    """How long something took, for many requests."""
+
+    sum_ms: int = 0
+    counts: Sequence[int] = ()
+    """How many took up to each bound and longer than the one before; the last of them: longer than all."""
+
+
+@dataclass(frozen=True)
 class SlotState:
     """One service as the gateway sees it."""
 
@@ -89,6 +103,20 @@ class SlotState:
     servers_up: int
     ends: Mapping[str, int]
     """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
+    wakes: int = 0
+    """How often the gate was opened after it had been closed."""
+    connect_ms: int = 0
+    """Mean time to connect to a server, of the latest 1,024 requests."""
+    holds: Times = Times()
+    """How long requests were held, in HOLD_BUCKETS."""
+    added: Times = Times()
+    """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
+
+    @classmethod
+    def parse(cls, row: Mapping[str, Any]) -> Self:
+        """Read one row of the answer to `daybreak show`."""
+        times = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
+        return cls(**{**row, **times, "gate": Gate(row["gate"])})
 
 
 @dataclass(frozen=True)
@@ -102,5 +130,5 @@ class Snapshot:
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
         """Read the answer to `daybreak show`."""
-        rows = [SlotState(**{**row, "gate": Gate(row["gate"])}) for row in found["slots"]]
+        rows = [SlotState.parse(row) for row in found["slots"]]
         return cls(boot=found["boot"], slots={row.slot: row for row in rows})
