@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("reconcile", "steady", "sleeping", "overhead")
+NAMES = ("reconcile", "steady", "lag", "sleeping", "overhead")
 
 
 def main(arguments: list[str]) -> int:
