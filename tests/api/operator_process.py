@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from cluster import paths
+
 PLAYED_OPERATOR = "tests.api.played_operator"
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 
@@ -39,8 +41,10 @@ class OperatorProcess:
             **{
                 name: value
                 for name, value in os.environ.items()
-                if not name.startswith(("DAYBREAK_", "KUBE"))
+                if not name.startswith(("DAYBREAK_", "KUBE")) and name != "PYTHONDONTWRITEBYTECODE"
             },
+            # Some tests start dozens: most of a start would be the compiling of what is imported.
+            "PYTHONPYCACHEPREFIX": str(paths.DAYBREAK / "pycache"),
             "KUBECONFIG": str(kubeconfig),
             "POD_NAME": pod,
             "PYTHONPATH": os.pathsep.join(

@@ -9,6 +9,9 @@ folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, 
 `acknowledged` (an epoch; absent: what the status says is carried out and told of at once). Without the file
 somebody has come just now.
 
+Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
+their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
+
 $DAYBREAK_PLAYED_DEATH="N MOMENT" has the process kill itself at its Nth write (its lease aside): `before` the
 request, when it is `sent`, or `after` the answer has come and before anything is made of it.
 """
@@ -22,8 +25,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import aiohttp
+from yarl import URL
+
 from daybreak import logs
 from daybreak.__main__ import run
+from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
 from daybreak.kube.cache import Cache, Key
@@ -31,7 +38,9 @@ from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES, LLM_SERVICES, Resource
 from daybreak.lifecycle.observed import Answer
 from daybreak.lifecycle.traffic import Traffic
+from daybreak.reconcile import gateways
 from daybreak.reconcile.gateways import Enqueue, Gateways
+from daybreak.reconcile.listener import Listener
 from daybreak.settings import Settings
 
 
@@ -142,6 +151,17 @@ class PlayedGateways(Gateways):
         return changed
 
 
+def run_gateways_here(said: dict[str, Any]) -> None:
+    """Take gateways for what runs on this machine, where no two of them can have the ports of all."""
+    first = said["first_port"]
+    names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
+
+    def listen(url: str, session: aiohttp.ClientSession, on_change: Any) -> Listener:
+        return Listener(said["states"][URL(url).host], session, on_change)
+
+    gateways.Listener = listen  # type: ignore[assignment,attr-defined]
+
+
 async def main() -> bool:
     """The operator."""
     settings = Settings.from_environment()
@@ -150,7 +170,10 @@ async def main() -> bool:
     if death:
         MortalApi.number, MortalApi.moment = int(death[0]), death[1]
     prober = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
-    return await run(settings, prober, MortalApi.connect, PlayedGateways)
+    here = os.environ.get("DAYBREAK_PLAYED_GATEWAYS")
+    if here:
+        run_gateways_here(json.loads(here))
+    return await run(settings, prober, MortalApi.connect, Gateways if here else PlayedGateways)
 
 
 if __name__ == "__main__":
