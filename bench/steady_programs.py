@@ -13,7 +13,9 @@ from cluster.programs import run
 MODULES = Path(__file__).resolve().parent / "go"
 # Absolute: these modules lie beside the measurement, not with the cluster's.
 QUEUE = Binary("knative-queue", str(MODULES / "knative"), "knative.dev/serving/cmd/queue", minutes=3)
-ACTIVATOR = Binary("knative-activator", str(MODULES / "knative"), "knative.dev/serving/cmd/activator")
+ACTIVATOR = Binary(
+    "knative-activator", str(MODULES / "knative"), "knative.dev/serving/cmd/activator", minutes=2
+)
 BOMBARDIER = Binary("bombardier", str(MODULES / "load"), "github.com/codesenberg/bombardier", minutes=0.3)
 
 _PATIENCE_SECONDS = 10

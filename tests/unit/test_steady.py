@@ -57,3 +57,4 @@ def test_paths_are_compared_within_a_round() -> None:
     assert found["queue_proxy_added_p50_ms"] == pytest.approx(0.3)
     assert found["requests_per_cpu_second_ratio_queue_proxy"] == pytest.approx(3)
     assert found["requests_per_cpu_second_ratio_activator"] == pytest.approx(7)
+    assert found["activator_alone_cpu_us_per_request"] == pytest.approx(200)
