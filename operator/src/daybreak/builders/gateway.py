@@ -199,7 +199,7 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             "initialDelaySeconds": 10,
             "periodSeconds": 10,
             "timeoutSeconds": 5,
-            "failureThreshold": 6,
+            "failureThreshold": 3,
         },
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
         "securityContext": {
