@@ -34,56 +34,55 @@ def difference(desired: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     for name, wanted in desired["metadata"].items():
         if name in _COMPARED:
             found = live["metadata"].get(name)
-            path = f"metadata.{name}"
-            different = (
-                _references(wanted, found, path)
-                if name == "ownerReferences"
-                else _differs(wanted, found, path)
-            )
-            if different:
-                return different
+            compare = _references if name == "ownerReferences" else _differs
+            rest = compare(wanted, found, name)
+            if rest is not None:
+                return f"metadata.{name}{rest}"
     for name, wanted in desired.items():
         if name not in ("apiVersion", "kind", "metadata"):
-            different = _differs(wanted, live.get(name), name)
-            if different:
-                return different
+            rest = _differs(wanted, live.get(name), name)
+            if rest is not None:
+                return f"{name}{rest}"
     return ""
 
 
-def _differs(wanted: Any, found: Any, path: str) -> str:
+def _differs(wanted: Any, found: Any, name: str) -> str | None:
+    """How the path goes on from the field `name` to the first difference in it; None when there is none.
+
+    Manifests are dictionaries and lists: `dict` is asked for, because asking for a Mapping takes longer than
+    the comparison, and this is run for every field of everything that is written.
+    """
     if found is None:
         # The API server leaves empty values out.
-        return "" if wanted in ({}, [], None, "") or wanted is False else path
-    if isinstance(wanted, Mapping):
-        if not isinstance(found, Mapping):
-            return path
-        if _atomic(path) and set(found) - set(wanted):
-            return path
+        return None if wanted in ({}, [], None, "") or wanted is False else ""
+    if isinstance(wanted, dict):
+        if not isinstance(found, dict) or (_atomic(name) and found.keys() - wanted.keys()):
+            return ""
         for key, value in wanted.items():
-            different = _differs(value, found.get(key), f"{path}.{key}")
-            if different:
-                return different
-        return ""
+            rest = _differs(value, found.get(key), key)
+            if rest is not None:
+                return f".{key}{rest}"
+        return None
     if isinstance(wanted, list | tuple):
         if not isinstance(found, list) or len(found) != len(wanted):
-            return path
+            return ""
         for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-            different = _differs(one, other, f"{path}[{index}]")
-            if different:
-                return different
-        return ""
-    return "" if wanted == found and isinstance(wanted, bool) == isinstance(found, bool) else path
+            rest = _differs(one, other, "")
+            if rest is not None:
+                return f"[{index}]{rest}"
+        return None
+    return None if wanted == found and isinstance(wanted, bool) == isinstance(found, bool) else ""
 
 
-def _references(wanted: Any, found: Any, path: str) -> str:
+def _references(wanted: Any, found: Any, name: str) -> str | None:
     by_uid = {reference.get("uid"): reference for reference in found or ()}
     for reference in wanted:
-        different = _differs(reference, by_uid.get(reference["uid"]), path)
-        if different:
-            return different
-    return ""
+        rest = _differs(reference, by_uid.get(reference["uid"]), name)
+        if rest is not None:
+            return rest
+    return None
 
 
-def _atomic(path: str) -> bool:
+def _atomic(name: str) -> bool:
     """Maps that mean something else as soon as they have one key more: selectors."""
-    return path.endswith(("elector", ".matchLabels"))
+    return name.endswith(("elector", "matchLabels"))
