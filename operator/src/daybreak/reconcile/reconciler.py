@@ -106,7 +106,8 @@ class Reconciler:
                     decision = decide(seen)
                 again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
-        decision = decide(replace(seen, answers=answers))
+        if answers != seen.answers:
+            decision = decide(replace(seen, answers=answers))
         if not await self._say(key, seen, decision):
             return None
         if decision.course is not None and decision.course.asleep != course_or_start(seen).asleep:
