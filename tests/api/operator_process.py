@@ -17,6 +17,9 @@ from typing import Self
 from cluster import paths
 
 PLAYED_OPERATOR = "tests.api.played_operator"
+COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(paths.DAYBREAK / "pycache")}
+"""Environment of programs that tests start by the dozen: most of a start would be the compiling of what they
+import."""
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 
 
@@ -41,10 +44,9 @@ class OperatorProcess:
             **{
                 name: value
                 for name, value in os.environ.items()
-                if not name.startswith(("DAYBREAK_", "KUBE")) and name != "PYTHONDONTWRITEBYTECODE"
+                if not name.startswith(("DAYBREAK_", "KUBE"))
             },
-            # Some tests start dozens: most of a start would be the compiling of what is imported.
-            "PYTHONPYCACHEPREFIX": str(paths.DAYBREAK / "pycache"),
+            **COMPILED_ONCE,
             "KUBECONFIG": str(kubeconfig),
             "POD_NAME": pod,
             "PYTHONPATH": os.pathsep.join(
