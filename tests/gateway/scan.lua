@@ -12,6 +12,11 @@ core.register_cli({ "scan" }, "scan <max n> <piece>... : judge a body", function
     applet:send((scanner.message and "refused " .. (scanner.param or "-") or "passes") .. "\n")
 end)
 
+core.register_cli({ "harmless" }, "harmless <body> : whether it need not be read", function(applet, _, body)
+    local text = (body or ""):gsub("%x%x", function(hex) return string.char(tonumber(hex, 16)) end)
+    applet:send((guard.harmless(text) and "yes" or "no") .. "\n")
+end)
+
 core.register_cli({ "cost" }, "cost <unit> <times> : ms to judge <unit> repeated, in pieces of 15 KB", function(applet, _, unit, times)
     unit = unit:gsub("%x%x", function(hex) return string.char(tonumber(hex, 16)) end)
     local body = '{"prompt": ' .. unit:rep(tonumber(times)) .. "}"

@@ -159,6 +159,27 @@ async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
 ) -> None:
     body = text.encode()
     assert (await verdict(lua, body, cuts) is not None) == expected(body)
+    if expected(body):
+        assert not await harmless(lua, body)
+
+
+async def harmless(lua: RuntimeApi, body: bytes) -> bool:
+    """Whether a body is let pass without being read as JSON."""
+    return await lua.command(f"harmless {body.hex()}") == "yes"
+
+
+@pytest.mark.parametrize(
+    ("body", "passes"),
+    [
+        ('{"model": "m", "messages": [{"role": "user", "content": "a template, n"}], "max_tokens": 5}', True),
+        ('{"prompt": "caf\\u00e9 \\n"}', True),
+        ('{"n": 1}', False),
+        ('{"\\u006E": 1}', False),
+        ('{"messages": [], "chat\\u005ftemplate": 1}', False),
+    ],
+)
+async def test_most_bodies_need_not_be_read(lua: RuntimeApi, body: str, passes: bool) -> None:
+    assert await harmless(lua, body.encode()) == passes
 
 
 @pytest.mark.parametrize(
@@ -194,6 +215,7 @@ async def test_every_cut_of_what_matters_most(lua: RuntimeApi, body: str, param:
     data = body.encode()
     for cut in range(min(len(data), 120) + 1):
         assert await verdict(lua, data, [cut, cut + 1]) == param
+    assert param is None or not await harmless(lua, data)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
@@ -201,6 +223,7 @@ async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: 
     body = '{"chat_template": 1}'.encode(encoding)
     assert json.loads(body)  # Python's parser reads it
     assert await verdict(lua, body) == "-"
+    assert not await harmless(lua, body)
 
 
 async def test_what_it_costs(lua: RuntimeApi) -> None:

