@@ -1,0 +1,31 @@
+"""The Ray images' `ray`: KubeRay's question whether the GCS is there costs no import of Ray."""
+
+import socket
+import subprocess
+from pathlib import Path
+
+IMAGES = Path(__file__).parents[2] / "images"
+SCRIPT = IMAGES / "ray" / "ray.sh"
+
+
+def run(*arguments: str) -> int:
+    """Exit status."""
+    return subprocess.run([str(SCRIPT), *arguments], check=False, capture_output=True, timeout=30).returncode  # noqa: S603
+
+
+def test_health_check_says_whether_the_port_takes_connections() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        assert run("health-check", "--address", f"127.0.0.1:{port}") == 0
+    assert run("health-check", "--address", f"127.0.0.1:{port}") != 0
+    assert run("health-check", "--address", "nobody.invalid:6379") != 0
+
+
+def test_everything_else_is_rays_own() -> None:
+    no_such_program = 127
+    for arguments in (("start", "--head"), ("health-check",), ("health-check", "--component", "x", "y")):
+        assert run(*arguments) == no_such_program
+
+
+def test_both_images_have_the_same() -> None:
+    assert (IMAGES / "ray-cpu" / "ray.sh").read_bytes() == SCRIPT.read_bytes()
