@@ -38,6 +38,7 @@ MINE, HAND = "bench-mine", "bench-hand"
 WAYS = ("daybreak", "hand", "hand_with_workers")
 HEAD_PORT = 8000
 WORKERS = "ray.io/node-type=worker"
+LOOK_BACK_SECONDS = 35.0
 
 GOALS: dict[str, report.Goal] = {"ratio": {"max": 1.0}}
 
@@ -144,6 +145,8 @@ class _Hand:
 
     def rest(self) -> float:
         """Back to zero. Returns the seconds until the worker is gone."""
+        # Serve remembers the requests of its look-back period, and would start the replica anew for them.
+        time.sleep(LOOK_BACK_SECONDS)
         self._configure(self.asleep)
         self._bound(0)
         seconds = _until_gone(self.admin, HAND)
