@@ -4,11 +4,14 @@ The image's user cannot write beside the modules: without their bytecode, each o
 replica would compile the same 6,000 modules again at every start. To compile all 25,000 of the image would
 take four times as long and 300 MB.
 
+The second half also writes down what vLLM would have to find out about the models' classes (KNOWN).
+
 Usage: used_modules.py without-torch|with-torch. The first half may run while torch is still being changed.
 """
 
 import compileall
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -44,6 +47,9 @@ WITH_TORCH = (
 )
 # Small ones of Ray's own processes, whose parts are imported by name at run time.
 WHOLE = ("opencensus", "ray/_private", "ray/autoscaler", "ray/core/generated", "ray/dashboard")
+ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
+KNOWN = Path("/opt/daybreak/cache/vllm")
+"""In the form of vLLM's own cache; `ray.sh` lays it there."""
 
 
 def main(half: str) -> None:
@@ -56,6 +62,21 @@ def main(half: str) -> None:
         site = Path(importlib.import_module("ray").__file__ or "").parents[1]
         for folder in WHOLE:
             compileall.compile_dir(site / folder, quiet=1)
+    else:
+        know_models()
+
+
+def know_models() -> None:
+    """Keep what vLLM asks of a model's class: else each start of a pod imports vLLM once more for that."""
+    os.environ["VLLM_CACHE_ROOT"] = str(KNOWN)
+    registry = importlib.import_module("vllm.model_executor.models.registry")
+    for architecture in ARCHITECTURES:
+        model = registry.ModelRegistry.models[architecture]
+        source = Path(registry.__file__).with_name(model.module_name.rpartition(".")[2] + ".py")
+        info = registry._ModelInfo.from_model_cls(model.load_model_cls())
+        model._save_modelinfo_to_cache(info, model._get_modelinfo_module_hash(source))
+    if len(list(KNOWN.glob("modelinfos/*.json"))) != len(ARCHITECTURES):
+        raise SystemExit("vLLM has kept nothing of its models: has its registry changed?")
 
 
 if __name__ == "__main__":
