@@ -75,8 +75,11 @@ def know_models() -> None:
         source = Path(registry.__file__).with_name(model.module_name.rpartition(".")[2] + ".py")
         info = registry._ModelInfo.from_model_cls(model.load_model_cls())
         model._save_modelinfo_to_cache(info, model._get_modelinfo_module_hash(source))
-    if len(list(KNOWN.glob("modelinfos/*.json"))) != len(ARCHITECTURES):
+    kept = list(KNOWN.glob("modelinfos/*.json"))
+    if len(kept) != len(ARCHITECTURES):
         raise SystemExit("vLLM has kept nothing of its models: has its registry changed?")
+    for file in kept:
+        file.chmod(0o644)  # the image's user copies it
 
 
 if __name__ == "__main__":
