@@ -144,10 +144,12 @@ def _build(wanted: Mapping[str, str], report: Report) -> None:
     if any(all_recipes[name].based for name in missing) and not image_build.stored(base):
         with report.step("image base (Debian, from its packages)", expect_seconds=40):
             _build_one(all_recipes["base"], base, "", into_storage=True)
+    # Ray's takes longer than all others together: it begins first.
+    order = sorted(missing, key=lambda name: not name.startswith("ray"))
     with ThreadPoolExecutor(2) as pool:
         tasks = [
-            pool.submit(_build_reported, report, name, all_recipes[name], reference, base)
-            for name, reference in missing.items()
+            pool.submit(_build_reported, report, name, all_recipes[name], missing[name], base)
+            for name in order
         ]
         for task in tasks:
             task.result()
