@@ -55,5 +55,8 @@ def test_the_kustomization_of_the_installation_page_works(tmp_path: Path) -> Non
     assert container["image"] == "REGISTRY/daybreak-operator:0.1.0"
     before = one(kustomize(str(BASE)), "Deployment")["spec"]["template"]["spec"]["containers"][0]
     changed = [variable for variable in container["env"] if variable not in before["env"]]
-    assert changed == [{"name": "DAYBREAK_RAY_IMAGE", "value": "REGISTRY/daybreak-ray:0.1.0"}]
+    assert changed == [
+        {"name": "DAYBREAK_GATEWAY_IMAGE", "value": "REGISTRY/daybreak-gateway:0.1.0"},
+        {"name": "DAYBREAK_RAY_IMAGE", "value": "REGISTRY/daybreak-ray:0.1.0"},
+    ]
     assert len(container["env"]) == len(before["env"])
