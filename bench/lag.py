@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
+from bench.gateway import play_head
+from bench.reconcile import CRDS
 from cluster import ControlPlane, paths
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
@@ -28,7 +30,8 @@ from daybreak.gateway.servers import Address
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.api.admin import Admin
 from tests.api.objects import tiny
-from tests.gateway.agent_process import SLOTS, AgentProcess, free_ports
+from tests.gateway.agent_process import SLOTS, AgentProcess
+from tests.gateway.ports import free_ports
 
 ROUNDS = 60
 MANY = 100
@@ -38,8 +41,8 @@ REQUEST = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
     b'Content-Type: application/json\r\nContent-Length: 17\r\n\r\n{"model": "tiny"}'
 )
+CLUSTER = "tiny-abcde"
 GOALS: dict[str, report.Goal] = {"lag_p99_ms": {"max": 50}}
-CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
 
 
 def main(rounds: int = ROUNDS, status_rounds: int = STATUS_ROUNDS) -> None:
@@ -161,7 +164,7 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
         agent = AgentProcess(plane.kubeconfig, "default", folder, port, drain_seconds=1)
         async with agent.running():
             admin.create(tiny("tiny"))
-            _play_head(admin)
+            play_head(admin, "tiny", CLUSTER)
             for number in range(rounds):
                 _write_gate(admin, agent, "Closed", 2 * number + 1)
                 await agent.until("tiny", lambda seen: seen.gate == "closed" and seen.servers_up == 1)
@@ -173,19 +176,9 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
     return taken
 
 
-def _play_head(admin: Admin) -> None:
-    """A head pod, in name only, at the loopback: there the stand-in listens."""
-    labels = {"daybreak.dev/service": "tiny", "ray.io/cluster": "tiny-abcde", "ray.io/node-type": "head"}
-    spec = {"serviceAccountName": "default", "containers": [{"name": "ray", "image": "ray"}]}
-    metadata = {"name": "tiny-head", "labels": labels}
-    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    admin.merge("Pod", "tiny-head", {"status": status}, "status")
-
-
 def _write_gate(admin: Admin, agent: AgentProcess, state: str, epoch: int) -> None:
     gate = {"state": state, "epoch": epoch, "port": agent.first_port, "holdSeconds": 300}
-    gate["cluster"] = "tiny-abcde"
+    gate["cluster"] = CLUSTER
     admin.merge("LLMService", "tiny", {"status": {"gate": gate}}, "status")
 
 

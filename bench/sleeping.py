@@ -9,25 +9,21 @@ by `spec.state: Asleep`, which is then taken away: they sleep on, and a request 
 import argparse
 import concurrent.futures
 import http.client
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from bench import report
+from bench.gateway import gateway, play_pod
 from bench.reconcile import CRDS, LOADERS, NAMESPACE, add_node, service
 from cluster import ControlPlane, kuberay_crds, paths
 from daybreak.api import names
 from tests.api.admin import Admin, eventually
-from tests.api.operator_process import SOURCES, OperatorProcess
+from tests.api.operator_process import OperatorProcess
 
 SERVICES = 1000
 IDLE_SECONDS = 60.0
@@ -49,11 +45,11 @@ def main(services: int = SERVICES) -> None:
         log = Path(folder) / "operator.log"
         with (
             OperatorProcess(plane.kubeconfig, log, GATEWAY_IMAGE="gateway") as operator,
-            _gateway(plane.kubeconfig, Path(folder)) as gateway,
+            gateway(plane.kubeconfig, NAMESPACE, Path(folder)) as agent,
         ):
-            _play_pod(admin)
+            play_pod(admin, f"{names.GATEWAY}-played", names.gateway_labels())
             _put_to_sleep(admin, services)
-            run = _idle(operator, gateway) | _arrivals(admin)
+            run = _idle(operator, agent) | _arrivals(admin)
     print(f"sleeping: {run}", flush=True)
     report.write(
         "sleeping",
@@ -63,43 +59,6 @@ def main(services: int = SERVICES) -> None:
         runs=[run],
         notes=f"{services} services, one gateway. RSS is the agent and both HAProxies together.",
     )
-
-
-@contextmanager
-def _gateway(kubeconfig: Path, folder: Path) -> Iterator[psutil.Process]:
-    first, last = names.GATEWAY_PORTS
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
-        "KUBECONFIG": str(kubeconfig),
-        "PYTHONPATH": str(SOURCES),
-        "POD_NAMESPACE": NAMESPACE,
-        "GATEWAY_HTTP_PORT": str(names.GATEWAY_HTTP_PORT),
-        "GATEWAY_FIRST_PORT": str(first),
-        "GATEWAY_SLOTS": str(last - first + 1),
-        "GATEWAY_ADDRESS": "127.0.0.1",
-        "GATEWAY_FOLDER": str(folder / "gateway"),
-        "GATEWAY_LEAVE_SECONDS": "0",
-        "GATEWAY_DRAIN_SECONDS": "1",
-    }
-    with (folder / "gateway.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "daybreak.gateway"], env=environment, stdout=log, stderr=log
-        )
-    try:
-        yield psutil.Process(process.pid)
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-def _play_pod(admin: Admin) -> None:
-    """A gateway pod, in name only, where the gateway really listens."""
-    spec = {"serviceAccountName": "default", "containers": [{"name": "gateway", "image": "gateway"}]}
-    name = "daybreak-gateway-played"
-    metadata = {"name": name, "labels": names.gateway_labels()}
-    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    admin.merge("Pod", name, {"status": status}, "status")
 
 
 def _put_to_sleep(admin: Admin, services: int) -> None:
@@ -123,10 +82,10 @@ def _asleep(admin: Admin, gate: str) -> int:
     return sum(bool(each.get("asleep")) and each["gate"]["state"] == gate for each in statuses)
 
 
-def _idle(operator: OperatorProcess, gateway: psutil.Process) -> dict[str, float]:
+def _idle(operator: OperatorProcess, agent: psutil.Process) -> dict[str, float]:
     time.sleep(10)  # what is still on its way is not idle
     # The gateway's HAProxies are two: the one that holds, and the router of the common address.
-    parts = {"operator": [psutil.Process(operator.pid)], "agent": [gateway], "haproxy": gateway.children()}
+    parts = {"operator": [psutil.Process(operator.pid)], "agent": [agent], "haproxy": agent.children()}
     before = {name: _cpu_seconds(part) for name, part in parts.items()}
     time.sleep(IDLE_SECONDS)
     used = {name: _cpu_seconds(part) - before[name] for name, part in parts.items()}

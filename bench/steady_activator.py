@@ -11,7 +11,8 @@ from typing import Any
 
 import psutil
 
-from bench.steady_paths import NAMESPACE, Way, free_port, process
+from bench.gateway import process
+from bench.steady_paths import NAMESPACE, Way, free_port
 from cluster import ControlPlane
 from cluster.paths import BIN
 

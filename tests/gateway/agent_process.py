@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import random
 import signal
 import socket
 import sys
@@ -15,29 +14,12 @@ from typing import Any
 import aiohttp
 
 from daybreak.lifecycle.traffic import Report, Update
+from tests.gateway.ports import free_ports
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 SLOTS = 8
 ROUTER = -1
 """In place of a slot: the address that all models share."""
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports: of a range of its own, and not always the same ones.
-
-    It takes seconds until they are listened at, and other tests look for ports meanwhile.
-    """
-    firsts = list(range(30000, 32768 - count, count))
-    random.shuffle(firsts)
-    for first in firsts:
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise RuntimeError("no free ports")
 
 
 class AgentProcess:
@@ -46,7 +28,7 @@ class AgentProcess:
     def __init__(
         self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
     ) -> None:
-        self.router_port = free_ports(SLOTS + 1)
+        self.router_port = free_ports(SLOTS + 1, range(30000, 32768))
         self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
         with socket.socket() as probe:

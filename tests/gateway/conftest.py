@@ -1,8 +1,6 @@
 """A real HAProxy on the loopback, a fake Serve behind it, and clients."""
 
 import asyncio
-import random
-import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -14,29 +12,13 @@ from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.gateway.fake_serve import FakeServe
+from tests.gateway.ports import free_ports
 from tests.gateway.scene import drain_seconds, plane, scene
 from tests.gateway.town import router_settings, town
 
 __all__ = ("drain_seconds", "plane", "router_settings", "scene", "town")  # fixtures
 
 SLOTS = 4
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports that nobody has just now, below those that clients get.
-
-    Somewhere by chance: another run of the tests may look for ports at the same time.
-    """
-    for _ in range(100):
-        first = random.randint(20000, 32000 - count)  # noqa: S311
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise RuntimeError("no free ports")
 
 
 class Bench:

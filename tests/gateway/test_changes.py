@@ -8,7 +8,8 @@ from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.servers import Address
 from daybreak.gateway.table import Gate, Service
-from tests.gateway.conftest import Bench, free_ports
+from tests.gateway.conftest import Bench
+from tests.gateway.ports import free_ports
 
 
 async def test_only_what_changed_is_told(bench: Bench) -> None:

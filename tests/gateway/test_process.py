@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from daybreak.gateway.config import GatewayConfig
-from tests.gateway.conftest import free_ports
+from tests.gateway.ports import free_ports
 
 PARENT = """
 import asyncio, sys

@@ -7,8 +7,9 @@ import aiohttp
 
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
-from tests.gateway.conftest import SLOTS, Bench, free_ports
+from tests.gateway.conftest import SLOTS, Bench
 from tests.gateway.fake_serve import FakeServe
+from tests.gateway.ports import free_ports
 
 
 async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:

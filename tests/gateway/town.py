@@ -3,8 +3,6 @@
 import asyncio
 import io
 import json
-import random
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -18,25 +16,11 @@ from daybreak.gateway.process import Gateway
 from daybreak.gateway.router import Route, Router, RouterConfig
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.gateway.fake_serve import FakeServe
+from tests.gateway.ports import free_ports
 
 SLOTS = 4
 MODELS = (("big", "org/small"), ("tiny", "tiny:7b"))
 MIB = 2**20
-
-
-def free_ports(count: int) -> int:
-    """The first of so many free ports, of a range that no other test's helper looks in."""
-    firsts = list(range(13000, 19000, count))
-    random.shuffle(firsts)
-    for first in firsts:
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return first
-    raise RuntimeError("no free ports")
 
 
 class Town:
@@ -110,7 +94,7 @@ def router_settings() -> dict[str, Any]:
 
 @pytest.fixture
 async def town(tmp_path: Path, router_settings: dict[str, Any]) -> AsyncIterator[Town]:
-    first = free_ports(SLOTS + 1)
+    first = free_ports(SLOTS + 1, range(13000, 19000))
     folder = tmp_path / "gw"
     gateway = Gateway(
         GatewayConfig(

@@ -1,0 +1,76 @@
+"""A gateway as a process of its own, with the guards and the number of services that it has in a cluster."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from daybreak.api import names
+from tests.api.admin import Admin
+from tests.api.operator_process import SOURCES
+
+
+@contextmanager
+def process(
+    command: list[str], environment: Mapping[str, str], log: Path, seconds: float = 0
+) -> Iterator[psutil.Process]:
+    """Run a program until the block ends; then it has so many seconds to end by itself."""
+    with log.open("ab") as output:
+        started = subprocess.Popen(  # noqa: S603 -- this package's own commands
+            command, env=dict(environment), stdout=output, stderr=output
+        )
+    try:
+        yield psutil.Process(started.pid)
+    finally:
+        if seconds:
+            started.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                started.wait(seconds)
+        started.kill()
+        started.wait()
+
+
+@contextmanager
+def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iterator[psutil.Process]:
+    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise."""
+    first, last = names.GATEWAY_PORTS
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
+        "KUBECONFIG": str(kubeconfig),
+        "PYTHONPATH": str(SOURCES),
+        "POD_NAMESPACE": namespace,
+        "GATEWAY_HTTP_PORT": str(names.GATEWAY_HTTP_PORT),
+        "GATEWAY_FIRST_PORT": str(first),
+        "GATEWAY_SLOTS": str(last - first + 1),
+        "GATEWAY_ADDRESS": "127.0.0.1",
+        "GATEWAY_FOLDER": str(folder / "gateway"),
+        "GATEWAY_LEAVE_SECONDS": "0",
+        "GATEWAY_DRAIN_SECONDS": "1",
+        **more,
+    }
+    command = [sys.executable, "-m", "daybreak.gateway"]
+    with process(command, environment, folder / "gateway.log", seconds=30) as agent:
+        yield agent
+
+
+def play_pod(admin: Admin, name: str, labels: Mapping[str, str]) -> None:
+    """A pod that runs at the loopback, in name only."""
+    spec = {"serviceAccountName": "default", "containers": [{"name": "played", "image": "played"}]}
+    metadata = {"name": name, "labels": dict(labels)}
+    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+    admin.merge("Pod", name, {"status": status}, "status")
+
+
+def play_head(admin: Admin, service: str, cluster: str) -> None:
+    """The head pod of a Ray cluster, at whose Serve port somebody else listens."""
+    labels = {
+        names.SERVICE_LABEL: service,
+        names.RAY_CLUSTER_LABEL: cluster,
+        names.RAY_NODE_TYPE_LABEL: "head",
+    }
+    play_pod(admin, f"{service}-head", labels)
