@@ -19,6 +19,7 @@ from tests.gateway.town import router_settings, town
 __all__ = ("drain_seconds", "plane", "router_settings", "scene", "town")  # fixtures
 
 SLOTS = 4
+BODY = b'{"model": "big"}'
 
 
 class Bench:
@@ -54,7 +55,7 @@ class Bench:
                 await asyncio.sleep(0.02)
         return state
 
-    async def ask(self, name: str, body: Any = b"{}", path: str = "/v1/chat/completions", **more: Any) -> Any:
+    async def ask(self, name: str, body: Any = BODY, path: str = "/v1/chat/completions", **more: Any) -> Any:
         """Send one request; returns status, headers and the JSON of the answer."""
         headers = {"X-Request-Id": name, **more}
         async with self.clients.post(self.url + path, data=body, headers=headers) as answer:

@@ -74,7 +74,8 @@ async def test_a_small_body_that_comes_after_its_head_is_refused_as_well(bench: 
             b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nConnection: close\r\n"
             b"Content-Length: %d\r\n\r\n" % len(body)
         )
-        await bench.until(lambda state, turn=turn: state.arrivals == turn + 1)  # type: ignore[misc]
+        # Sometimes before the gateway has read the head, sometimes after it.
+        await asyncio.sleep(turn / 1000)
         writer.write(body)
         assert (await reader.read()).startswith(b"HTTP/1.1 400")
         writer.close()

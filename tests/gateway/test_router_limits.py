@@ -80,8 +80,7 @@ async def test_no_more_bodies_than_there_is_room_for(town: Town) -> None:
     await town.until(1, lambda state: state.held == 2)
     length = len(json.dumps(large))
     assert await town.bytes_here() == 2 * length
-    status, answer = await town.ask("more", large)
-    assert (status, answer["error"]["code"]) == (429, "queue_full")
+    assert error(await town.insist(json.dumps(large).encode())) == (429, "queue_full")
     # A small one still fits, and so does a large one once the others have been answered.
     small = asyncio.create_task(town.ask("small", {"model": "tiny"}))
     await town.until(1, lambda state: state.held == 3)

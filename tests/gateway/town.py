@@ -3,8 +3,9 @@
 import asyncio
 import io
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,25 @@ class Town:
                 return await reader.read()
         finally:
             writer.close()
+
+    async def insist(self, body: bytes, chunked: bool = False) -> bytes:
+        """Ask with a body that is answered before all of it has been read: the connection may break while it
+        is sent, and the answer is there all the same. Returns all that comes back.
+        """
+        length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
+        head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n\r\n" % length
+        whole = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+        return await asyncio.to_thread(self._insist, head + whole)
+
+    def _insist(self, data: bytes, seconds: float = 60) -> bytes:
+        pieces = []
+        with socket.create_connection(("127.0.0.1", self.router.config.port), seconds) as connection:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(data)
+            with suppress(ConnectionResetError):
+                while piece := connection.recv(65536):
+                    pieces.append(piece)
+        return b"".join(pieces)
 
     async def bytes_here(self) -> int:
         """Bytes of bodies that the router counts."""

@@ -38,6 +38,7 @@ local function set(applet, _, _, number, ...)
         slot.wakes = slot.wakes + 1
     end
     slots.note_passing(slot)
+    slots.note_direct(slot)
     slots.changed(slot)
     applet:send("ok\n")
 end
@@ -47,6 +48,7 @@ local function unset(applet, _, _, number)
     number = slots.number(number)
     if number and all[number] then
         all[number].gate = "unset"
+        slots.note_direct(all[number])
         all[number] = nil
     end
     applet:send("ok\n")
@@ -57,17 +59,19 @@ local function times(name, found)
         table.concat(found.counts, ",")) or ""
 end
 
-local function row(number, slot, now)
-    local flying = slots.in_flight(slot, now)
-    local ends = {}
+local function row(number, slot, flying, now)
+    local counts, ends = { passed = slot.went > 0 and slot.went or nil }, {}
     for reason, count in pairs(slot.ends) do
+        counts[reason] = (counts[reason] or 0) + count
+    end
+    for reason, count in pairs(counts) do
         ends[#ends + 1] = quoted(reason) .. ":" .. count
     end
     return string.format(
-        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
+        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"direct":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
         '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s}%s%s}',
-        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.held, flying,
-        now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
+        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals + slot.went, slot.went, slot.held,
+        flying, now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
         times("holds", slot.holds), times("added", slot.added))
 end
 
@@ -78,8 +82,9 @@ local function show(applet, _, _, what, since)
     local now = slots.now_ms()
     local rows = {}
     for number, slot in pairs(all) do
+        local flying = slots.in_flight(slot, now)
         if slot.busy or slot.changed > since then
-            rows[#rows + 1] = row(number, slot, now)
+            rows[#rows + 1] = row(number, slot, flying, now)
         end
     end
     applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..

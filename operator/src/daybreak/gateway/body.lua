@@ -7,8 +7,6 @@ local slots = require("slots")
 
 local MAX_CHOICES = tonumber(os.getenv("DAYBREAK_MAX_CHOICES"))
 
-local SEEN = "txn.daybreak_seen"  -- set: the whole body was here at once, and there is nothing in it to refuse
-
 local body = {}
 
 function body.too_large(txn, slot)
@@ -22,56 +20,23 @@ local function refuse_field(txn, slot, scanner)
     answers.refuse(txn, 400, scanner.message, "invalid_request_error", "invalid_body", { param = scanner.param })
 end
 
--- A scanner for the request's body; nil if it is none that the engine would read as JSON. The type that the client
--- tells is not asked: not everybody who reads JSON minds it. Audio comes as a form.
-local function scanner_for(txn)
-    if txn.sf:method() == "POST" and txn.sf:path() ~= "/v1/audio/transcriptions" then
-        return guard.new(MAX_CHOICES)
-    end
-end
-
--- Refuses a request whose body is here already, before it is held or counted. length: as the client has told it.
-function body.look_at_first_bytes(txn, slot, length)
-    local scanner = scanner_for(txn)
-    if not scanner then
-        return
-    end
-    local text = txn.sf:req_body()
-    if length == #text and guard.harmless(text) then
-        txn:set_var(SEEN, true)
-    elseif scanner:feed(text) then
-        refuse_field(txn, slot, scanner)
-    end
-end
-
+-- HAProxy makes a filter for each request, and calls back those that have asked for the body's pieces. A callback
+-- for the head, as is usual, would be called for every request and every answer, and costs more than all the rest of
+-- HAProxy's work; so the hold asks for the pieces instead. It finds the request's filter by the coroutine, which all
+-- Lua of a request runs in.
 local Body = { id = "Bodies", flags = filter.FLT_CFG_FL_HTX }
 Body.__index = Body
 
-function Body:new()
-    return setmetatable({ seen = 0 }, Body)
-end
+local filters = setmetatable({}, { __mode = "k" })
 
-function Body:http_headers(txn, message)
-    if message.channel:is_resp() then
-        return
-    end
-    debug.sethook()  -- as in hold.lua
-    if txn:get_var(SEEN) then
-        return
-    end
-    self.slot = slots.of(txn)
-    if not self.slot then
-        return
-    end
-    self.counts = txn.sf:req_hdr("transfer-encoding") ~= ""
-    self.scanner = scanner_for(txn)
-    if self.counts or self.scanner then
-        filter.register_data_filter(self, message.channel)
-    end
+function Body:new()
+    local new = setmetatable({ seen = 0 }, Body)
+    filters[coroutine.running()] = new
+    return new
 end
 
 function Body:http_payload(txn, message)
-    debug.sethook()
+    debug.sethook()  -- as in hold.lua
     if self.over then
         return  -- answered already: a second answer would wipe out the first
     end
@@ -84,6 +49,29 @@ function Body:http_payload(txn, message)
     if self.scanner and self.scanner:feed(text) then
         self.over = true
         refuse_field(txn, self.slot, self.scanner)
+    end
+end
+
+-- Looks at a request before it is held or counted: refuses it if what is here of its body says so, and has the rest
+-- looked at while it passes. length: as the client has told it.
+function body.look(txn, slot, path, length)
+    local text = txn.sf:req_body()
+    local whole = length == #text
+    if whole and guard.harmless(text) then
+        return
+    end
+    -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
+    -- minds it. Audio comes as a form.
+    local json = path ~= "/v1/audio/transcriptions" and txn.sf:method() == "POST"
+    local scanner = json and guard.new(MAX_CHOICES)
+    if scanner and scanner:feed(text) then
+        refuse_field(txn, slot, scanner)
+    end
+    local counts = txn.sf:req_hdr("transfer-encoding") ~= ""
+    if not whole and (json or counts) then
+        local watch = filters[coroutine.running()]
+        watch.slot, watch.counts, watch.scanner = slot, counts, json and guard.new(MAX_CHOICES)
+        filter.register_data_filter(watch, txn.req)
     end
 end
 

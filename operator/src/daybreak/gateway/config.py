@@ -60,6 +60,8 @@ class GatewayConfig:
     """Held requests that may be released at once."""
     max_choices: int = 16
     """The largest `n` that a request may ask for: the work of that many requests."""
+    small: int = 12 * 1024
+    """Bytes of a body that is looked at as a whole. With a head it fits HAProxy's buffer, which has 16 KiB."""
     hard_stop: int = 7200
     """Seconds after which a stopping gateway ends whatever is left."""
 
@@ -72,6 +74,11 @@ class GatewayConfig:
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "haproxy.cfg"
+
+    @property
+    def direct(self) -> Path:
+        """The map of backends that small requests reach without Lua: empty at first, kept by slots.lua."""
+        return self.folder / "direct.map"
 
     @property
     def descriptors(self) -> int:
@@ -112,6 +119,7 @@ def render(config: GatewayConfig) -> str:
         address=config.address,
         error_body=error_body,
         errors=ERRORS,
+        direct=config.direct,
         first_port=config.first_port,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
@@ -123,6 +131,7 @@ def render(config: GatewayConfig) -> str:
         release_burst=config.release_burst,
         release_rate=config.release_rate,
         slots=config.slots,
+        small=config.small,
         socket=config.socket,
         stream_timeout=config.stream_timeout,
     )

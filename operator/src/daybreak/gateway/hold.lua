@@ -18,6 +18,7 @@ local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a fa
 local UNTOLD_LOOK = 50     -- ms between two looks at whether a service has been told meanwhile
 
 local HELD = "txn.daybreak_held"
+local UNTOLD = "txn.daybreak_untold"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -63,8 +64,8 @@ local function arrive(txn, slot, now)
     if length and length > slot.max_body_bytes then
         body.too_large(txn, slot)
     end
-    body.look_at_first_bytes(txn, slot, length)
     local path = txn.sf:path()
+    body.look(txn, slot, path, length)
     local passes = can_pass(slot)
     if path:find("^/v1/models") then
         -- To list models is not to use them: it wakes nothing and keeps nothing awake.
@@ -109,9 +110,14 @@ local function hold(txn)
     if place then
         slot = place.slot
     else
-        slot = slots.of(txn)
+        local slot_number = slots.number_of(txn)
+        slot = slots.all[slot_number]
+        if not txn:get_var(UNTOLD) then
+            slots.seen[slot_number] = (slots.seen[slot_number] or 0) + 1
+        end
         if not slot and not slots.ready then
             -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
+            txn:set_var(UNTOLD, true)
             act.wake_time(UNTOLD_LOOK)
             return act.YIELD
         end

@@ -67,6 +67,7 @@ class Gateway:
         if config != self.config:
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         self.config.file.write_text(render(config))
+        self.config.direct.write_text("")
         self.config.socket.unlink(missing_ok=True)
         self._servers.forget()
         self._words.clear()

@@ -12,10 +12,16 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
     end
 end
 local SWEEP = 500  -- ms between two looks at who is still in flight
+local DIRECT = os.getenv("DAYBREAK_DIRECT")          -- the map of the backends that small requests reach without Lua
+local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
+
+-- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
+collectgarbage("setpause", 400)
 
 local slots = {
     all = {},      -- slot number -> what is known of its service
     waiting = {},  -- number of a held request -> its place
+    seen = {},     -- slot number -> requests that have come to Lua, of whichever service
     ready = false, -- whether every service that there is has been told
     boot = string.format("%d.%06d", core.now().sec, core.now().usec),
     -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
@@ -30,9 +36,9 @@ end
 
 local now_ms = slots.now_ms
 
--- The slot of a request, by the port that it came to; nil if there is no such service.
-function slots.of(txn)
-    return slots.all[txn.f:dst_port() - FIRST_PORT]
+-- The number of a request's slot, by the port that it came to.
+function slots.number_of(txn)
+    return txn.f:dst_port() - FIRST_PORT
 end
 
 -- A slot's number in a command's word; nil if there cannot be such a slot.
@@ -41,12 +47,36 @@ function slots.number(word)
     return number and number >= 0 and number < SLOTS and number or nil
 end
 
+-- How many requests have gone to the model without coming to Lua, of whichever service had the slot: HAProxy counts
+-- all that reach the backend.
+local function went_directly(number, stats)
+    return stats.stot - (slots.seen[number] or 0)
+end
+
 function slots.fresh(number)
+    local backend = core.backends["s" .. number]
     return {
-        number = number, backend = core.backends["s" .. number], models = {}, keys = {}, reason = "", name = "",
+        number = number, backend = backend, models = {}, keys = {}, reason = "", name = "",
+        direct = false,  -- whether small requests go to the model without coming to Lua
+        before = went_directly(number, backend:get_stats()), went = 0,  -- those of earlier services, and of this one
         arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
+end
+
+-- Opens or closes the way past Lua. To be called when a slot was set.
+function slots.note_direct(slot)
+    local direct = slot.gate == "open" and #slot.keys == 0 and slot.max_body_bytes >= SMALL
+    if direct == slot.direct then
+        return
+    end
+    slot.direct = direct
+    if direct then
+        core.set_map(DIRECT, "s" .. slot.number, "1")
+    else
+        core.del_map(DIRECT, "s" .. slot.number)
+        slot.busy = true  -- perhaps: nobody has looked since
+    end
 end
 
 function slots.can_pass(slot)
@@ -90,20 +120,23 @@ end
 -- Requests of a slot that have passed its gate and have not ended. HAProxy counts the streams of a backend, held
 -- ones included. Asking costs something, so nobody asks for a slot that was empty and had no arrival since.
 function slots.in_flight(slot, now)
-    if not slot.busy then
+    if not slot.busy and not slot.direct then
         return 0
     end
     local stats = slot.backend:get_stats()
     local streams = stats.scur
     slot.connect_ms = stats.ctime or 0
-    if streams > 0 or slot.swept ~= slot.arrivals then
+    slot.went = went_directly(slot.number, stats) - slot.before
+    local arrivals = slot.arrivals + slot.went
+    if streams > 0 or slot.swept ~= arrivals then
         -- What began and ended between two looks ended now, as far as anybody knows: never idle for too long.
         slot.last = now
-    else
+        slot.busy = true
+    elseif slot.busy then
         slot.busy = false
         slots.changed(slot)
     end
-    slot.swept = slot.arrivals
+    slot.swept = arrivals
     return math.max(0, streams - slot.held)
 end
 

@@ -103,6 +103,8 @@ class SlotState:
     servers_up: int
     ends: Mapping[str, int]
     """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
+    direct: int = 0
+    """Requests among those that arrived that went to the model without coming to Lua."""
     wakes: int = 0
     """How often the gate was opened after it had been closed."""
     connect_ms: int = 0

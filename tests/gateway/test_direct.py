@@ -1,0 +1,135 @@
+"""Small requests to a service that is awake do not come to Lua: they are counted and stopped all the same."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from daybreak.gateway.table import Gate, Service
+from tests.gateway.conftest import BODY, Bench
+from tests.gateway.test_keys import KEYS
+from tests.gateway.test_malformed import error
+
+LARGE = json.dumps({"messages": [{"content": "x" * 50_000}]}).encode()
+ESCAPED = rb'{"messages": [{"content": "\u00e9"}]}'
+BODIES = (BODY, LARGE, ESCAPED, b"{}", b' {"n": 2}')
+
+
+async def test_what_is_small_and_harmless_goes_directly(bench: Bench) -> None:
+    await bench.wake()
+    for number in range(3):
+        assert (await bench.ask(f"small-{number}"))[0] == 200
+    assert (await bench.state()).direct == 3
+    for number, body in enumerate(BODIES[1:]):
+        assert (await bench.ask(f"other-{number}", body))[0] == 200
+    state = await bench.state()
+    assert (state.arrivals, state.direct, state.ends) == (7, 3, {"passed": 7})
+    assert bench.serve.seen.total() == 7
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_every_request_is_counted_once_whichever_way_it_goes(bench: Bench, seed: int) -> None:
+    dice = random.Random(seed)  # noqa: S311 -- a choice of tests
+    await bench.wake()
+    for turn in range(12):
+        await bench.gate(Gate.CLOSED if turn % 2 else Gate.OPEN)
+        arrivals = (await bench.state()).arrivals
+        asking = [
+            asyncio.create_task(bench.ask(f"{turn}-{number}", dice.choice(BODIES)))
+            for number in range(dice.randrange(1, 6))
+        ]
+        arrivals += len(asking)
+        state = await bench.until(lambda state, n=arrivals: state.arrivals >= n)  # type: ignore[misc]
+        assert state.arrivals == arrivals
+        assert state.held == (len(asking) if turn % 2 else 0)
+        await bench.gate(Gate.OPEN)
+        assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * len(asking)
+        state = await bench.until(lambda state: state.in_flight == 0)
+        assert state.ends == {"passed": state.arrivals}
+    assert bench.serve.seen.total() == state.arrivals
+    assert set(bench.serve.seen.values()) == {1}
+
+
+async def test_who_is_answered_after_the_gate_has_closed_is_in_flight(bench: Bench) -> None:
+    await bench.wake()
+    bench.serve.hold_answers = True
+    asking = asyncio.create_task(bench.ask("slow"))
+    await bench.until(lambda state: bench.serve.seen["slow"] == 1)
+    await bench.gate(Gate.CLOSED)
+    state = await bench.state()
+    assert (state.in_flight, state.held, state.arrivals, state.direct) == (1, 0, 1, 1)
+    bench.serve.finish.set()
+    assert (await asking)[0] == 200
+    await bench.until(lambda state: state.in_flight == 0)
+
+
+async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
+    await bench.wake()
+    await bench.until(lambda state: state.idle_ms > 700)
+    sequence, _ = await bench.gateway.changes(0)
+    assert (await bench.ask("one"))[0] == 200
+    _, snapshot = await bench.gateway.changes(sequence)
+    assert (snapshot.slots[0].arrivals, snapshot.slots[0].idle_ms < 700) == (1, True)
+    await bench.until(lambda state: state.idle_ms > 700)
+    sequence, _ = await bench.gateway.changes(0)
+    assert not (await bench.gateway.changes(sequence))[1].slots, "who is idle has changed nothing"
+
+
+async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> None:
+    await bench.wake()
+    assert (await bench.ask("one"))[0] == 200
+    await bench.gate(Gate.OPEN, keys=KEYS)
+    assert (await bench.ask("two"))[0] == 401
+    await bench.gate(Gate.OPEN, max_body_bytes=len(BODY) - 1)
+    assert (await bench.ask("three"))[0] == 413
+    await bench.gate(Gate.FAILED, reason="gone")
+    assert (await bench.ask("four"))[0] == 503
+    await bench.gate(Gate.OPEN)
+    assert (await bench.ask("five"))[0] == 200
+    assert bench.serve.seen == {"one": 1, "five": 1}
+    assert (await bench.state()).ends == {"passed": 2, "unauthorized": 1, "too_large": 1, "failed": 1}
+
+
+async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
+    await bench.wake()
+    await bench.gateway.set_servers(0, [])
+    asking = asyncio.create_task(bench.ask("one"))
+    await bench.until(lambda state: state.held == 1)
+    await bench.gateway.set_servers(0, [bench.serve.address])
+    assert (await asking)[0] == 200
+
+
+async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> None:
+    await bench.wake()
+    for body in (*BODIES, BODY):
+        assert (await bench.ask("old", body))[0] == 200
+    await bench.gateway.unset_service(0)
+    assert (await bench.ask("between"))[0] == 404
+    await bench.gateway.set_service(0, Service(name="next", gate=Gate.CLOSED, epoch=9, models=("big",)))
+    assert (await bench.state()).arrivals == 0
+    await bench.wake()
+    assert (await bench.ask("new"))[0] == 200
+    assert ((await bench.state()).arrivals, (await bench.state()).ends) == (1, {"passed": 1})
+
+
+@pytest.mark.parametrize("head_timeout", [1])
+async def test_a_small_body_that_never_comes_is_no_arrival(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
+    assert error(await bench.send(head)) == (408, "request_timeout")
+    assert ((await bench.state()).arrivals, (await bench.state()).held) == (0, 0)
+
+
+async def test_who_asks_whether_to_send_a_small_body_is_told_to(bench: Bench) -> None:
+    await bench.wake()
+    reader, writer = await bench.connect()
+    writer.write(
+        b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nConnection: close\r\n"
+        b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+    )
+    assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    writer.write(BODY)
+    assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()
+    assert bench.serve.seen == {"r": 1}
