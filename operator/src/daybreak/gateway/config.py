@@ -61,7 +61,7 @@ class GatewayConfig:
     max_choices: int = 16
     """The largest `n` that a request may ask for: the work of that many requests."""
     small: int = 12 * 1024
-    """Bytes of a body that is looked at as a whole. With a head it fits HAProxy's buffer, which has 16 KiB."""
+    """Bytes of a body that is looked at as a whole: with a head it fits HAProxy's buffer of 16 KiB."""
     hard_stop: int = 7200
     """Seconds after which a stopping gateway ends whatever is left."""
 
