@@ -97,7 +97,9 @@ def test_waking_the_model_must_answer_anew() -> None:
 def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
+    first = world.step(gateway=view(held=1))
+    assert message(first).rpartition(": ")[2] == "its worker pods are asked for"
+    assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
     serve = running(world, models={"tiny": "HEALTHY"})
     told = [
         # Serve still speaks of the sleeping one, which is as healthy as can be.

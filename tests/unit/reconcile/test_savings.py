@@ -1,64 +1,96 @@
-"""What sleep has saved is counted once, when a status says for the first time that it is over."""
+"""What sleep saves is counted while it lasts; a wake is counted when it has ended."""
 
-from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from daybreak.kube.cache import Key
-from daybreak.reconcile import metrics, savings
+from daybreak.reconcile import metrics
+from daybreak.reconcile.savings import SAVED, Savings, count_wake, saves
 from tests.unit.lifecycle.scenes import CPU_MODEL, GPU_MODEL, service
 
-NOW = datetime(2026, 11, 21, 13, 0, tzinfo=UTC)
-SLEPT = {"asleep": "Workers", "phaseSince": "2026-11-21T12:00:00Z"}
 WAKING = {"wake": {"depth": "Workers"}}
 AWAKE = {"wake": {"depth": "Workers", "seconds": 42}}
+ONE, OTHER = Key("ns", "one"), Key("ns", "other")
 
 
-def saved(name: str, before: Any, after: Any, model: Any = GPU_MODEL, replicas: int = 2) -> float:
-    """What is counted for a service that holds two accelerators awake."""
-    svc = service({**model, "replicas": {"min": replicas}})
-    savings.count(Key("ns", name), svc, before, after, NOW)
-    return float(metrics.SAVED.labels("ns", name)._value.get())
+class Clock:
+    """Seconds that a test turns on."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
-def test_an_hour_of_two_accelerators() -> None:
-    assert saved("one", SLEPT, WAKING) == 2 * 3600
-    assert saved("one", WAKING, WAKING) == 2 * 3600, "once"
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at zero."""
+    return Clock()
 
 
-def test_nothing_while_it_sleeps_on_or_falls_asleep() -> None:
-    assert saved("two", SLEPT, {**SLEPT, "asleep": "Cluster"}) == 0
-    assert saved("two", {}, SLEPT) == 0
-    assert saved("two", {}, {}) == 0
+def told(savings: Savings) -> dict[str, float]:
+    """What Prometheus would read, by service."""
+    [family] = savings.collect()
+    return {sample.labels["service"]: sample.value for sample in family.samples}
 
 
-def test_at_zero_replicas_it_would_hold_one_when_asked_and_a_cpu_is_no_accelerator() -> None:
-    assert saved("three", SLEPT, WAKING, replicas=0) == 3600
-    assert saved("four", SLEPT, WAKING, model=CPU_MODEL) == 0
+def test_it_grows_while_the_service_sleeps(clock: Clock) -> None:
+    savings = Savings(clock)
+    savings.see(ONE, 2)
+    clock.now = 10
+    assert told(savings) == {"one": 20}
+    savings.see(ONE, 2)
+    clock.now = 3600
+    assert told(savings) == {"one": 7200}
 
 
-def test_a_clock_that_went_back_takes_nothing_away() -> None:
-    assert saved("five", {**SLEPT, "phaseSince": "2026-11-21T14:00:00Z"}, WAKING) == 0
-    assert saved("five", {"asleep": "Workers"}, WAKING) == 0
+def test_nothing_is_added_awake_or_when_the_service_has_gone(clock: Clock) -> None:
+    savings = Savings(clock)
+    savings.see(ONE, 0)
+    assert told(savings) == {}
+    savings.see(ONE, 2)
+    savings.see(OTHER, 1)
+    clock.now = 10
+    savings.see(ONE, 0)
+    clock.now = 1000
+    assert told(savings) == {"one": 20, "other": 1000}
+    savings.see(ONE, 3)
+    clock.now = 1001
+    assert told(savings) == {"one": 23, "other": 1001}
+
+
+def test_what_a_service_saves(clock: Clock) -> None:
+    two = service({**GPU_MODEL, "replicas": {"min": 2}})
+    assert saves(two, {"asleep": "Workers"}) == saves(two, {"asleep": "Cluster"}) == 2
+    assert saves(two, {}) == 0
+    assert saves(service({**GPU_MODEL, "replicas": {"min": 0}}), {"asleep": "Workers"}) == 1
+    assert saves(service(CPU_MODEL), {"asleep": "Workers"}) == 0, "a CPU is no accelerator"
+
+
+def test_it_is_told_with_the_other_metrics() -> None:
+    assert [family.name for family in SAVED.collect()] == ["daybreak_gpu_seconds_saved"]
+
+
+def counted(name: str, before: Any, after: Any) -> float:
+    """How many wakes of that service are counted after these two statuses."""
+    count_wake(Key("ns", name), before, after)
+    return float(metrics.WAKES.labels("ns", name, "Workers")._value.get())
 
 
 def test_a_wake_is_counted_when_it_has_ended() -> None:
-    counter = metrics.WAKES.labels("ns", "six", "Workers")
-    assert saved("six", WAKING, AWAKE) == 0
-    assert counter._value.get() == 1
-    saved("six", AWAKE, AWAKE)
-    saved("six", WAKING, WAKING)
-    assert counter._value.get() == 1
-    saved("six", AWAKE, WAKING)
-    saved("six", WAKING, AWAKE)
-    assert counter._value.get() == 2
+    assert counted("six", WAKING, AWAKE) == 1
+    for before, after in ((AWAKE, AWAKE), (WAKING, WAKING), (AWAKE, WAKING)):
+        assert counted("six", before, after) == 1
+    assert counted("six", WAKING, AWAKE) == 2
 
 
 def test_each_step_is_counted_with_the_wake() -> None:
     phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
     deep = {"wake": {"depth": "Cluster", "seconds": 42, "phases": phases}}
-    saved("seven", {"wake": {"depth": "Cluster", "phases": {"headReady": 0}}}, deep)
+    counted("seven", {"wake": {"depth": "Cluster", "phases": {"headReady": 0}}}, deep)
     steps = metrics.WAKE_STEP_SECONDS
     assert steps.labels("Cluster", "workerReady")._sum.get() == 30
     assert steps.labels("Cluster", "firstToken")._sum.get() == 42
-    saved("seven", deep, deep)
+    counted("seven", deep, deep)
     assert steps.labels("Cluster", "workerReady")._sum.get() == 30, "once"

@@ -23,7 +23,9 @@ def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
         return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
     if course.gate is GateState.CLOSED and look.before.ready.get("status") == "True" and models[0] != "True":
         # Only after sleep: a service that has never answered is not ready before it has.
-        return "True", Reason.WAKING, f"waking, requests are held until it is up: {models[2]}"
+        # In the decision to wake itself the models still sleep.
+        doing = "its worker pods are asked for" if look.asleep else models[2]
+        return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
     return models
 
 

@@ -29,9 +29,4 @@ WAKE_STEP_SECONDS = Histogram(
     ["depth", "step"],
     buckets=_WAKE_BUCKETS,
 )
-SAVED = Counter(
-    "daybreak_gpu_seconds_saved_total",
-    "Accelerators that a service would have held awake, times the seconds it slept; counted as it wakes.",
-    ["namespace", "service"],
-)
 ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

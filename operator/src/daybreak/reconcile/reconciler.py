@@ -1,4 +1,4 @@
-"""One reconcile: observe → decide → build → apply → ask → decide → status."""
+"""One reconcile: observe → build → decide → apply → ask → decide → status."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,6 +85,7 @@ class Reconciler:
         if seen is None:
             self._asker.forget(key)
             self._applier.forget(key)
+            savings.SAVED.see(key, 0)
             return None
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
@@ -180,6 +181,8 @@ class Reconciler:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
         before = seen.manifest.get("status") or {}
         after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if seen.service is not None:
+            savings.SAVED.see(key, savings.saves(seen.service, after))
         if before == after:
             return True
         self._check()
@@ -191,8 +194,7 @@ class Reconciler:
                 return False
             raise
         metrics.WRITES.labels("status").inc()
-        if seen.service is not None:
-            savings.count(key, seen.service, before, after, seen.now)
+        savings.count_wake(key, before, after)
         for turned in transitions(before, after):
             try:
                 await status.emit(

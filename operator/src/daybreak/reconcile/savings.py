@@ -1,24 +1,74 @@
-"""Counting what sleep has saved and what wakes have taken, when a status says so for the first time."""
+"""Counting what sleep saves and what wakes have taken."""
 
-from collections.abc import Mapping
-from datetime import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from prometheus_client import REGISTRY
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
 
 from daybreak.api.llmservice import LLMService
 from daybreak.kube.cache import Key
 from daybreak.lifecycle.needs import accelerators_awake
-from daybreak.lifecycle.reading import mapping, parse_time, text, whole
+from daybreak.lifecycle.reading import mapping, text, whole
 from daybreak.reconcile import metrics
 
 
-def count(
-    key: Key, service: LLMService, before: Mapping[str, Any], after: Mapping[str, Any], now: datetime
-) -> None:
-    """Count what lies between two statuses of a service."""
-    if before.get("asleep") and not after.get("asleep"):
-        since = parse_time(text(before.get("phaseSince"))) or now
-        saved = max(0.0, (now - since).total_seconds()) * accelerators_awake(service)
-        metrics.SAVED.labels(key.namespace, key.name).inc(saved)
+@dataclass(frozen=True)
+class _Tally:
+    saved: float
+    """Accelerator seconds up to `since`."""
+    since: float
+    accelerators: int
+    """Saved from then on; 0: the service is awake, or has gone."""
+
+    def at(self, now: float) -> float:
+        return self.saved + self.accelerators * (now - self.since)
+
+
+class Savings(Collector):
+    """Accelerator seconds that services have saved by sleeping, up to the moment in which somebody asks.
+
+    They are counted from when this process first saw a service asleep.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tallies: dict[Key, _Tally] = {}
+
+    def see(self, key: Key, accelerators: int) -> None:
+        """Say how many accelerators a service saves from now on, by sleeping."""
+        before = self._tallies.get(key)
+        if accelerators != (before.accelerators if before else 0):
+            now = self._clock()
+            self._tallies[key] = _Tally(before.at(now) if before else 0.0, now, accelerators)
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """As prometheus_client asks for it, in the process's main thread or another one."""
+        family = CounterMetricFamily(
+            "daybreak_gpu_seconds_saved",
+            "Accelerators that a service would have held awake, times the seconds that it has slept so far.",
+            labels=["namespace", "service"],
+        )
+        now = self._clock()
+        for key, tally in list(self._tallies.items()):
+            family.add_metric([key.namespace, key.name], tally.at(now))
+        yield family
+
+
+SAVED = Savings()
+REGISTRY.register(SAVED)
+
+
+def saves(service: LLMService, status: Mapping[str, Any]) -> int:
+    """How many accelerators a service saves in this state."""
+    return accelerators_awake(service) if status.get("asleep") else 0
+
+
+def count_wake(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Count a wake when a status says for the first time that it has ended."""
     wake = mapping(after.get("wake"))
     if wake.get("seconds") is not None and mapping(before.get("wake")).get("seconds") is None:
         depth = text(wake.get("depth"))
