@@ -113,6 +113,15 @@ async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> N
     assert ((await bench.state()).arrivals, (await bench.state()).ends) == (1, {"passed": 1})
 
 
+async def test_where_lua_fails_nobody_passes(bench: Bench) -> None:
+    await bench.wake()
+    await bench.gate(Gate.CLOSED)
+    await bench.gateway._api.expect("daybreak set 0 max_held=none", "ok")  # it will miss the number
+    status, _, answer = await bench.ask("one")
+    assert (status, answer["error"]["code"]) == (500, "internal_error")
+    assert not bench.serve.seen
+
+
 @pytest.mark.parametrize("head_timeout", [1])
 async def test_a_small_body_that_never_comes_is_no_arrival(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)

@@ -19,6 +19,7 @@ local UNTOLD_LOOK = 50     -- ms between two looks at whether a service has been
 
 local HELD = "txn.daybreak_held"
 local UNTOLD = "txn.daybreak_untold"
+local PASSED = "txn.daybreak_passed"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -127,6 +128,7 @@ local function hold(txn)
         keys.check(txn, slot)
         number = arrive(txn, slot, now)
         if not number then
+            txn:set_var(PASSED, true)
             return act.CONTINUE
         end
         place = waiting[number]
@@ -145,6 +147,7 @@ local function hold(txn)
     end
     if can_pass(slot) and take_token(slot, now) then
         leave(txn, slot, number, "passed")
+        txn:set_var(PASSED, true)
         return act.CONTINUE
     end
     if now >= place.deadline then
