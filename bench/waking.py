@@ -196,7 +196,8 @@ def _room(admin: Admin) -> Iterator[None]:
     name = sample["metadata"]["name"]
     there = admin.get("LLMService", name) is not None
     _delete(admin, "LLMService", name)
-    eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=f"daybreak.dev/service={name}"))
+    selector = f"daybreak.dev/service={name}"
+    eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=selector))
     try:
         yield
     finally:
