@@ -145,7 +145,8 @@ class PlayedGateways(Gateways):
         """Read the files anew; the names of those that have changed."""
         if self._folder is None:
             return []
-        said = {file.name: file.read_text() for file in self._folder.glob("*.*")}
+        # Not those with a dot in front: they are being written, and are gone before they can be read.
+        said = {file.name: file.read_text() for file in self._folder.glob("[!.]*")}
         changed = [name for name, text in said.items() if self._said.get(name) != text]
         self._said = said
         return changed
