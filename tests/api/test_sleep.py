@@ -153,10 +153,13 @@ def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None
     _looked_at_again(sleeper)
     assert sleeper.status()["asleep"] == "Workers", "no request wakes it"
 
+    # A model that answers at once would be awake before anybody has seen it waking.
+    sleeper.silent()
     sleeper.admin.merge("LLMService", NAME, {"spec": {"state": "Awake"}})
     sleeper.reaches("Waking", "Closed", None)
     sleeper.scaled((1, 1))
     sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.answers()
     sleeper.opened()
     sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": SOON}})
     sleeper.kuberay.status(NAME, sleeper.cluster)
@@ -169,10 +172,12 @@ def test_the_annotation_goes_before_the_spec(sleeper: Sleeper) -> None:
     sleeper.awake(state="Awake")
     _annotate(sleeper, "Asleep")
     sleeper.reaches("Asleep", "Failed", "Workers")
+    sleeper.silent()
     _annotate(sleeper, None)
     sleeper.reaches("Waking", "Closed", None)
     sleeper.scaled((1, 1))
     sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.answers()
     sleeper.opened()
 
 
