@@ -91,6 +91,16 @@ async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> No
     assert (await bench.state()).ends == {"passed": 2, "unauthorized": 1, "too_large": 1, "failed": 1}
 
 
+@pytest.mark.parametrize("name", ["chat_template", "mm_processor_kwargs", "media_io_kwargs", "n"])
+async def test_what_the_guard_minds_does_not_go_directly(bench: Bench, name: str) -> None:
+    await bench.wake()
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
+    for written in (name, escaped):
+        status, _, answer = await bench.ask("one", b'{"%b": 17}' % written.encode())
+        assert (status, answer["error"]["param"]) == (400, name)
+    assert not bench.serve.seen
+
+
 async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
     await bench.wake()
     await bench.gateway.set_servers(0, [])

@@ -60,18 +60,15 @@ local function times(name, found)
 end
 
 local function row(number, slot, flying, now)
-    local counts, ends = { passed = slot.went > 0 and slot.went or nil }, {}
+    local ends = {}
     for reason, count in pairs(slot.ends) do
-        counts[reason] = (counts[reason] or 0) + count
-    end
-    for reason, count in pairs(counts) do
         ends[#ends + 1] = quoted(reason) .. ":" .. count
     end
     return string.format(
         '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"direct":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
         '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s}%s%s}',
-        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals + slot.went, slot.went, slot.held,
-        flying, now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
+        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went, slot.held, flying,
+        now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
         times("holds", slot.holds), times("added", slot.added))
 end
 

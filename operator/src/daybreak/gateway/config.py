@@ -117,9 +117,9 @@ def render(config: GatewayConfig) -> str:
     return template.render(
         added_buckets=ADDED_BUCKETS,
         address=config.address,
+        direct=config.direct,
         error_body=error_body,
         errors=ERRORS,
-        direct=config.direct,
         first_port=config.first_port,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,

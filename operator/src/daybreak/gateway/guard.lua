@@ -21,7 +21,8 @@ local QUOTE, BRACE, BRACKET = ('"{['):byte(1, 3)
 local find, byte = string.find, string.byte
 
 -- Whether a whole body has none of the names above, in letters or in escapes of letters, and so need not be read as
--- JSON: a tenth of the work. It may say no to a body in which there is nothing to refuse.
+-- JSON: a tenth of the work. It may say no to a body in which there is nothing to refuse. For small bodies
+-- haproxy.cfg.j2 asks the same in its own words.
 function guard.harmless(text)
     return not (find(text, "chat_template", 1, true) or find(text, "mm_processor_kwargs", 1, true) or
         find(text, "media_io_kwargs", 1, true) or find(text, '"n"', 1, true) or find(text, "\0", 1, true) or

@@ -126,9 +126,13 @@ function slots.in_flight(slot, now)
     local stats = slot.backend:get_stats()
     local streams = stats.scur
     slot.connect_ms = stats.ctime or 0
-    slot.went = went_directly(slot.number, stats) - slot.before
-    local arrivals = slot.arrivals + slot.went
-    if streams > 0 or slot.swept ~= arrivals then
+    local more = went_directly(slot.number, stats) - slot.before - slot.went
+    if more > 0 then
+        slot.went = slot.went + more
+        slot.arrivals = slot.arrivals + more
+        slot.ends.passed = (slot.ends.passed or 0) + more
+    end
+    if streams > 0 or slot.swept ~= slot.arrivals then
         -- What began and ended between two looks ended now, as far as anybody knows: never idle for too long.
         slot.last = now
         slot.busy = true
@@ -136,7 +140,7 @@ function slots.in_flight(slot, now)
         slot.busy = false
         slots.changed(slot)
     end
-    slot.swept = arrivals
+    slot.swept = slot.arrivals
     return math.max(0, streams - slot.held)
 end
 
