@@ -10,7 +10,6 @@ from pathlib import Path
 import psutil
 
 from daybreak.api import names
-from tests.api.admin import Admin
 from tests.api.operator_process import SOURCES
 
 
@@ -55,22 +54,3 @@ def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iter
     command = [sys.executable, "-m", "daybreak.gateway"]
     with process(command, environment, folder / "gateway.log", seconds=30) as agent:
         yield agent
-
-
-def play_pod(admin: Admin, name: str, labels: Mapping[str, str]) -> None:
-    """A pod that runs at the loopback, in name only."""
-    spec = {"serviceAccountName": "default", "containers": [{"name": "played", "image": "played"}]}
-    metadata = {"name": name, "labels": dict(labels)}
-    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-    admin.merge("Pod", name, {"status": status}, "status")
-
-
-def play_head(admin: Admin, service: str, cluster: str) -> None:
-    """The head pod of a Ray cluster, at whose Serve port somebody else listens."""
-    labels = {
-        names.SERVICE_LABEL: service,
-        names.RAY_CLUSTER_LABEL: cluster,
-        names.RAY_NODE_TYPE_LABEL: "head",
-    }
-    play_pod(admin, f"{service}-head", labels)

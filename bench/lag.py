@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import report
-from bench.gateway import play_head
 from bench.reconcile import CRDS
 from cluster import ControlPlane, paths
 from daybreak.gateway.config import GatewayConfig
@@ -30,6 +29,7 @@ from daybreak.gateway.servers import Address
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.api.admin import Admin
 from tests.api.objects import tiny
+from tests.api.played import head_labels, play_pod
 from tests.gateway.agent_process import SLOTS, AgentProcess
 from tests.gateway.ports import free_ports
 
@@ -164,7 +164,7 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
         agent = AgentProcess(plane.kubeconfig, "default", folder, port, drain_seconds=1)
         async with agent.running():
             admin.create(tiny("tiny"))
-            play_head(admin, "tiny", CLUSTER)
+            play_pod(admin, "tiny-head", head_labels("tiny", CLUSTER))
             for number in range(rounds):
                 _write_gate(admin, agent, "Closed", 2 * number + 1)
                 await agent.until("tiny", lambda seen: seen.gate == "closed" and seen.servers_up == 1)

@@ -18,12 +18,13 @@ from typing import Any
 import psutil
 
 from bench import report
-from bench.gateway import gateway, play_pod
+from bench.gateway import gateway
 from bench.reconcile import CRDS, LOADERS, NAMESPACE, add_node, service
 from cluster import ControlPlane, kuberay_crds, paths
 from daybreak.api import names
 from tests.api.admin import Admin, eventually
 from tests.api.operator_process import OperatorProcess
+from tests.api.played import play_pod
 
 SERVICES = 1000
 IDLE_SECONDS = 60.0

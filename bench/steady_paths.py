@@ -21,6 +21,7 @@ from bench.gateway import process
 from cluster.paths import BIN
 from daybreak.api import names
 from tests.api.admin import Admin, eventually
+from tests.api.played import head_labels, play_pod
 
 MODEL = "llama"
 CHAT = "/v1/chat/completions"
@@ -135,7 +136,7 @@ def _open_gate(admin: Admin, port: int) -> None:
     admin.create(kind | {"metadata": {"name": "steady"}, "spec": spec})
     gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": "steady-abcde"}
     admin.merge("LLMService", "steady", {"status": {"gate": gate}}, "status")
-    ours.play_head(admin, "steady", "steady-abcde")
+    play_pod(admin, "steady-head", head_labels("steady", "steady-abcde"))
 
 
 @contextmanager

@@ -31,6 +31,7 @@ import yaml
 from bench import report
 from cluster import paths
 from cluster.report import Report
+from daybreak.api import names
 from quickstart import install
 from tests.api.admin import JSON_PATCH, Admin, eventually
 
@@ -189,14 +190,19 @@ class _Hand:
         return any(_is_ready(pod) for pod in pods) and statuses == ["HEALTHY"]
 
 
+def _sample() -> dict[str, Any]:
+    sample: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
+    return sample
+
+
 @contextmanager
 def _room(admin: Admin) -> Iterator[None]:
     """Without the sample that `make up` leaves: the node has room for two Ray heads and one worker."""
-    sample = yaml.safe_load(Path(install.SAMPLE).read_text())
+    sample = _sample()
     name = sample["metadata"]["name"]
     there = admin.get("LLMService", name) is not None
     _delete(admin, "LLMService", name)
-    selector = f"daybreak.dev/service={name}"
+    selector = f"{names.SERVICE_LABEL}={name}"
     eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=selector))
     try:
         yield
@@ -207,8 +213,7 @@ def _room(admin: Admin) -> Iterator[None]:
 
 @contextmanager
 def _mine(admin: Admin, progress: Report) -> Iterator[_Mine]:
-    sample = yaml.safe_load(Path(install.SAMPLE).read_text())
-    manifest = {**sample, "metadata": {"name": MINE}}
+    manifest = {**_sample(), "metadata": {"name": MINE}}
     try:
         with progress.step("an LLMService that is awake"):
             admin.create(manifest)

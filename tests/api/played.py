@@ -1,5 +1,6 @@
 """KubeRay, played: what it would make and say of a RayService, written by the test."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import yaml
@@ -8,6 +9,26 @@ from daybreak.api import names
 from tests.api.admin import Admin
 
 ORIGIN = {"ray.io/originated-from-crd": "RayService"}
+
+
+def play_pod(
+    admin: Admin, name: str, labels: Mapping[str, str], address: str = "127.0.0.1", **status: Any
+) -> None:
+    """A pod that runs at an address of this machine, in name only; `status` is what else it says."""
+    spec = {"serviceAccountName": "default", "containers": [{"name": "played", "image": "played"}]}
+    metadata = {"name": name, "labels": dict(labels)}
+    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    running = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
+    admin.merge("Pod", name, {"status": running | status}, subresource="status")
+
+
+def head_labels(service: str, cluster: str) -> dict[str, str]:
+    """Labels of the head pod of a service's Ray cluster, those that Daybreak reads."""
+    return {
+        names.SERVICE_LABEL: service,
+        names.RAY_CLUSTER_LABEL: cluster,
+        names.RAY_NODE_TYPE_LABEL: "head",
+    }
 
 
 class PlayedKubeRay:
@@ -48,28 +69,9 @@ class PlayedKubeRay:
     def head(self, service: str, cluster: str) -> str:
         """Make the head pod, running. Returns its name."""
         name = f"{cluster}-head"
-        self._admin.create(
-            {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "metadata": {
-                    "name": name,
-                    "labels": {
-                        names.SERVICE_LABEL: service,
-                        "ray.io/cluster": cluster,
-                        "ray.io/group": "headgroup",
-                        "ray.io/node-type": "head",
-                    },
-                },
-                "spec": {
-                    "serviceAccountName": "default",
-                    "containers": [{"name": "ray-head", "image": "ray"}],
-                },
-            }
-        )
-        status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+        labels = head_labels(service, cluster) | {"ray.io/group": "headgroup"}
         conditions = [_condition("Ready", True), _condition("PodScheduled", True)]
-        self._admin.merge("Pod", name, {"status": {**status, "conditions": conditions}}, subresource="status")
+        play_pod(self._admin, name, labels, conditions=conditions)
         return name
 
     def status(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:

@@ -22,6 +22,7 @@ from daybreak.api import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import start_plane
 from tests.api.operator_process import COMPILED_ONCE, OperatorProcess
+from tests.api.played import play_pod
 from tests.api.sleeper import GATEWAY, NAME, Sleeper
 from tests.gateway.agent_process import SLOTS, AgentProcess
 from tests.gateway.fake_serve import FakeServe
@@ -215,10 +216,4 @@ def _address(number: int) -> str:
 
 def _gateway_pod(admin: Admin, number: int) -> None:
     """A gateway's pod, as the API server knows it."""
-    name = f"gateway-{number}"
-    metadata = {"name": name, "labels": names.gateway_labels()}
-    spec = {"serviceAccountName": "default", "containers": [{"name": "gateway", "image": "gateway"}]}
-    admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    address = _address(number)
-    status = {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}]}
-    admin.merge("Pod", name, {"status": status}, subresource="status")
+    play_pod(admin, f"gateway-{number}", names.gateway_labels(), _address(number))

@@ -11,6 +11,7 @@ from cluster import ControlPlane
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
 from tests.api.objects import tiny
+from tests.api.played import head_labels, play_pod
 from tests.gateway.agent_process import AgentProcess
 from tests.gateway.fake_serve import FakeServe
 
@@ -39,13 +40,7 @@ class Scene:
 
     def head(self, service: str = "tiny", cluster: str = "tiny-abcde") -> None:
         """Make the head pod of a RayCluster; the fake Serve listens there."""
-        labels = {"daybreak.dev/service": service, "ray.io/cluster": cluster, "ray.io/node-type": "head"}
-        host = self.serve.address.host
-        spec = {"containers": [{"name": "ray", "image": "ray"}]}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{cluster}-head", "labels": labels}}
-        self.admin.create(pod | {"spec": spec})
-        status = {"phase": "Running", "podIP": host, "podIPs": [{"ip": host}]}
-        self.admin.merge("Pod", f"{cluster}-head", {"status": status}, subresource="status")
+        play_pod(self.admin, f"{cluster}-head", head_labels(service, cluster), self.serve.address.host)
 
     async def gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> int:
         """Write the gate as the operator does, and wait until the gateway has it. Returns the epoch."""

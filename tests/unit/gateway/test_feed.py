@@ -12,6 +12,7 @@ from daybreak.gateway.process import Gateway
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.table import Gate, SlotState, Snapshot
 from daybreak.lifecycle.traffic import Update
+from tests.unit.clock import Clock
 
 
 class PlayedGateway:
@@ -43,13 +44,6 @@ class PlayedGateway:
             raise RuntimeApiError("away")
         slots = {slot: state for slot, state in self.slots.items() if self.changed[slot] > since}
         return self.sequence, Snapshot("boot", slots)
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

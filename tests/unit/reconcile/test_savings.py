@@ -2,31 +2,15 @@
 
 from typing import Any
 
-import pytest
-
 from daybreak.kube.cache import Key
 from daybreak.reconcile import metrics
 from daybreak.reconcile.savings import SAVED, Savings, count_wake, saves
+from tests.unit.clock import Clock
 from tests.unit.lifecycle.scenes import CPU_MODEL, GPU_MODEL, service
 
 WAKING = {"wake": {"depth": "Workers"}}
 AWAKE = {"wake": {"depth": "Workers", "seconds": 42}}
 ONE, OTHER = Key("ns", "one"), Key("ns", "other")
-
-
-class Clock:
-    """Seconds that a test turns on."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock() -> Clock:
-    """A clock at zero."""
-    return Clock()
 
 
 def told(savings: Savings) -> dict[str, float]:
@@ -35,32 +19,32 @@ def told(savings: Savings) -> dict[str, float]:
     return {sample.labels["service"]: sample.value for sample in family.samples}
 
 
-def test_it_grows_while_the_service_sleeps(clock: Clock) -> None:
-    savings = Savings(clock)
+def test_it_grows_while_the_service_sleeps() -> None:
+    savings = Savings(clock := Clock())
     savings.see(ONE, 2)
-    clock.now = 10
+    clock.now += 10
     assert told(savings) == {"one": 20}
     savings.see(ONE, 2)
-    clock.now = 3600
+    clock.now += 3590
     assert told(savings) == {"one": 7200}
 
 
-def test_nothing_is_added_awake_or_when_the_service_has_gone(clock: Clock) -> None:
-    savings = Savings(clock)
+def test_nothing_is_added_awake_or_when_the_service_has_gone() -> None:
+    savings = Savings(clock := Clock())
     savings.see(ONE, 0)
     assert told(savings) == {}
     savings.see(ONE, 2)
     savings.see(OTHER, 1)
-    clock.now = 10
+    clock.now += 10
     savings.see(ONE, 0)
-    clock.now = 1000
+    clock.now += 990
     assert told(savings) == {"one": 20, "other": 1000}
     savings.see(ONE, 3)
-    clock.now = 1001
+    clock.now += 1
     assert told(savings) == {"one": 23, "other": 1001}
 
 
-def test_what_a_service_saves(clock: Clock) -> None:
+def test_what_a_service_saves() -> None:
     two = service({**GPU_MODEL, "replicas": {"min": 2}})
     assert saves(two, {"asleep": "Workers"}) == saves(two, {"asleep": "Cluster"}) == 2
     assert saves(two, {}) == 0
