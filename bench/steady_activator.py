@@ -12,9 +12,10 @@ from typing import Any
 import psutil
 
 from bench.gateway import process
-from bench.steady_paths import NAMESPACE, Way, free_port
+from bench.steady_paths import NAMESPACE, Way
 from cluster import ControlPlane
 from cluster.paths import BIN
+from tests.gateway.ports import free_ports
 
 SYSTEM = "knative-serving"
 PORT = 8012
@@ -38,7 +39,7 @@ def activator(plane: ControlPlane, folder: Path, queue: Way) -> Iterator[Way]:
         "CONFIG_LOGGING_NAME": "config-logging",
         "CONFIG_OBSERVABILITY_NAME": "config-observability",
         "GOGC": "500",
-        "PROFILING_PORT": str(free_port()),
+        "PROFILING_PORT": str(free_ports(1)),
         # Names that end so are never looked up (RFC 7686): there is no autoscaler to be found.
         "CLUSTER_DOMAIN": "cluster.onion",
     }

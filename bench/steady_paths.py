@@ -7,7 +7,6 @@ hand), Knative's queue-proxy and activator with their default settings.
 
 import json
 import os
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from cluster.paths import BIN
 from daybreak.api import names
 from tests.api.admin import Admin, eventually
 from tests.api.played import head_labels, play_pod
+from tests.gateway.ports import free_ports
 
 MODEL = "llama"
 CHAT = "/v1/chat/completions"
@@ -94,17 +94,10 @@ def answer() -> bytes:
     ).encode()
 
 
-def free_port() -> int:
-    """A port that nobody has just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @contextmanager
 def model(folder: Path) -> Iterator[Way]:
     """The model itself, asked directly."""
-    port = free_port()
+    port = free_ports(1)
     (folder / "answer.json").write_bytes(answer())
     config = folder / "model.cfg"
     config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
@@ -117,9 +110,9 @@ def model(folder: Path) -> Iterator[Way]:
 def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, Way]]:
     """Our gateway: the service's own port, and the port that all models of a namespace share."""
     first, _ = names.GATEWAY_PORTS
-    router_port = free_port()
+    router_port = free_ports(1)
     ports = {
-        "GATEWAY_HTTP_PORT": str(free_port()),
+        "GATEWAY_HTTP_PORT": str(free_ports(1)),
         "GATEWAY_ROUTER_PORT": str(router_port),
         "GATEWAY_SERVE_PORT": str(serve_port),
     }
@@ -142,11 +135,11 @@ def _open_gate(admin: Admin, port: int) -> None:
 @contextmanager
 def queue_proxy(folder: Path, user_port: int) -> Iterator[Way]:
     """Knative's queue-proxy with the settings that Knative deploys it with."""
-    port = free_port()
+    port = free_ports(1)
     environment = {
         "CONTAINER_CONCURRENCY": "0",
         "QUEUE_SERVING_PORT": str(port),
-        "QUEUE_SERVING_TLS_PORT": str(free_port()),
+        "QUEUE_SERVING_TLS_PORT": str(free_ports(1)),
         "USER_PORT": str(user_port),
         "REVISION_TIMEOUT_SECONDS": "300",
         "SERVING_LOGGING_CONFIG": "",

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from cluster import paths
+from tests.gateway.ports import free_ports
 
 PLAYED_OPERATOR = "tests.api.played_operator"
 COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(paths.DAYBREAK / "pycache")}
@@ -37,7 +37,7 @@ class OperatorProcess:
     def __init__(
         self, kubeconfig: Path, log: Path, pod: str = "operator", program: str = "daybreak", **settings: str
     ) -> None:
-        self.port = _free_port()
+        self.port = free_ports(1)
         self._command = [sys.executable, "-m", program]
         self._log = log
         self._environment = {
@@ -171,9 +171,3 @@ def played_operator(
         yield process
         assert process.running, f"the operator has ended: {process.log()[-3000:]}"
     assert '"level": "error"' not in process.log(), process.log()[-3000:]
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

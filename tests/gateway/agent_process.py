@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,12 +27,10 @@ class AgentProcess:
     def __init__(
         self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
     ) -> None:
-        self.router_port = free_ports(SLOTS + 1, range(30000, 32768))
+        self.router_port = free_ports(SLOTS + 1)
         self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.http_port = probe.getsockname()[1]
+        self.http_port = free_ports(1)
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
             "KUBECONFIG": str(kubeconfig),

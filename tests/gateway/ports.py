@@ -1,23 +1,53 @@
-"""Ports of the loopback for tests."""
+"""Ports of the loopback for tests.
 
+A port is free until its server listens, which takes seconds, and by then somebody else may have it. So
+nobody else looks here: clients get theirs above (32768 and up), control planes theirs from `cluster.ports`
+(20000 and up), and each process of pytest-xdist has a part of the rest, through which it goes round.
+"""
+
+import os
 import random
 import socket
 
-TRIES = 100
+FIRST, LAST = 11000, 19999
 
 
-def free_ports(count: int, within: range = range(20000, 32000)) -> int:
-    """The first of so many ports in a row that nobody has just now, below those that clients get.
+class Ports:
+    """The part of one process."""
 
-    Somewhere by chance: other tests look for ports as well, and it takes seconds until these are listened at.
-    """
-    for _ in range(TRIES):
-        first = random.randint(within.start, within.stop - count)  # noqa: S311
-        try:
+    def __init__(self, number: int, processes: int) -> None:
+        size = (LAST + 1 - FIRST) // processes
+        self.range = range(FIRST + number * size, FIRST + (number + 1) * size)
+        # Two runs side by side begin at different places.
+        self._next = random.choice(self.range)  # noqa: S311
+
+    def take(self, count: int) -> int:
+        """The first of so many ports in a row that nobody has just now. Goes round the whole part once."""
+        for _ in self.range:
+            first = self._next if self._next + count <= self.range.stop else self.range.start
+            self._next = first + count
             for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
+                if not _free(port):
+                    self._next = port + 1
+                    break
+            else:
+                return first
+        raise RuntimeError(f"no {count} free ports in a row between {self.range[0]} and {self.range[-1]}")
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
         except OSError:
-            continue
-        return first
-    raise RuntimeError("no free ports")
+            return False
+        return True
+
+
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+_MINE = Ports(int(_WORKER.removeprefix("gw")), int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row that nobody has just now, of this process's part."""
+    return _MINE.take(count)
