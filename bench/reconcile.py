@@ -4,6 +4,9 @@ The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs;
 its own; the loader creates the LLMServices. All share this machine's cores. Requests are those that the API
 server itself has counted. A Lease's renewals are writes too, every few seconds whatever is going on; they
 are told apart. The clock starts when the API server has finished with its own start.
+
+How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
+control plane by a loader that does nothing else (`bench.bare_writes`), and the two are compared.
 """
 
 import argparse
@@ -19,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from bench import report
+from bench import bare_writes, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
 from tests.api.admin import OWNED, Admin, eventually
@@ -53,7 +56,8 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
         measures={name: report.median([run[name] for run in done]) for name in done[0]},
         goals=GOALS,
         runs=done,
-        notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run.",
+        notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run. "
+        "The same writes without an operator are the floor: nobody watches, nothing is decided.",
     )
 
 
@@ -108,8 +112,22 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 "idle_lease_renewals": still[renewals] - after[renewals],
                 "idle_requests": _requests(operator) - idle_requests,
             }
-            print(f"reconcile: run {number}: {result}", flush=True)
-            return result
+            written = bare_writes.read(admin, _name(0))
+    bare = _bare(written, services)
+    result |= {
+        "bare_writes_seconds": round(bare, 2),
+        "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / bare, 3),
+    }
+    print(f"reconcile: run {number}: {result}", flush=True)
+    return result
+
+
+def _bare(written: bare_writes.Written, services: int) -> float:
+    """Seconds that the same writes take without an operator."""
+    with _plane() as plane:
+        admin = Admin(plane.kubeconfig, NAMESPACE)
+        _wait_until_quiet(plane)
+        return bare_writes.write(admin, written, [_name(index) for index in range(services)], LOADERS)
 
 
 @contextmanager
@@ -170,12 +188,16 @@ def add_node(admin: Admin) -> None:
     admin.merge("Node", "node", {"status": {"allocatable": resources, "capacity": resources}}, "status")
 
 
+def _name(index: int) -> str:
+    return f"bench-{index:04}"
+
+
 def service(index: int) -> dict[str, Any]:
     """One of the LLMServices."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
-        "metadata": {"name": f"bench-{index:04}"},
+        "metadata": {"name": _name(index)},
         "spec": {
             "models": [
                 {

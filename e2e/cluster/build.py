@@ -195,7 +195,9 @@ def _flags(binary: Binary) -> list[str]:
 def _build(binary: Binary) -> None:
     target = paths.BIN / binary.name
     partial = target.with_name(f".{binary.name}.partial")
-    _go(binary.module, "build", *_flags(binary), "-o", str(partial), binary.package)
+    # `go run` keeps what it has linked in Go's cache, `go build` links anew each time: for Kubernetes 16 s
+    # instead of 1.5 s.
+    _go(binary.module, "run", *_flags(binary), "-exec", "cp", binary.package, str(partial))
     partial.replace(target)
 
 

@@ -15,6 +15,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +29,8 @@ MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
 """Name under /models in the ray-cpu image → seed."""
 WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
 """What the embedded cluster runs."""
+OURS = ("operator", "gateway")
+"""What Daybreak itself runs in."""
 
 _IMAGES = paths.REPOSITORY / "images"
 
@@ -115,11 +118,10 @@ def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mappi
     """Build and load what containerd does not have; returns the full name of each image."""
     wanted = {name: reference for name, reference in references().items() if name in set(names)}
     report = report or Report()
-    with lock("images"):
-        _build(wanted, report)
-        there = image_build.loaded()
-        for name, reference in wanted.items():
-            if reference not in there:
+    _build(wanted, report)
+    for name, reference in wanted.items():
+        with _image_lock(name):
+            if reference not in image_build.loaded():
                 with report.step(f"image {name} into containerd", expect_seconds=20):
                     image_build.load(reference)
     return wanted
@@ -128,22 +130,18 @@ def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mappi
 def build(names: Iterable[str] = WANTED, report: Report | None = None) -> None:
     """Build what is neither built nor in containerd; needs no running cluster."""
     wanted = {name: reference for name, reference in references().items() if name in set(names)}
-    with lock("images"):
-        _build(wanted, report or Report())
+    _build(wanted, report or Report())
 
 
 def _build(wanted: Mapping[str, str], report: Report) -> None:
     """Build the missing ones, two at a time."""
-    there, all_recipes = image_build.loaded(), recipes()
-    missing = {
-        name: reference
-        for name, reference in wanted.items()
-        if reference not in there and not image_build.layout(reference).exists()
-    }
-    base = references()["base"]
-    if any(all_recipes[name].based for name in missing) and not image_build.stored(base):
-        with report.step("image base (Debian, from its packages)", expect_seconds=40):
-            _build_one(all_recipes["base"], base, "", into_storage=True)
+    all_recipes, base = recipes(), references()["base"]
+    missing = {name: reference for name, reference in wanted.items() if not _made(reference)}
+    if any(all_recipes[name].based for name in missing):
+        with _image_lock("base"):
+            if not image_build.stored(base):
+                with report.step("image base (Debian, from its packages)", expect_seconds=40):
+                    _build_one(all_recipes["base"], base, "", into_storage=True)
     # Ray's takes longer than all others together: it begins first.
     order = sorted(missing, key=lambda name: not name.startswith("ray"))
     with ThreadPoolExecutor(2) as pool:
@@ -156,8 +154,20 @@ def _build(wanted: Mapping[str, str], report: Report) -> None:
 
 
 def _build_reported(report: Report, name: str, recipe: Recipe, reference: str, base: str) -> None:
-    with report.step(f"image {name}", expect_seconds=300 if name.startswith("ray") else 20):
-        _build_one(recipe, reference, base if recipe.based else "")
+    with _image_lock(name):
+        if not _made(reference):
+            with report.step(f"image {name}", expect_seconds=300 if name.startswith("ray") else 20):
+                _build_one(recipe, reference, base if recipe.based else "")
+
+
+def _made(reference: str) -> bool:
+    """Whether an image is in containerd, or built and ready for it."""
+    return image_build.layout(reference).exists() or reference in image_build.loaded()
+
+
+def _image_lock(name: str) -> AbstractContextManager[None]:
+    """Each image has its own: what is built can go into containerd while others are still being built."""
+    return lock(f"image-{name}")
 
 
 def _build_one(recipe: Recipe, reference: str, base: str, *, into_storage: bool = False) -> None:

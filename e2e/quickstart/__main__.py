@@ -2,6 +2,7 @@
 
 import signal
 import sys
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster import __main__ as cluster_program
@@ -10,7 +11,7 @@ from cluster.errors import ClusterError
 from cluster.locks import lock
 from cluster.report import Report
 from quickstart import install
-from quickstart.target import NAMESPACE, chosen
+from quickstart.target import NAMESPACE, Target, chosen
 
 
 def up(report: Report) -> None:
@@ -18,17 +19,25 @@ def up(report: Report) -> None:
     target = chosen()
     if target.embedded:
         machine.check_platform()
-        # Images are built while the cluster starts: the one uses the disk while the other waits.
+        # Images are built while the cluster starts: the one uses the disk while the other waits. Daybreak's
+        # are there long before Ray's, so that it is installed meanwhile.
         with ThreadPoolExecutor(1) as pool:
             built = pool.submit(images.build, report=report)
             with lock("cluster"):
                 full.up(report)
+            images.ensure(images.OURS, report)
+            _install(target, images.references(), report)
             built.result()
-    refs = install.images(target, report)
-    install.kuberay(target, report)
-    install.daybreak(target, refs, report)
+        images.ensure(report=report)
+    else:
+        _install(target, install.own_images(), report)
     install.sample(target, report)
     install.talk(target, report)
+
+
+def _install(target: Target, references: Mapping[str, str], report: Report) -> None:
+    install.kuberay(target, report)
+    install.daybreak(target, references, report)
 
 
 def down(report: Report) -> None:

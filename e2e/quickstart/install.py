@@ -4,7 +4,6 @@ import os
 import time
 from collections.abc import Mapping
 
-from cluster import images as built_images
 from cluster import paths
 from cluster.errors import ClusterError
 from cluster.report import Report
@@ -22,13 +21,11 @@ READY_SECONDS = 1200
 QUESTION = "Good morning! What comes after night?"
 
 
-def images(target: Target, report: Report) -> Mapping[str, str]:
-    """Images of the operator and of Ray: built and loaded into the embedded cluster, else the user's own.
+def own_images() -> Mapping[str, str]:
+    """Images of the operator, the gateway and Ray for a cluster of one's own, as the environment names them.
 
-    Raises ClusterError when a cluster of one's own is given without images that it can pull.
+    Raises ClusterError when it does not.
     """
-    if target.embedded:
-        return built_images.ensure(report=report)
     variables = {"operator": "OPERATOR_IMAGE", "gateway": "GATEWAY_IMAGE", "ray-cpu": "RAY_CPU_IMAGE"}
     named = {name: os.environ.get(variable, "") for name, variable in variables.items()}
     if not all(named.values()):
