@@ -19,6 +19,8 @@ from cluster.programs import run
 
 FOLDER = paths.CLUSTER / "images"
 """Everything of the builder; below the cluster's folder, so that `down` unmounts and removes it."""
+PATIENTLY = ("nice", "-n", "19")
+"""Before a command: it leaves the processor to those that somebody waits for."""
 _LAYOUTS = FOLDER / "layouts"
 _SCRATCH = FOLDER / "tmp"
 
@@ -44,7 +46,7 @@ def build_base(reference: str, dockerfile: str, context: Path) -> None:
     _bud(reference, dockerfile, context, target=reference)
 
 
-def build(reference: str, dockerfile: str, context: Path, base: str) -> None:
+def build(reference: str, dockerfile: str, context: Path, base: str, *, patient: bool = False) -> None:
     """Build an image into its layout, ready for `load`.
 
     Args:
@@ -52,24 +54,40 @@ def build(reference: str, dockerfile: str, context: Path, base: str) -> None:
         dockerfile: Text of the Dockerfile.
         context: Folder that the Dockerfile's paths are relative to.
         base: What `build_base` made, for the build argument BASE_IMAGE; empty for none.
+        patient: Whether others may have the processor first.
     """
     finished = layout(reference)
     partial = finished.with_name(f"{finished.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     arguments = {"BASE_IMAGE": base} if base else {}
-    _bud(reference, dockerfile, context, target=f"oci:{partial}:{reference}", arguments=arguments)
+    target = f"oci:{partial}:{reference}"
+    _bud(reference, dockerfile, context, target=target, arguments=arguments, patient=patient)
     _name(partial, reference)
     partial.rename(finished)
 
 
 def _bud(
-    reference: str, dockerfile: str, context: Path, *, target: str, arguments: Mapping[str, str] | None = None
+    reference: str,
+    dockerfile: str,
+    context: Path,
+    *,
+    target: str,
+    arguments: Mapping[str, str] | None = None,
+    patient: bool = False,
 ) -> None:
     _SCRATCH.mkdir(parents=True, exist_ok=True)
     file = _SCRATCH / f"{layout(reference).name}.Dockerfile"
     file.write_text(dockerfile)
-    command = [*_buildah(), "bud", "--quiet", "--isolation", "chroot", "--layers=false"]
+    command = [
+        *(PATIENTLY if patient else ()),
+        *_buildah(),
+        "bud",
+        "--quiet",
+        "--isolation",
+        "chroot",
+        "--layers=false",
+    ]
     for name, value in {**_build_arguments(), **(arguments or {})}.items():
         command.append(f"--build-arg={name}={value}")
     command += [f"--volume={source}:{inside}" for source, inside in _mounts().items()]
