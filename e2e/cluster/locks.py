@@ -1,4 +1,4 @@
-"""Locks between several runs of this program, so that two never work on the same thing."""
+"""Locks between several runs of this program and its threads, so that two never work on the same thing."""
 
 import contextlib
 import fcntl
@@ -10,13 +10,13 @@ from cluster import paths
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold the lock of that name; when another run holds it, say so and wait."""
+    """Hold the lock of that name; when it is held already, say so and wait."""
     folder = paths.DAYBREAK / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"cluster: waiting for another run ({name})", file=sys.stderr, flush=True)
+            print(f"cluster: waiting until {name} is done, which is being worked on", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
