@@ -17,6 +17,6 @@ def lock(name: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"cluster: waiting until {name} is done, which is being worked on", file=sys.stderr, flush=True)
+            print(f"cluster: waiting until {name} is free", file=sys.stderr, flush=True)
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
