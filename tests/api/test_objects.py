@@ -136,7 +136,7 @@ def test_deletion_leaves_nothing(admin: Admin, operator: OperatorProcess) -> Non
     done = operator.metric("daybreak_reconciles_total")
     admin.create(tiny("other"))
     eventually("another service", lambda: admin.get("RayService", "other"))
-    assert operator.metric("daybreak_reconciles_total") > done
+    eventually("a reconcile done", lambda: operator.metric("daybreak_reconciles_total") > done)
     assert not any(admin.get(kind, name) for kind, name in NAMES.items())
 
 
