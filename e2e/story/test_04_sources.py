@@ -135,8 +135,10 @@ def message(seen: dict[str, Any], model: str) -> str:
 
 
 def test_both_models_are_ready_and_listed(kubernetes: Kubernetes, both: OpenAI) -> None:
-    states = {model["name"]: model["state"] for model in status(kubernetes)["models"]}
-    assert states == {FROM_IMAGE: "Ready", FROM_BUCKET: "Ready"}
+    eventually(
+        lambda: {model["name"]: model["state"] for model in status(kubernetes)["models"]},
+        lambda states: states == {FROM_IMAGE: "Ready", FROM_BUCKET: "Ready"},
+    )
     assert {model.id for model in both.models.list()} == {FROM_IMAGE, FROM_BUCKET}
 
 
@@ -169,7 +171,7 @@ def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
     models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
     kubernetes.patch(NAME, {"spec": {"models": models}})
     seen = eventually(
-        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=4
+        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=15
     )
     assert "no-such-model" not in message(seen, FROM_IMAGE)
     ready = by("type", seen["conditions"])["Ready"]

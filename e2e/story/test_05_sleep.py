@@ -80,8 +80,11 @@ def test_it_sleeps_and_a_request_wakes_it(
     assert phases["workerScheduled"] <= phases["workerReady"] <= phases["engineStarted"], phases
     assert phases["engineStarted"] <= phases["firstToken"], phases
     assert workers(kubernetes, tiny)
-    reasons = {event["reason"] for event in (kubernetes.get("events") or {})["items"]}
-    assert {"Asleep", "Waking", "Awake"} <= reasons
+    # Events are posted after the status that opens the gate.
+    eventually(
+        lambda: {event["reason"] for event in (kubernetes.get("events") or {})["items"]},
+        lambda reasons: {"Asleep", "Waking", "Awake"} <= reasons,
+    )
 
 
 def test_a_storm_from_one_to_zero_to_one(

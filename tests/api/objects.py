@@ -37,6 +37,14 @@ def everything(admin: Admin) -> dict[str, Any] | None:
     return found if all(found.values()) else None
 
 
+def counted(admin: Admin) -> dict[str, Any] | None:
+    """The owned objects of `tiny`, when all are there and the budget's controller has written its status."""
+    found = everything(admin)
+    return (
+        found if found and found["PodDisruptionBudget"].get("status", {}).get("observedGeneration") else None
+    )
+
+
 def settled(admin: Admin, name: str = "tiny") -> Any:
     """The LLMService, when its status speaks of its present spec."""
     service = admin.get("LLMService", name)

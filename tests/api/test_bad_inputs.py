@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.objects import NAMES, condition, everything, model, settled, tiny
+from tests.api.objects import NAMES, condition, counted, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 from tests.api.played import PlayedKubeRay
 
@@ -72,7 +72,7 @@ def test_said_in_a_condition_and_gone_when_it_is_mended(case: str, admin: Admin)
 
 def test_a_bad_change_leaves_what_runs(admin: Admin) -> None:
     admin.create(tiny())
-    before = eventually("everything made", lambda: everything(admin))
+    before = eventually("everything made", lambda: counted(admin))
     admin.merge("LLMService", "tiny", {"spec": {"models": [model(engine={"args": {"no_such": 1}})]}})
     service = eventually("stalled", lambda: _stalled(admin))
     assert "no_such" in condition(service, "Stalled")["message"]

@@ -56,16 +56,19 @@ class Town:
         """Clients end."""
         await self._clients.close()
 
-    async def awake(self, after_idle: str = "1h") -> None:
+    async def awake(self) -> None:
         """The service is there, and both gateways let requests through to it."""
-        await asyncio.to_thread(self.sleeper.awake, sleep={"afterIdle": after_idle})
+        await asyncio.to_thread(self.sleeper.awake, sleep={"afterIdle": "1h"})
         self._port = self.sleeper.status()["gate"]["port"]
         for agent in self.agents:
             await agent.until(NAME, lambda report: report.gate == "open" and report.servers_up == 1)
 
     async def asleep(self) -> None:
         """The same, asleep: nobody has come, and the model does not answer any more."""
-        await self.awake("1s")
+        await self.awake()
+        # Only now: awake for one second might be over before anybody has looked.
+        spec = {"sleep": {"afterIdle": "1s"}}
+        await asyncio.to_thread(self.sleeper.admin.merge, "LLMService", NAME, {"spec": spec})
         await self.until("asleep", lambda: self.sleeper.status()["phase"] == "Asleep")
         await asyncio.to_thread(self.sleeper.scaled, (0, 0))
         self.sleeper.silent()

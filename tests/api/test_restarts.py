@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.normal import normal
-from tests.api.objects import everything, model, settled, tiny
+from tests.api.objects import counted, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 
 Start = Callable[..., OperatorProcess]
@@ -20,7 +20,7 @@ def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Star
     first.start()
     first.wait_ready()
     admin.create(tiny())
-    objects = eventually("all objects", lambda: everything(admin))
+    objects = eventually("all objects", lambda: counted(admin))
     service = eventually("a status", lambda: settled(admin))
     assert first.stop() == 0
 

@@ -203,7 +203,8 @@ def _gone(sleeper: Sleeper) -> bool:
     if admin.list("RayCluster") or any(admin.get(kind, NAMES[kind]) for kind in OWNED):
         return False
     for pod in admin.list("Pod"):
-        admin.delete("Pod", pod["metadata"]["name"])
+        with contextlib.suppress(Refused):  # the gateway's go by themselves
+            admin.delete("Pod", pod["metadata"]["name"])
     return not admin.list("Pod")
 
 

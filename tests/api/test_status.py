@@ -84,7 +84,8 @@ def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> 
     service = eventually("stalled", lambda: _with(admin, "Stalled", "status", "True"))
     assert condition(service, "Stalled")["reason"] == "ModelFailed"
     assert said in condition(service, "Ready")["message"]
-    assert _events(admin, "ModelFailed")[0]["type"] == "Warning"
+    events = eventually("an event", lambda: _events(admin, "ModelFailed"))
+    assert events[0]["type"] == "Warning"
 
 
 def test_bounds_reach_the_cluster_that_runs(admin: Admin, played: PlayedKubeRay) -> None:

@@ -11,7 +11,7 @@ from urllib.error import URLError
 
 import pytest
 
-from cluster import ClusterError, ControlPlane, FakeNode, paths
+from cluster import ClusterError, ControlPlane, FakeNode, paths, ports
 
 pytestmark = pytest.mark.xdist_group("control-plane")
 
@@ -109,10 +109,10 @@ def test_two_run_side_by_side_and_leave_nothing(plane: ControlPlane, tmp_path: P
     with other:
         assert other.server != plane.server
         assert "h100" not in other.kubectl("get", "nodes", "--show-labels")
-        assert str(other.directory) in paths.PORTS.read_text()
+        assert other.directory in ports.holders(paths.PORTS)
         server = other.server
     assert not other.directory.exists()
-    assert str(other.directory) not in paths.PORTS.read_text()
+    assert other.directory not in ports.holders(paths.PORTS)
     anybody = ssl._create_unverified_context()  # noqa: S323 -- nobody must answer at all
     with pytest.raises(URLError, match=r"refused|reset"):
         urllib.request.urlopen(server, context=anybody, timeout=5)  # noqa: S310 -- an https address

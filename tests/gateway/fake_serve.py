@@ -126,7 +126,7 @@ class BrokenServe:
             elif self.manner is Manner.RESETS:
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsome")
                 await writer.drain()
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(1)  # what came before the end is passed on by then
             elif self.manner is Manner.SILENT:
                 await reader.read()
         except (OSError, asyncio.IncompleteReadError):

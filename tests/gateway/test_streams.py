@@ -121,7 +121,7 @@ async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(bench: Bench) -
     bench.serve.answer_bytes = 0
     for number in range(20):
         assert (await bench.ask(f"r{number}"))[0] == 200
-    assert (await bench.state()).in_flight == 1
+    await bench.until(lambda state: state.in_flight == 1)
     assert process.memory_info().rss - before < 8 * 2**20
     read = 0
     while piece := await reader.read(2**16):

@@ -24,7 +24,9 @@ async def test_times_of_those_that_were_held_and_of_those_that_were_not(bench: B
     await bench.gate(Gate.CLOSED)
     asking = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(3)]
     await bench.until(lambda state: state.held == 3)
-    await asyncio.sleep(0.6)
+    await asyncio.sleep(
+        3
+    )  # longer than the bounds below: HAProxy's clock leaves out moments in which it did not run
     await bench.gate(Gate.OPEN)
     assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 3
     assert (await bench.ask("not held"))[0] == 200
@@ -53,7 +55,7 @@ async def test_a_server_that_comes_up_late_is_no_time_that_the_gateway_added(ben
     await bench.gate(Gate.OPEN)
     asking = asyncio.create_task(bench.ask("held"))
     await bench.until(lambda state: state.held == 1)
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(4)
     await bench.gateway.set_servers(0, [bench.serve.address])
     assert (await asking)[0] == 200
     state = await bench.state()

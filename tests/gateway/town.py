@@ -82,28 +82,30 @@ class Town:
             writer.close()
 
     async def insist(self, body: bytes, chunked: bool = False) -> bytes:
-        """Ask with a body that is answered before all of it has been read: the connection may break while it
-        is sent, and the answer is there all the same. Returns all that comes back.
-        """
+        """Ask with a body that is answered before all of it has been read. Returns all that comes back."""
         length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
         head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n\r\n" % length
         whole = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
-        return await asyncio.to_thread(self._insist, head + whole)
-
-    def _insist(self, data: bytes, seconds: float = 60) -> bytes:
-        pieces = []
-        with socket.create_connection(("127.0.0.1", self.router.config.port), seconds) as connection:
-            with suppress(BrokenPipeError, ConnectionResetError):
-                connection.sendall(data)
-            with suppress(ConnectionResetError):
-                while piece := connection.recv(65536):
-                    pieces.append(piece)
-        return b"".join(pieces)
+        return await asyncio.to_thread(insist, self.router.config.port, head + whole)
 
     async def bytes_here(self) -> int:
         """Bytes of bodies that the router counts."""
         found = await self.router._haproxy.api.json("router show")
         return int(found["bytes"])
+
+
+def insist(port: int, data: bytes, seconds: float = 60) -> bytes:
+    """Send a request that is answered before all of it has been read: the connection may break while it is
+    sent, and the answer is there all the same. Returns all that comes back.
+    """
+    pieces = []
+    with socket.create_connection(("127.0.0.1", port), seconds) as connection:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.sendall(data)
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(65536):
+                pieces.append(piece)
+    return b"".join(pieces)
 
 
 @pytest.fixture
