@@ -109,7 +109,7 @@ def test_who_waits_for_a_model_that_cannot_start_hears_why(
             known = time.monotonic()
             with pytest.raises(InternalServerError, match="no-such-model") as refusal:
                 answer.result()
-            assert time.monotonic() - known < 60
+            assert time.monotonic() - known < 10
         assert refusal.value.status_code == 503
     finally:
         kubernetes.delete("llm", "spoilt")

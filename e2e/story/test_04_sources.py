@@ -171,7 +171,7 @@ def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
     models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
     kubernetes.patch(NAME, {"spec": {"models": models}})
     seen = eventually(
-        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=15
+        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=4
     )
     assert "no-such-model" not in message(seen, FROM_IMAGE)
     ready = by("type", seen["conditions"])["Ready"]

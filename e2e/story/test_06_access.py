@@ -18,7 +18,7 @@ def client(kubernetes: Kubernetes, service: str, key: str) -> OpenAI:
     found = kubernetes.get("service", service)
     assert found is not None
     base = f"http://{found['spec']['clusterIP']}/v1"
-    return OpenAI(base_url=base, api_key=key, max_retries=0, timeout=900)
+    return OpenAI(base_url=base, api_key=key, max_retries=0, timeout=300)
 
 
 def greet(openai: OpenAI, model: str) -> str:
@@ -68,7 +68,7 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
 
     def go_on() -> None:
         # A gateway that has not read the key yet asks to be asked again (503, Retry-After).
-        with client(kubernetes, tiny, KEY).with_options(max_retries=30) as openai:
+        with client(kubernetes, tiny, KEY).with_options(max_retries=5) as openai:
             while not stop.is_set():
                 try:
                     answers.append(greet(openai, model))

@@ -122,7 +122,7 @@ class OperatorProcess:
     def page(self, path: str) -> str:
         """A page of its HTTP port; empty while it does not listen."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
             return error.read().decode()

@@ -61,7 +61,6 @@ def test_the_same_pod_need_not_wait_for_itself(admin: Admin, alone: Start) -> No
     first.wait_ready()
     first.kill()
     first.start()
-    eventually("it listens", lambda: first.page("/readyz"))  # to import takes what it takes
     first.wait_ready(25)
     assert holder(admin) == "operator-1"
 

@@ -44,7 +44,7 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
     assert report.epoch == scene.epoch
     scene.write_gate("Open")
     assert (await held)[0] == 200
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 0
 
 
@@ -59,7 +59,7 @@ async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> Non
     await scene.agent.until("tiny", lambda report: report.servers_up == 1)
     scene.write_gate("Open")
     assert (await held)[0] == 200
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 0
 
 
@@ -75,7 +75,7 @@ async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
         503,
         "The gateway is being replaced: send the request again.",
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 0
 
 
@@ -109,7 +109,7 @@ async def test_an_end_while_haproxy_hangs(scene: Scene) -> None:
 async def test_haproxy_dies(scene: Scene) -> None:
     scene.goes_well = False
     os.kill(scene.agent.haproxy, signal.SIGKILL)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 1
     assert "a part of the gateway has ended" in scene.agent.log()
 
@@ -123,5 +123,5 @@ async def test_the_router_hangs(scene: Scene) -> None:
     os.kill(scene.agent.router, signal.SIGSTOP)
     await scene.agent.until_page("/healthz", 503)
     os.kill(scene.agent.process.pid, signal.SIGTERM)
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(20):
         assert await scene.agent.process.wait() == 0

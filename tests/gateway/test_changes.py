@@ -93,9 +93,9 @@ async def test_1000_idle_services_cost_nothing(tmp_path: Path) -> None:
             since, told = await gateway.changes(since)
             costs.append(time.perf_counter() - begun)
             assert not told.slots
-        # Measured: 0.38 ms, 0.22 of it the way to HAProxy and back. The best one has what the work costs.
+        # Measured: 0.38 ms, 0.22 of it the way to HAProxy and back. The bound has room for slow machines.
         costs.sort()
         print(f"changes() with 1,000 idle services: p50 {costs[100] * 1000:.2f} ms")
-        assert costs[0] < 0.005
+        assert costs[50] < 0.005
     finally:
         await gateway.kill()

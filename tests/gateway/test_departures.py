@@ -83,6 +83,5 @@ async def test_a_held_request_passes_soon_after_the_gate_opens(bench: Bench) -> 
         await bench.gate(Gate.OPEN)
         await asking
         lags.append(time.perf_counter() - begun)
-    # Measured on a quiet machine: 20 ms, 43 at the most. The bound is for a machine that does much else:
-    # what the way itself costs is in every turn.
-    assert sorted(lags)[1] < 0.05 * max(1, os.getloadavg()[0])
+    # Measured on a quiet machine: 20 ms, 43 at the most. The bound is for a machine that does much else.
+    assert sorted(lags)[5] < 0.05 * max(1, os.getloadavg()[0])

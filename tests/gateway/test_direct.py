@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 
 import pytest
 
@@ -69,11 +68,9 @@ async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
     await bench.wake()
     await bench.until(lambda state: state.idle_ms > 700)
     sequence, _ = await bench.gateway.changes(0)
-    begun = time.monotonic()
     assert (await bench.ask("one"))[0] == 200
     _, snapshot = await bench.gateway.changes(sequence)
-    passed = 1000 * (time.monotonic() - begun)
-    assert (snapshot.slots[0].arrivals, snapshot.slots[0].idle_ms < 700 + passed) == (1, True)
+    assert (snapshot.slots[0].arrivals, snapshot.slots[0].idle_ms < 700) == (1, True)
     await bench.until(lambda state: state.idle_ms > 700)
     sequence, _ = await bench.gateway.changes(0)
     assert not (await bench.gateway.changes(sequence))[1].slots, "who is idle has changed nothing"

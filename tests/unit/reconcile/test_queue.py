@@ -44,7 +44,7 @@ async def test_a_worker_that_waits_is_woken() -> None:
     waiting = asyncio.create_task(work.take())
     await asyncio.sleep(0)
     work.add(A)
-    assert await asyncio.wait_for(waiting, 20) == A
+    assert await asyncio.wait_for(waiting, 1) == A
 
 
 async def test_later() -> None:
@@ -60,7 +60,7 @@ async def test_the_earlier_time_counts_and_now_is_earliest() -> None:
     work.add(A, after=60)
     work.add(A, after=0.01)
     work.add(A, after=30)
-    assert await asyncio.wait_for(work.take(), 20) == A
+    assert await asyncio.wait_for(work.take(), 1) == A
     work.done(A, again_after=60)
     work.add(A)
     assert await taken(work) == A
