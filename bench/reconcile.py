@@ -10,19 +10,17 @@ control plane by a loader that does nothing else (`bench.bare_writes`), and the 
 """
 
 import argparse
-import concurrent.futures
 import json
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from bench import bare_writes, report
+from bench import bare_writes, loader, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
 from tests.api.admin import OWNED, Admin, eventually
@@ -31,7 +29,6 @@ from tests.api.operator_process import OperatorProcess
 SERVICES = 1000
 RUNS = 3
 IDLE_SECONDS = 60.0
-LOADERS = 4
 LOOK_SECONDS = 0.5
 """How often it is looked whether all is done: a page of metrics costs the operator milliseconds."""
 QUIET_PERCENT = 5.0
@@ -127,7 +124,7 @@ def _bare(written: bare_writes.Written, services: int) -> float:
     with _plane() as plane:
         admin = Admin(plane.kubeconfig, NAMESPACE)
         _wait_until_quiet(plane)
-        return bare_writes.write(admin, written, [_name(index) for index in range(services)], LOADERS)
+        return bare_writes.write(admin, written, [_name(index) for index in range(services)])
 
 
 @contextmanager
@@ -165,20 +162,9 @@ def _cpu_seconds(plane: ControlPlane, operator: OperatorProcess) -> dict[str, fl
 
 
 def _create(admin: Admin, bodies: list[bytes]) -> None:
-    """Create the LLMServices with little work for each: what the loader takes, the others lack."""
-    shares = [bodies[first::LOADERS] for first in range(LOADERS)]
-    with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
-        list(pool.map(partial(_post, admin), shares))
-
-
-def _post(admin: Admin, bodies: list[bytes]) -> None:
-    with closing(admin.connection()) as connection:
-        for body in bodies:
-            path = admin.path("LLMService")
-            connection.request("POST", path, body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            said = answer.read()
-            assert answer.status == 201, said  # noqa: S101 -- no result without
+    """Create the LLMServices."""
+    path = admin.path("LLMService")
+    loader.spread(admin, lambda connection, body: loader.send(connection, "POST", path, body), bodies)
 
 
 def add_node(admin: Admin) -> None:

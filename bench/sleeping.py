@@ -19,7 +19,8 @@ import psutil
 
 from bench import report
 from bench.gateway import gateway
-from bench.reconcile import CRDS, LOADERS, NAMESPACE, add_node, service
+from bench.loader import LOADERS
+from bench.reconcile import CRDS, NAMESPACE, add_node, service
 from cluster import ControlPlane, kuberay_crds, paths
 from daybreak.api import names
 from tests.api.admin import Admin, eventually

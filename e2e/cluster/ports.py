@@ -46,7 +46,7 @@ def reserve(file: Path, holder: Path, count: int) -> list[int]:
                 del taken[port]
         begin = _begin(file)
         every = itertools.chain(range(begin, LAST + 1), range(FIRST, begin))
-        candidates = (number for number in every if str(number) not in taken and _free(number))
+        candidates = (number for number in every if str(number) not in taken and is_free(number))
         new = list(itertools.islice(candidates, max(0, count - len(mine))))
         mine += new
         if len(mine) < count:
@@ -74,7 +74,8 @@ def _begin(file: Path) -> int:
     return FIRST + int.from_bytes(digest[:4]) % ((LAST + 1 - FIRST) // _STRIDE) * _STRIDE
 
 
-def _free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether nobody listens at a port of the loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

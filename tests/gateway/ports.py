@@ -7,7 +7,8 @@ nobody else looks here: clients get theirs above (32768 and up), control planes 
 
 import os
 import random
-import socket
+
+from cluster.ports import is_free
 
 FIRST, LAST = 11000, 19999
 
@@ -27,21 +28,12 @@ class Ports:
             first = self._next if self._next + count <= self.range.stop else self.range.start
             self._next = first + count
             for port in range(first, first + count):
-                if not _free(port):
+                if not is_free(port):
                     self._next = port + 1
                     break
             else:
                 return first
         raise RuntimeError(f"no {count} free ports in a row between {self.range[0]} and {self.range[-1]}")
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
