@@ -6,7 +6,7 @@ Nothing here reads the user's KUBECONFIG: only the embedded cluster is ever touc
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,18 @@ from cluster.report import Report
 from quickstart import chat, install
 from quickstart.target import Target
 from story.kubernetes import NAMESPACE, Kubernetes
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows the cluster as it was at that moment: later it is gone."""
+    report = yield
+    kubernetes = getattr(item, "funcargs", {}).get("kubernetes")
+    if report.failed and isinstance(kubernetes, Kubernetes):
+        report.sections.append(("cluster", kubernetes.picture()))
+    return report
 
 
 @pytest.fixture(scope="session")

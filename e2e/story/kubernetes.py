@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from cluster.errors import ClusterError
 from quickstart import install
+from quickstart.target import NAMESPACE as INSTALLED
 from quickstart.target import Target
 
 NAMESPACE = install.SAMPLE_NAMESPACE
@@ -59,6 +61,24 @@ class Kubernetes:
         self.target.kubectl(
             "wait", "-n", NAMESPACE, "--for=condition=Ready", f"llm/{name}", f"--timeout={seconds}s"
         )
+
+    def picture(self) -> str:
+        """What a person would look at after a failure: objects, pods, events and Daybreak's last words."""
+        gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--prefix")
+        looks = (
+            ("get", "llm,rayservices,rayclusters,pods", "--all-namespaces", "-o", "wide"),
+            ("describe", "-n", NAMESPACE, "llm"),
+            ("describe", "-n", NAMESPACE, "pods"),
+            ("logs", "-n", NAMESPACE, *gateways, "--tail=60"),
+            ("logs", "-n", INSTALLED, "deployment/daybreak", "--tail=80"),
+        )
+        return "\n".join(f"$ kubectl {' '.join(look)}\n{self._words(*look)}" for look in looks)
+
+    def _words(self, *arguments: str) -> str:
+        try:
+            return self.target.kubectl(*arguments)
+        except ClusterError as error:
+            return f"{error}\n"
 
 
 def eventually(

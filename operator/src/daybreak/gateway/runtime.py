@@ -26,9 +26,11 @@ class RuntimeApi:
         self._socket = socket
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._turn = asyncio.Lock()
+        self._closed = False
 
     async def connect(self) -> None:
         """Connect, unless it is connected. Raises RuntimeApiError when nobody listens."""
+        self._closed = False
         async with self._turn:
             await self._connected()
 
@@ -75,16 +77,19 @@ class RuntimeApi:
         return found
 
     def close(self) -> None:
-        """Close the connection: a stopping HAProxy waits for it."""
+        """Close the connection, until `connect` is called: a stopping HAProxy waits for each."""
+        self._closed = True
         self._drop()
 
     async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._streams is None:
+            self._refuse_closed()
             try:
                 reader, writer = await asyncio.open_unix_connection(self._socket, limit=_LIMIT)
             except OSError as error:
                 raise RuntimeApiError(f"HAProxy's admin socket: {error}") from error
             self._streams = reader, writer
+            self._refuse_closed()
             try:
                 writer.write(b"prompt\n")
                 await reader.readuntil(_PROMPT)
@@ -95,6 +100,11 @@ class RuntimeApi:
                 self._drop()
                 raise
         return self._streams
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            self._drop()
+            raise RuntimeApiError("the connection to HAProxy's admin socket has been closed")
 
     def _drop(self) -> None:
         if self._streams is not None:

@@ -1,0 +1,71 @@
+"""The connection to HAProxy's admin socket, which a test plays: what is closed stays closed."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+
+
+class PlayedSocket:
+    """Answers every line with `ok`; counts who is connected."""
+
+    def __init__(self) -> None:
+        self.connected = 0
+        self.ever = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one client until it leaves."""
+        self.connected += 1
+        self.ever += 1
+        try:
+            while await reader.readline():
+                writer.write(b"ok\n\n> ")
+        finally:
+            self.connected -= 1
+            writer.close()
+
+    async def empty(self) -> None:
+        """Wait until nobody is connected."""
+        async with asyncio.timeout(10):
+            while self.connected:  # noqa: ASYNC110 -- a count has no event
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def played(tmp_path: Path) -> AsyncIterator[PlayedSocket]:
+    """Behind `tmp_path`/sock."""
+    socket = PlayedSocket()
+    server = await asyncio.start_unix_server(socket.serve, tmp_path / "sock")
+    async with server:
+        yield socket
+
+
+async def test_a_command_makes_no_connection_anew_once_it_was_closed(
+    played: PlayedSocket, tmp_path: Path
+) -> None:
+    api = RuntimeApi(tmp_path / "sock")
+    assert await api.command("show") == "ok"
+    api.close()
+    with pytest.raises(RuntimeApiError, match="has been closed"):
+        await api.command("show")
+    await played.empty()
+    assert played.ever == 1
+    await api.connect()
+    assert await api.command("show") == "ok"
+    api.close()
+    await played.empty()
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_closed_while_it_connects(played: PlayedSocket, tmp_path: Path, steps: int) -> None:
+    api = RuntimeApi(tmp_path / "sock")
+    asking = asyncio.create_task(api.command("show"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    api.close()
+    with pytest.raises(RuntimeApiError):
+        await asking
+    await played.empty()
