@@ -278,7 +278,12 @@ def test_one_operator_at_a_time(rendered: list[Manifest]) -> None:
     spec = one(rendered, "Deployment")["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "Recreate"}
-    assert operator_pod(rendered)["containers"][0]["command"] == ["python", "-m", "daybreak"]
+
+
+def test_no_command_stands_before_the_images_entrypoint(rendered: list[Manifest]) -> None:
+    """What it starts with hears signals before Python does."""
+    (container,) = operator_pod(rendered)["containers"]
+    assert "command" not in container
 
 
 def test_probes_ask_the_operators_own_server(rendered: list[Manifest]) -> None:

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 UNSHARE = "/usr/bin/unshare"
@@ -51,10 +50,3 @@ def test_process_1_ends_while_python_starts(image: str, tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
-
-
-def test_no_command_stands_before_the_operators_entrypoint() -> None:
-    objects = yaml.safe_load_all((REPOSITORY / "manifests" / "base" / "operator.yaml").read_text())
-    (deployment,) = [each for each in objects if each["kind"] == "Deployment"]
-    (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    assert "command" not in container
