@@ -27,6 +27,8 @@ HELD_SECONDS = LEASE_SECONDS - 2 * client.REQUEST_SECONDS
 """How long the holder may act after its last renewal; the rest is for requests that are under way."""
 RENEW_SECONDS = 3.0
 REQUEST_SECONDS = 4.0
+RELEASE_TRIES = 3
+"""A last renewal that was under way may come between the reading and the writing."""
 
 log = structlog.get_logger("daybreak.lease")
 
@@ -93,12 +95,19 @@ class Lease:
             return
         self._renewed = float("-inf")
         metrics.LEADER.set(0)
-        try:
-            found = await self._read()
-            if found is not None and (found.get("spec") or {}).get("holderIdentity") == self._identity:
-                await self._write(found, {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
-        except ApiError as error:
-            log.warning("lease not given back", error=str(error))
+        for left in reversed(range(RELEASE_TRIES)):
+            try:
+                await self._give_back()
+                return
+            except ApiError as error:
+                if not error.conflict or not left:
+                    log.warning("lease not given back", error=str(error))
+                    return
+
+    async def _give_back(self) -> None:
+        found = await self._read()
+        if found is not None and (found.get("spec") or {}).get("holderIdentity") == self._identity:
+            await self._write(found, {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
 
     async def _try(self) -> bool:
         """Take the lease when it is free, or renew it. Returns whether that was done."""

@@ -1,0 +1,69 @@
+"""Giving the lease back, before an API server that the test plays."""
+
+from typing import Any, cast
+
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.lease import RELEASE_TRIES, Lease
+
+
+class PlayedApi:
+    """One Lease. `late` renewals of the holder's arrive between its reading and its writing."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.late = 0
+        self.refused = 0
+
+    async def find(self, *_: Any, **__: Any) -> dict[str, Any] | None:
+        """What is there now."""
+        found = self.lease
+        if found is not None and self.late:
+            self.late -= 1
+            self._store(found)
+        return found
+
+    async def request(self, verb: str, *_: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
+        """A write; an update needs the version that is there."""
+        if self.lease is not None and body["metadata"].get("resourceVersion") != self._version:
+            self.refused += 1
+            raise ApiError(409, "Conflict", "the object has been modified")
+        self._store(body)
+        return body
+
+    @property
+    def holder(self) -> Any:
+        """Who holds it."""
+        return self.lease and self.lease["spec"]["holderIdentity"]
+
+    @property
+    def _version(self) -> str:
+        return str(self.lease["metadata"]["resourceVersion"]) if self.lease else "0"
+
+    def _store(self, body: dict[str, Any]) -> None:
+        version = str(int(self._version) + 1)
+        self.lease = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+
+
+async def held(api: PlayedApi) -> Lease:
+    lease = Lease(cast(Api, api), "default", "me")
+    await lease.acquire()
+    assert api.holder == "me"
+    return lease
+
+
+async def test_a_renewal_that_arrives_late_does_not_keep_the_lease() -> None:
+    api = PlayedApi()
+    lease = await held(api)
+    api.late = 1
+    await lease.release()
+    assert (api.holder, api.refused) == ("", 1)
+
+
+async def test_it_is_not_tried_for_ever() -> None:
+    api = PlayedApi()
+    lease = await held(api)
+    api.late = 100
+    await lease.release()
+    assert (api.holder, api.refused) == ("me", RELEASE_TRIES)
+    assert not lease.held
