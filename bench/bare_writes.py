@@ -4,13 +4,12 @@ For each LLMService the same requests with the same objects, one after the other
 nobody watches: no program that writes these objects could be quicker.
 """
 
-import http.client
 import json
 import time
 from dataclasses import dataclass
 from typing import Any
 
-from bench.loader import send, spread
+from bench.loader import Send, spread
 from tests.api.admin import OWNED, Admin
 
 _BY_THE_API_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
@@ -46,16 +45,16 @@ def read(admin: Admin, name: str) -> Written:
 def write(admin: Admin, written: Written, names: list[str]) -> float:
     """Write the same for other LLMServices; returns the seconds that it took."""
 
-    def one(connection: http.client.HTTPConnection, name: str) -> None:
+    def one(send: Send, name: str) -> None:
         made, *_ = [
-            send(connection, "POST", admin.path(kind), text.replace(written.name, name).encode())
+            send("POST", admin.path(kind), text.replace(written.name, name).encode())
             for kind, text in written.created
         ]
         service = json.loads(made)
         metadata = {field: service["metadata"][field] for field in ("name", "uid", "resourceVersion")}
         body = service | {"metadata": metadata, "status": written.status}
         del body["spec"]
-        send(connection, "PUT", admin.path("LLMService", name) + "/status", json.dumps(body).encode())
+        send("PUT", admin.path("LLMService", name) + "/status", json.dumps(body).encode())
 
     began = time.monotonic()
     spread(admin, one, names)

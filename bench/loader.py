@@ -9,24 +9,32 @@ from typing import TypeVar
 from tests.api.admin import Admin
 
 LOADERS = 4
+Send = Callable[[str, str, bytes], bytes]
+"""Method, path and body of a request that must succeed; returns its answer's body."""
 T = TypeVar("T")
 
 
-def spread(admin: Admin, work: Callable[[http.client.HTTPConnection, T], object], items: Sequence[T]) -> None:
+def spread(admin: Admin, work: Callable[[Send, T], object], items: Sequence[T]) -> None:
     """Do the work for each item, over a few connections at once."""
+    headers = {**admin.headers, "Content-Type": "application/json"}
 
     def share(first: int) -> None:
         with closing(admin.connection()) as connection:
+
+            def send(method: str, path: str, body: bytes) -> bytes:
+                return _send(connection, headers, method, path, body)
+
             for item in items[first::LOADERS]:
-                work(connection, item)
+                work(send, item)
 
     with concurrent.futures.ThreadPoolExecutor(LOADERS) as pool:
         list(pool.map(share, range(LOADERS)))
 
 
-def send(connection: http.client.HTTPConnection, method: str, path: str, body: bytes) -> bytes:
-    """One request that must succeed; its answer's body."""
-    connection.request(method, path, body, {"Content-Type": "application/json"})
+def _send(
+    connection: http.client.HTTPConnection, headers: dict[str, str], method: str, path: str, body: bytes
+) -> bytes:
+    connection.request(method, path, body, headers)
     answer = connection.getresponse()
     said = answer.read()
     assert answer.status < 300, said  # noqa: S101 -- no result without

@@ -3,7 +3,8 @@
 The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator is a process of
 its own; the loader creates the LLMServices. All share this machine's cores. Requests are those that the API
 server itself has counted. A Lease's renewals are writes too, every few seconds whatever is going on; they
-are told apart. The clock starts when the API server has finished with its own start.
+are told apart. Everybody has a token, as pods have. The clock starts when the API server has finished with
+its own start.
 
 How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
 control plane by a loader that does nothing else (`bench.bare_writes`), and the two are compared.
@@ -20,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from bench import bare_writes, loader, report
+from bench import accounts, bare_writes, loader, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
 from tests.api.admin import OWNED, Admin, eventually
@@ -59,11 +60,14 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
 
 
 def _run(number: int, services: int) -> dict[str, Any]:
-    with _plane() as plane, tempfile.TemporaryDirectory() as logs:
-        admin = Admin(plane.kubeconfig, NAMESPACE)
+    with _plane() as plane, tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        admin = Admin(accounts.loader(plane, folder), NAMESPACE)
         add_node(admin)
         bodies = [json.dumps(service(index)).encode() for index in range(services)]
-        with OperatorProcess(plane.kubeconfig, Path(logs) / "operator.log") as operator:
+        with OperatorProcess(
+            accounts.operator(plane, folder), folder / "log", OPERATOR_NAMESPACE=accounts.NAMESPACE
+        ) as operator:
             _wait_until_quiet(plane)
             before, cpu = admin.writes(), _cpu_seconds(plane, operator)
             rss_empty = operator.memory()
@@ -121,8 +125,8 @@ def _run(number: int, services: int) -> dict[str, Any]:
 
 def _bare(written: bare_writes.Written, services: int) -> float:
     """Seconds that the same writes take without an operator."""
-    with _plane() as plane:
-        admin = Admin(plane.kubeconfig, NAMESPACE)
+    with _plane() as plane, tempfile.TemporaryDirectory() as folder:
+        admin = Admin(accounts.loader(plane, Path(folder)), NAMESPACE)
         _wait_until_quiet(plane)
         return bare_writes.write(admin, written, [_name(index) for index in range(services)])
 
@@ -164,7 +168,7 @@ def _cpu_seconds(plane: ControlPlane, operator: OperatorProcess) -> dict[str, fl
 def _create(admin: Admin, bodies: list[bytes]) -> None:
     """Create the LLMServices."""
     path = admin.path("LLMService")
-    loader.spread(admin, lambda connection, body: loader.send(connection, "POST", path, body), bodies)
+    loader.spread(admin, lambda send, body: send("POST", path, body), bodies)
 
 
 def add_node(admin: Admin) -> None:

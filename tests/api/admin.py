@@ -50,7 +50,7 @@ class Refused(Exception):
 
 
 class Admin:
-    """Plain requests with an administrator's kubeconfig."""
+    """Plain requests with an administrator's kubeconfig: a client certificate or a token."""
 
     def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
         config = yaml.safe_load(kubeconfig.read_text())
@@ -59,11 +59,16 @@ class Admin:
         self._server = cluster["server"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
         tls = ssl.create_default_context(cadata=authority)
-        with tempfile.NamedTemporaryFile() as pair:
-            for part in ("client-certificate-data", "client-key-data"):
-                pair.write(base64.b64decode(user[part]))
-            pair.flush()
-            tls.load_cert_chain(pair.name)
+        self.headers: dict[str, str] = {}
+        """Of each request."""
+        if "token" in user:
+            self.headers = {"Authorization": f"Bearer {user['token']}"}
+        else:
+            with tempfile.NamedTemporaryFile() as pair:
+                for part in ("client-certificate-data", "client-key-data"):
+                    pair.write(base64.b64decode(user[part]))
+                pair.flush()
+                tls.load_cert_chain(pair.name)
         self._tls = tls
         self._pool = urllib3.PoolManager(maxsize=8, ssl_context=tls, timeout=30, retries=False)
 
@@ -74,7 +79,7 @@ class Admin:
         return other
 
     def connection(self) -> http.client.HTTPSConnection:
-        """A connection of one's own, for many requests with little work for each."""
+        """A connection of one's own, for many requests with little work for each; they need `headers`."""
         address = urlsplit(self._server)
         return http.client.HTTPSConnection(
             address.hostname or "", address.port, timeout=30, context=self._tls
@@ -93,7 +98,7 @@ class Admin:
             method,
             self._server + path + (f"?{urlencode(query)}" if query else ""),
             body=json.dumps(body) if body is not None else None,
-            headers={"Content-Type": content_type},
+            headers={**self.headers, "Content-Type": content_type},
         )
         if response.status >= 300:
             raise Refused(response.status, response.data.decode())

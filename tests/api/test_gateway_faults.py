@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +44,13 @@ def plane() -> Iterator[ControlPlane]:
 class Town:
     """A namespace with the operator, two gateways on two addresses, and a service behind them."""
 
-    def __init__(self, sleeper: Sleeper, serve: FakeServe, agents: list[AgentProcess]) -> None:
+    def __init__(
+        self, sleeper: Sleeper, serve: FakeServe, agents: list[AgentProcess], operator: OperatorProcess
+    ) -> None:
         self.sleeper = sleeper
         self.serve = serve
         self.agents = agents
+        self.operator = operator
         self._port = 0
         """The service's, at both."""
         self._clients = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
@@ -123,7 +126,7 @@ async def town(
         here = {"first_port": agents[0].first_port, "slots": SLOTS, "states": states}
         operator: OperatorProcess = alone("operator", PLAYED_GATEWAYS=json.dumps(here), **GATEWAY)
         await asyncio.to_thread(operator.start)
-        made = Town(Sleeper(admin, answers, tmp_path), serve, list(agents))
+        made = Town(Sleeper(admin, answers, tmp_path), serve, list(agents), operator)
         stack.push_async_callback(made.close)
         yield made
         assert operator.running, operator.log()[-3000:]
@@ -172,17 +175,16 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
     closed, late = town.agents
     await asyncio.sleep(2)  # idle for longer than is asked for below
     epoch = town.sleeper.status()["gate"]["epoch"]
-    os.kill(late.process.pid, signal.SIGSTOP)
-    try:
-        # Its HAProxy goes on, with an open gate; its agent is not missed for some seconds.
+    # Its HAProxy goes on, with an open gate; its agent is not missed for some seconds.
+    with stopped(late.process.pid):
         town.sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": {"afterIdle": "1s"}}})
         await closed.until(NAME, lambda report: report.epoch > epoch and report.gate == "closed")
-        first, second = asyncio.create_task(town.ask(0, "held")), asyncio.create_task(town.ask(1, "through"))
-        assert await second == 200
-        await closed.until(NAME, lambda report: report.held == 1)
-        assert not first.done()
-    finally:
-        os.kill(late.process.pid, signal.SIGCONT)
+        # Otherwise it might let the first one go before anybody has seen that it is held.
+        with stopped(town.operator.pid):
+            first = asyncio.create_task(town.ask(0, "held"))
+            assert await town.ask(1, "through") == 200
+            await closed.until(NAME, lambda report: report.held == 1)
+            assert not first.done()
     assert await first == 200
     assert dict(town.serve.seen) == {"held": 1, "through": 1}
     assert "wake" not in town.sleeper.status(), "it never slept"
@@ -210,6 +212,16 @@ async def test_a_gateway_that_is_told_to_stop_loses_nothing(town: Town) -> None:
     assert dict(town.serve.seen) == dict.fromkeys("abcdefg", 1)
     async with asyncio.timeout(PATIENCE):
         assert await town.agents[0].process.wait() == 0
+
+
+@contextmanager
+def stopped(process: int) -> Iterator[None]:
+    """While this lasts, the process stands still."""
+    os.kill(process, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(process, signal.SIGCONT)
 
 
 def _address(number: int) -> str:

@@ -244,7 +244,7 @@ class _Since:
             assert group_bounds(ray_cluster) == {(1, 1)}, "opened before the bounds were back"
 
     def _events(self, kind: str) -> Iterator[tuple[str, Any]]:
-        query = {"watch": "true", "resourceVersion": self._version[kind], "timeoutSeconds": "1"}
+        query = {"watch": "true", "resourceVersion": self._version[kind], "timeoutSeconds": "5"}
         for line in self._admin.raw("GET", self._admin.path(kind), query=query).splitlines():
             event = json.loads(line)
             assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event

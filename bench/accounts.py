@@ -1,0 +1,56 @@
+"""Who talks to the API server in a benchmark: ServiceAccounts, with the tokens that pods have.
+
+The API server knows a token for some seconds once it was checked. A client certificate, which the control
+plane's own kubeconfig has, is checked with each request: for thousands of requests that is work which no
+operator in a pod causes.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cluster import ControlPlane, paths
+from tests.api.admin import Admin
+
+BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
+NAMESPACE = "daybreak-system"
+OPERATOR = "daybreak"
+LOADER = "loader"
+_RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+
+
+def operator(plane: ControlPlane, folder: Path) -> Path:
+    """A kubeconfig of the operator, with the rights that it is installed with and no others."""
+    objects = [each for each in yaml.safe_load_all(BASE.read_text()) if each["kind"] in _RIGHTS]
+    return _kubeconfig(plane, OPERATOR, objects, folder)
+
+
+def loader(plane: ControlPlane, folder: Path) -> Path:
+    """A kubeconfig of an administrator."""
+    metadata = {"name": LOADER, "namespace": NAMESPACE}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": LOADER},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", **metadata}],
+    }
+    return _kubeconfig(plane, LOADER, [account, binding], folder)
+
+
+def _kubeconfig(plane: ControlPlane, account: str, objects: list[dict[str, Any]], folder: Path) -> Path:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *objects]}))
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = Admin(plane.kubeconfig).request("POST", path, request)["status"]["token"]
+    config = yaml.safe_load(plane.kubeconfig.read_text())
+    [user] = config["users"]
+    user["user"] = {"token": token}
+    file = folder / f"{account}.kubeconfig"
+    file.touch(mode=0o600)
+    file.write_text(yaml.safe_dump(config))
+    return file
