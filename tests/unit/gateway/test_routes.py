@@ -47,7 +47,7 @@ def test_a_service_that_is_not_served_has_no_models() -> None:
 def test_routes_are_two_words_whatever_the_names() -> None:
     assert words({}) == "- -"
     found = words({"org/a b,c=d": Route(20000, "one"), "ü": Route(20001, "two")})
-    assert found == "org%2Fa%20b%2Cc%3Dd=20000=one,%C3%BC=20001=two -"
+    assert found == "org%2Fa%20b%2Cc%3Dd=20000,%C3%BC=20001 -"
     keyed = {model: Route(20000, "one", ("AB", "cd")) for model in "ab"} | {"c": Route(20001, "two", ("ef",))}
     assert words(keyed).split()[1] == "20000=ab+cd,20001=ef"
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from daybreak.api.status import ConditionType, ModelState
 from daybreak.lifecycle.decision import Decision
 from daybreak.lifecycle.observed import GatewayView
@@ -92,6 +94,32 @@ def test_waking_the_model_must_answer_anew() -> None:
     assert gate(opened) == ("Awake", "Open", None)
     assert opened.status.wake is not None
     assert opened.status.wake.recent == [2]
+
+
+@pytest.mark.parametrize(
+    ("app", "tiny"), [("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING"), ("RUNNING", "HEALTHY")]
+)
+def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str) -> None:
+    """The answer comes from the model; what KubeRay tells of Serve is seconds old."""
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    waking = running(world, app=app, models={"tiny": tiny}, generation=2)
+    assert world.step(ray_service=waking, pods=(HEAD, WORKER)).ask == ("tiny",)
+    opened = world.step(answers={"tiny": True})
+    assert conditions(opened)["Ready"] == "True/Answering"
+    for _ in range(3):
+        later = world.step()
+        assert conditions(later)["Ready"] == "True/Answering"
+        assert gate(later) == ("Awake", "Open", None)
+        assert later.ask == ()
+    settled = world.step(ray_service=running(world, generation=2))
+    assert conditions(settled)["Ready"] == "True/Answering"
+    assert settled.ask == ()
+    assert [model.state for model in settled.status.models] == [ModelState.READY]
+    # From here on Serve is believed: what begins anew has to answer anew.
+    again = world.step(ray_service=running(world, app="DEPLOYING", models={"tiny": "UPDATING"}, generation=2))
+    assert conditions(again)["Ready"] == "Unknown/Progressing"
 
 
 def test_waking_it_says_at_every_step_what_is_waited_for() -> None:

@@ -9,8 +9,9 @@ import structlog
 
 from daybreak.api import names
 from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.haproxy import GatewayFailed
 from daybreak.gateway.keys import KeyFiles
-from daybreak.gateway.process import Gateway, GatewayFailed
+from daybreak.gateway.process import Gateway
 from daybreak.gateway.programmer import Programmer
 from daybreak.gateway.router import Router
 from daybreak.gateway.routes import RouteKeeper

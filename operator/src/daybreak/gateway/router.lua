@@ -12,7 +12,7 @@ local BYTES = "txn.daybreak_bytes"
 local FORMS = "/v1/audio/transcriptions"
 local OWN_ADDRESS = " Use the service's own address for it."
 
-local routes = {}  -- model → port, name and keys (digests) of its service; no keys: it is open to all
+local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
 local known = {}   -- the models in order
 local bytes = 0    -- of bodies that are here
 
@@ -146,8 +146,8 @@ function Bodies:end_analyze(txn)
     count(txn, 0)
 end
 
--- router set <model>=<port>=<service>,... <port>=<digest>+<digest>...,...: all routes anew, the names
--- percent-encoded, and the keys of the services that have some; "-" for none.
+-- router set <model>=<port>,... <port>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and the
+-- keys of the services that have some; "-" for none.
 local function set(applet, _, _, words, keyed)
     local fresh, names, keys, none = {}, {}, {}, {}
     for port, digests in keyed:gmatch("(%d+)=([^,=]+)") do
@@ -156,11 +156,9 @@ local function set(applet, _, _, words, keyed)
             table.insert(keys[port], digest)
         end
     end
-    for name, port, service in words:gmatch("([^,=]+)=(%d+)=([^,=]+)") do
+    for name, port in words:gmatch("([^,=]+)=(%d+)") do
         name = unescaped(name)
-        fresh[name] = {
-            port = math.tointeger(tonumber(port)), service = unescaped(service), keys = keys[port] or none,
-        }
+        fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[port] or none }
         names[#names + 1] = name
     end
     table.sort(names)

@@ -31,6 +31,7 @@ class Route:
     port: int
     """The port of its service in the HAProxy that holds."""
     service: str
+    """That service's name, for the log."""
     keys: tuple[str, ...] = ()
     """SHA-256 digests of the service's API keys, in hexadecimal: its models are named to who has one of them.
     With none they are named to all."""
@@ -124,10 +125,7 @@ class Router:
 
 def words(routes: Mapping[str, Route]) -> str:
     """The routes and the services' keys, as two words of a command."""
-    each = (
-        f"{quote(model, safe='')}={route.port}={quote(route.service, safe='')}"
-        for model, route in sorted(routes.items())
-    )
+    each = (f"{quote(model, safe='')}={route.port}" for model, route in sorted(routes.items()))
     keyed = {route.port: route.keys for route in routes.values() if route.keys}
     keys = (f"{port}={'+'.join(digest.lower() for digest in keyed[port])}" for port in sorted(keyed))
     return f"{','.join(each) or '-'} {','.join(keys) or '-'}"

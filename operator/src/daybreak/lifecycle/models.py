@@ -24,6 +24,9 @@ SETTLE = timedelta(seconds=5)
 """How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
 reads Serve's state, then hands the change on, and looks again 2 seconds later."""
 
+_UNDER_WAY = (ModelState.PENDING, ModelState.STARTING)
+"""States of a model that Serve has not called healthy."""
+
 
 @dataclass(frozen=True)
 class Fingerprint:
@@ -170,6 +173,9 @@ def _judge(
         # Serve's own scaling, between the bounds.
         state = ModelState.READY if any(pod.ready for pod in here) else _waking(here)
         return _Judgement(state, before, answering=True)
+    if proven and look.before.models.get(model.name, {}).get("state") in _UNDER_WAY:
+        # It answered while it woke, before Serve called it healthy: what KubeRay tells is of before that.
+        return _Judgement(ModelState.STARTING, before, answering=True)
     if proven:
         return _Judgement(ModelState.STARTING, None)
     return _Judgement(_changing(before), before)
