@@ -1,7 +1,8 @@
 """The same writes by a loader that does nothing else: what the API server and etcd take on this machine now.
 
-For each LLMService the same requests with the same objects, one after the other, over a few connections, and
-nobody watches: no program that writes these objects could be quicker.
+For each LLMService the same requests with the same objects, one after the other, over as many connections as
+the loader has. Nobody watches, and nothing is decided. It is no lower bound: each connection waits for its
+answers.
 """
 
 import json

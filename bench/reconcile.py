@@ -55,7 +55,7 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
         goals=GOALS,
         runs=done,
         notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run. "
-        "The same writes without an operator are the floor: nobody watches, nothing is decided.",
+        "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
     )
 
 

@@ -118,8 +118,12 @@ async def through_every_transition(
             if await asyncio.to_thread(phase, kubernetes, name) in ("Asleep", "Waking"):
                 break
             await client.calm()
-        else:
-            await until("Asleep")
+        await client.calm()
+        await until("Asleep")
+        # Down to zero: a replica that has not ended yet would be there again before anybody waits.
+        async with asyncio.timeout(600):
+            while await asyncio.to_thread(workers, kubernetes, name):  # noqa: ASYNC110 -- kubectl has no event
+                await asyncio.sleep(1)
         client.wave("Asleep", 200)
         await until("Waking", "Awake")
         while await asyncio.to_thread(phase, kubernetes, name) == "Waking":
@@ -131,6 +135,11 @@ async def through_every_transition(
     finally:
         await client.close()
     return client.tally
+
+
+def workers(kubernetes: Kubernetes, name: str) -> list[str]:
+    """Its worker pods."""
+    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=worker")
 
 
 def phase(kubernetes: Kubernetes, name: str) -> str:
