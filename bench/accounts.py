@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from cluster import ControlPlane, paths
+from quickstart.target import NAMESPACE
 from tests.api.admin import Admin
 
 BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
-NAMESPACE = "daybreak-system"
 OPERATOR = "daybreak"
 LOADER = "loader"
 _RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")

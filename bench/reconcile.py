@@ -24,6 +24,7 @@ import psutil
 from bench import accounts, bare_writes, loader, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
+from quickstart.target import NAMESPACE as INSTALLED
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
 
@@ -66,7 +67,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
         add_node(admin)
         bodies = [json.dumps(service(index)).encode() for index in range(services)]
         with OperatorProcess(
-            accounts.operator(plane, folder), folder / "log", OPERATOR_NAMESPACE=accounts.NAMESPACE
+            accounts.operator(plane, folder), folder / "log", OPERATOR_NAMESPACE=INSTALLED
         ) as operator:
             _wait_until_quiet(plane)
             before, cpu = admin.writes(), _cpu_seconds(plane, operator)

@@ -24,9 +24,8 @@ async def test_times_of_those_that_were_held_and_of_those_that_were_not(bench: B
     await bench.gate(Gate.CLOSED)
     asking = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(3)]
     await bench.until(lambda state: state.held == 3)
-    await asyncio.sleep(
-        3
-    )  # longer than the bounds below: HAProxy's clock leaves out moments in which it did not run
+    # Longer than the bounds below: HAProxy's clock leaves out moments in which it did not run.
+    await asyncio.sleep(3)
     await bench.gate(Gate.OPEN)
     assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 3
     assert (await bench.ask("not held"))[0] == 200

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+from cluster.paths import REPOSITORY
+
 UNSHARE = "/usr/bin/unshare"
 """Of util-linux: it gives the program a process tree of its own, in which it is process 1."""
 SECONDS = 60.0
