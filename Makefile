@@ -29,8 +29,7 @@ test: $(VENV)/.made ## Every test that needs no running model: unit, golden, pro
 	@$(PYTHON) -m pytest -n 2 --dist loadgroup tests
 
 e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
-	@$(RUN) -m cluster up
-	@$(RUN) -m cluster.images load
+	@$(RUN) -m cluster up --images
 	@$(PYTHON) -m pytest -x --timeout 1200 e2e/story
 
 lint: $(VENV)/.made ## Style, types, layers and generated files

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster import build, full, machine, paths, ports, status
+from cluster import build, full, machine, paths, ports, status, with_images
 from cluster.control_plane import ControlPlane
 from cluster.errors import ClusterError
 from cluster.fake_nodes import GPU, FakeNode
@@ -41,7 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     up = commands.add_parser(
         "up", help="start what does not run yet: a whole cluster, or only a control plane"
     )
-    up.add_argument("--control-plane", action="store_true", help="only etcd and kube-apiserver, in seconds")
+    what = up.add_mutually_exclusive_group()
+    what.add_argument("--control-plane", action="store_true", help="only etcd and kube-apiserver, in seconds")
+    what.add_argument("--images", action="store_true", help="and build all images meanwhile, and load them")
     up.add_argument("--name", type=_name, default="", help="with --control-plane: one more beside the others")
     up.add_argument(
         "--crds", action="append", default=[], help="with --control-plane: `kuberay`, or files or folders"
@@ -88,11 +90,14 @@ def _name(text: str) -> str:
 
 def _up(options: argparse.Namespace) -> None:
     report = Report()
-    machine.check_platform()
+    if options.images:
+        with_images.up(report)
+        return
     if not options.control_plane:
         with lock("cluster"):
             full.up(report)
         return
+    machine.check_platform()
     build.build(build.SETS["control-plane"], report)
     plane = ControlPlane(
         paths.control_plane(options.name),

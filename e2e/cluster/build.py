@@ -110,7 +110,7 @@ def build(binaries: Iterable[Binary], report: Report) -> None:
 
 
 def _build_all(wanted: Sequence[Binary], report: Report) -> None:
-    outdated = [(binary, key) for binary in wanted if (key := _key(binary)) != _built(binary)]
+    outdated = _outdated(wanted)
     version = go_version() if outdated else ""
     for binary, key in outdated:
         with report.step(f"build {binary.name}", expect_seconds=binary.minutes * 60):
@@ -124,6 +124,17 @@ def _build_all(wanted: Sequence[Binary], report: Report) -> None:
         _copy_stages()
     if KUBERAY in wanted:
         kuberay_manifests()
+
+
+def check_go(binaries: Iterable[Binary]) -> None:
+    """Raise when one of these is still to be built and there is no Go for it."""
+    if _outdated(binaries):
+        go_version()
+
+
+def _outdated(wanted: Iterable[Binary]) -> list[tuple[Binary, str]]:
+    """The binaries to build, each with the key that it will have."""
+    return [(binary, key) for binary in wanted if (key := _key(binary)) != _built(binary)]
 
 
 def go_version() -> str:

@@ -5,7 +5,6 @@ runs.
 """
 
 import hashlib
-import os
 import shutil
 import time
 from pathlib import Path
@@ -29,7 +28,9 @@ from cluster.certs import Authority
 from cluster.containerd import PAUSE_IMAGE
 from cluster.control_plane import ControlPlane
 from cluster.errors import ClusterError
+from cluster.locks import lock
 from cluster.processes import Processes
+from cluster.programs import search_path
 from cluster.report import Report
 from cluster.static_image import StaticImage
 
@@ -55,12 +56,27 @@ class ClusterControlPlane(ControlPlane):
 
 def up(report: Report) -> None:
     """Bring everything up."""
+    prepare(report)
+    start(report)
+
+
+def prepare(report: Report) -> None:
+    """See that the machine can have the cluster, and install the packages that it and its images need.
+
+    Whatever a person must put right is found here, before anything that takes long begins. Safe to repeat.
+    """
     machine.check_platform()
     machine.check_root()
     machine.check_space(fresh=not paths.CONTAINERD_ROOT.exists())
     cgroups.check()
-    machine.install_packages(report)
+    build.check_go(build.SETS["cluster"])
+    with lock("packages"):
+        machine.install_packages(report)
     _check_owner()
+
+
+def start(report: Report) -> None:
+    """Start what does not run yet, on a machine that `prepare` has seen to."""
     build.build(build.SETS["cluster"], report)
     host.remember()
     with report.step("network and control groups"):
@@ -121,7 +137,7 @@ def _start_control_plane(plane: ClusterControlPlane, report: Report) -> None:
 
 def _start_node(plane: ClusterControlPlane, report: Report) -> None:
     full_rights = machine.has_capability(_CAP_SYS_RESOURCE)
-    search = {"PATH": f"{paths.BIN}:{os.environ['PATH']}:/usr/sbin:/sbin"}
+    search = {"PATH": f"{paths.BIN}:{search_path()}"}
     with report.step("containerd"):
         containerd.start(plane.processes, search, restrict_oom_score=not full_rights)
         containerd.load(StaticImage(PAUSE_IMAGE, paths.BIN / "pause", "/pause"))

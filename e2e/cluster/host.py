@@ -1,14 +1,15 @@
 """Marks that the cluster leaves on the machine outside `.daybreak/`, and taking them away again.
 
 A few paths are fixed in the kubelet and in CNI's library; what was not there before `up` is removed by
-`down`.
+`down`. Parameters of the kernel get the values again that they had before.
 """
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
-from cluster import network, paths
+from cluster import paths
 from cluster.errors import ClusterError
 from cluster.programs import run
 
@@ -19,6 +20,19 @@ _FIXED_PATHS = (
     # What CNI plugins answered, kept by CNI's library.
     Path("/var/lib/cni"),
 )
+_PARAMETERS = (
+    # Set by `network.create`.
+    "net/ipv4/ip_forward",
+    # Set by the kubelet when it starts (setupKernelTunables). kube-proxy sets none: see `node`.
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "kernel/keys/root_maxkeys",
+    "kernel/keys/root_maxbytes",
+)
+"""Files below /proc/sys."""
+_PROC_SYS = Path("/proc/sys")
 
 
 def remember() -> None:
@@ -27,18 +41,30 @@ def remember() -> None:
         return
     paths.HOST_STATE.parent.mkdir(parents=True, exist_ok=True)
     new = [str(path) for path in _FIXED_PATHS if not path.exists()]
-    paths.HOST_STATE.write_text(json.dumps({"forwarding": network.forwarding(), "new": new}))
+    paths.HOST_STATE.write_text(json.dumps({"parameters": parameters(), "new": new}))
 
 
 def restore(*mounted: Path) -> None:
     """Unmount what is below `mounted` and put the machine back to what `remember` noted."""
     unmount(*mounted, *_FIXED_PATHS)
-    state = json.loads(paths.HOST_STATE.read_text()) if paths.HOST_STATE.exists() else {"new": []}
-    for path in state["new"]:
+    state = json.loads(paths.HOST_STATE.read_text()) if paths.HOST_STATE.exists() else {}
+    for path in state.get("new", []):
         shutil.rmtree(path, ignore_errors=True)
     _remove_log_links(Path("/var/log/containers"))
-    if "forwarding" in state:
-        network.set_forwarding(state["forwarding"])
+    set_parameters(state.get("parameters", {}))
+
+
+def parameters(folder: Path = _PROC_SYS) -> dict[str, str]:
+    """The kernel's parameters that a cluster changes, with their values; not every kernel has all."""
+    return {name: (folder / name).read_text().strip() for name in _PARAMETERS if (folder / name).exists()}
+
+
+def set_parameters(values: Mapping[str, str], folder: Path = _PROC_SYS) -> None:
+    """Put back what `parameters` said. What is right already is not written: not everybody may."""
+    now = parameters(folder)
+    for name, value in values.items():
+        if name in now and now[name] != value:
+            (folder / name).write_text(value)
 
 
 def unmount(*roots: Path) -> None:

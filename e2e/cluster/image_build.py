@@ -1,7 +1,8 @@
 """Builds one container image with buildah and hands it to containerd, without a registry.
 
 buildah writes the finished image straight into a folder (OCI layout), uncompressed, and that folder is piped
-into containerd: each byte is written three times and not six (docs/decisions/0001-ray-cpu-image.md).
+into containerd: each byte is written three times and not six. What the largest image leaves out:
+docs/decisions/0008-the-cpu-image-has-no-cuda.md.
 """
 
 import json

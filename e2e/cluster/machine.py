@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster import paths
 from cluster.errors import ClusterError
-from cluster.programs import run
+from cluster.programs import run, search_path
 from cluster.report import Report
 
 DEBIAN_PACKAGES: Mapping[str, str] = {
@@ -83,7 +83,8 @@ def install_packages(report: Report) -> None:
 
 def missing_packages() -> list[str]:
     """Debian packages whose programs are not on this machine."""
-    return sorted({package for program, package in DEBIAN_PACKAGES.items() if shutil.which(program) is None})
+    packages = DEBIAN_PACKAGES.items()
+    return sorted({package for program, package in packages if not shutil.which(program, path=search_path())})
 
 
 def has_capability(bit: int) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cluster import files, paths
 from cluster.errors import ClusterError
-from cluster.programs import run
+from cluster.programs import run, search_path
 
 BRIDGE = "kube0"
 NODE_ADDRESS = "198.18.255.1"
@@ -77,23 +77,13 @@ def cni_config(data: Path) -> dict[str, object]:
     return {"cniVersion": "1.0.0", "name": "daybreak", "plugins": [{"type": "ptp", "ipam": addresses}]}
 
 
-def forwarding() -> str:
-    """Whether the kernel forwards packets: "0" or "1"."""
-    return _FORWARD.read_text().strip()
-
-
-def set_forwarding(value: str) -> None:
-    """Put back what `forwarding` said."""
-    _FORWARD.write_text(value)
-
-
 def remove() -> None:
     """Remove the packet filter tables and the bridge."""
-    if shutil.which("nft"):
+    if shutil.which("nft", path=search_path()):
         for family, table in (("ip", _TABLE), ("ip", _PROXY_TABLE), ("ip6", _PROXY_TABLE)):
             with contextlib.suppress(ClusterError):  # it may never have been made
                 run(["nft", "delete", "table", family, table])
-    if shutil.which("ip") and _owner() is not None:
+    if shutil.which("ip", path=search_path()) and _owner() is not None:
         run(["ip", "link", "delete", BRIDGE])
 
 

@@ -3,32 +3,20 @@
 import signal
 import sys
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from cluster import __main__ as cluster_program
-from cluster import full, images, machine
+from cluster import images, with_images
 from cluster.errors import ClusterError
-from cluster.locks import lock
 from cluster.report import Report
-from quickstart import install
-from quickstart.target import NAMESPACE, Target, chosen
+from quickstart import install, removal
+from quickstart.target import Target, chosen
 
 
 def up(report: Report) -> None:
     """A cluster if none is given, images, KubeRay, Daybreak, a sample model, an answer."""
     target = chosen()
     if target.embedded:
-        machine.check_platform()
-        # Images are built while the cluster starts: the one uses the disk while the other waits. Daybreak's
-        # are there long before Ray's, so that it is installed meanwhile.
-        with ThreadPoolExecutor(1) as pool:
-            built = pool.submit(images.build, report=report)
-            with lock("cluster"):
-                full.up(report)
-            images.ensure(images.OURS, report)
-            _install(target, images.references(), report)
-            built.result()
-        images.ensure(report=report)
+        with_images.up(report, then=lambda: _install(target, images.references(), report))
     else:
         _install(target, install.own_images(), report)
     install.sample(target, report)
@@ -45,16 +33,7 @@ def down(report: Report) -> None:
     target = chosen()
     if target.embedded:
         raise SystemExit(cluster_program.main(["down"]))
-    with report.step("Daybreak and the sample model removed from your cluster", expect_seconds=20):
-        if target.has_api("daybreak.dev"):
-            target.kubectl(
-                "delete", "-n", install.SAMPLE_NAMESPACE, "llmservice", install.SAMPLE_NAME,
-                "--ignore-not-found", "--wait",
-            )  # fmt: skip
-        target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
-    report.say(
-        "kept: the LLMService CRD (kubectl delete crd llmservices.daybreak.dev removes it) and KubeRay"
-    )
+    removal.remove(target, report)
 
 
 def main(arguments: list[str]) -> int:
@@ -75,4 +54,5 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

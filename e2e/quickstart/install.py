@@ -126,7 +126,8 @@ def talk(target: Target, report: Report) -> None:
         f"  export KUBECONFIG={'$PWD/.daybreak/kubeconfig' if target.embedded else target.kubeconfig}\n"
         f"  {kubectl} get llm\n"
         f"  {kubectl} port-forward service/{SAMPLE_NAME} 8080:80 &\n"
-        f"  curl -s http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' \\\n"
+        f"  curl -s --retry 9 --retry-connrefused http://127.0.0.1:8080/v1/chat/completions \\\n"
+        f"    -H 'content-type: application/json' \\\n"
         f'    -d \'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}\'\n'
         + ("  make e2e     # the end-to-end tests on this cluster\n" if target.embedded else "")
         + "  make down    # remove all of it"

@@ -1,24 +1,33 @@
-"""Delete the LLMService, then Daybreak: nothing of either is left. Runs last."""
+"""Remove everything as docs/install.md says: nothing is left. Runs last."""
 
+from quickstart.removal import GATEWAY_KINDS, GATEWAY_LABEL
 from quickstart.target import NAMESPACE as INSTALLED
 from story.kubernetes import Kubernetes, eventually
 
 KINDS = (
-    "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,pods,"
-    "roles,rolebindings,secrets,configmaps,jobs,persistentvolumeclaims"
+    "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,deployments,"
+    "replicasets,pods,roles,rolebindings,secrets,configmaps,jobs,persistentvolumeclaims"
 )
 KUBERNETES_OWN = {"service/kubernetes", "serviceaccount/default", "configmap/kube-root-ca.crt"}
 
 
-def test_delete_leaves_nothing(kubernetes: Kubernetes, tiny: str) -> None:
-    kubernetes.delete("llm", tiny)
+def test_removal_as_documented(kubernetes: Kubernetes, tiny: str) -> None:
+    """One command straight after the other: the operator has removed the gateway before it goes itself."""
+    kubectl, helm = kubernetes.target.kubectl, kubernetes.target.helm
+    everywhere = "--all-namespaces"
+    kubectl("delete", "llm", "--all", everywhere)
+    kubectl("wait", "--for=delete", "deployment", everywhere, "-l", GATEWAY_LABEL, "--timeout=60s")
+    helm("uninstall", "daybreak", "--namespace", INSTALLED, "--wait")
+    assert kubernetes.names(GATEWAY_KINDS, "-l", GATEWAY_LABEL) == []
+
+
+def test_nothing_of_a_service_is_left(kubernetes: Kubernetes) -> None:
     eventually(lambda: set(kubernetes.names(KINDS)) - KUBERNETES_OWN, lambda left: not left, minutes=5)
 
 
-def test_uninstall_leaves_only_the_crd(kubernetes: Kubernetes, tiny: str) -> None:
-    kubernetes.target.helm("uninstall", "daybreak", "--namespace", INSTALLED, "--wait")
+def test_only_the_crd_is_left_of_daybreak(kubernetes: Kubernetes) -> None:
     eventually(
-        lambda: set(kubernetes.names(f"{KINDS},deployments,leases", namespace=INSTALLED)) - KUBERNETES_OWN,
+        lambda: set(kubernetes.names(f"{KINDS},leases", namespace=INSTALLED)) - KUBERNETES_OWN,
         lambda left: not left,
         minutes=3,
     )

@@ -1,9 +1,20 @@
-"""`make up`: what it makes of what it is told."""
+"""`make up` and `make down`: what they make of what they are told, and in which order they act."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from cluster import images, with_images
 from cluster.errors import ClusterError
+from cluster.report import Report
+from daybreak.api import names
+from daybreak.kube.resources import OF_GATEWAYS
+from quickstart import __main__ as program
+from quickstart import install, removal
 from quickstart.install import chart_image
+from quickstart.target import Target
 
 
 @pytest.mark.parametrize(
@@ -22,3 +33,103 @@ def test_an_image_for_the_chart(reference: str, values: list[str]) -> None:
 def test_an_image_without_a_tag_is_refused(reference: str) -> None:
     with pytest.raises(ClusterError, match=f"{reference}:TAG"):
         chart_image(reference)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps of `make up`, as they are begun."""
+    begun: list[str] = []
+
+    def cluster(report: Report, then: Callable[[], None]) -> None:
+        begun.append("cluster")
+        then()
+        begun.append("all images")
+
+    monkeypatch.setattr(with_images, "up", cluster)
+    monkeypatch.setattr(images, "references", dict)
+    for name in ("own_images", "kuberay", "daybreak", "sample", "talk"):
+        monkeypatch.setattr(install, name, lambda *_, name=name: begun.append(name))
+    return begun
+
+
+def test_daybreak_is_installed_while_the_last_images_are_built(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    program.up(Report())
+    assert steps == ["cluster", "kuberay", "daybreak", "all images", "sample", "talk"]
+
+
+def test_a_cluster_of_ones_own_is_only_installed_on(
+    steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config").touch()
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    program.up(Report())
+    assert steps == ["own_images", "kuberay", "daybreak", "sample", "talk"]
+
+
+@dataclass(frozen=True)
+class Recorded(Target):
+    """A cluster that only notes what it is told."""
+
+    kubeconfig: Path = Path("none")
+    embedded: bool = False
+    others: str = ""
+    crd: bool = True
+    operator: bool = True
+    told: list[str] = field(default_factory=list)
+
+    def _run(self, tool: str, *arguments: str, stdin: str | None = None) -> str:
+        self.told.append(f"{tool} {arguments[0]}")
+        if arguments[0] == "wait" and not self.operator:
+            raise ClusterError("kubectl wait failed: timed out")
+        answers = {"api-versions": "daybreak.dev/v1alpha1\n" if self.crd else "v1\n", "get": self.others}
+        return answers.get(arguments[0], "")
+
+
+def test_the_operator_goes_when_it_has_removed_the_gateway() -> None:
+    target = Recorded()
+    removal.remove(target, Report())
+    assert target.told == [
+        "kubectl api-versions",
+        "kubectl delete",
+        "kubectl get",
+        "kubectl wait",
+        "helm uninstall",
+    ]
+
+
+def test_a_gateway_that_others_need_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    target = Recorded(others="default/mine\nteam/theirs\n")
+    removal.remove(target, Report())
+    assert target.told[-2:] == ["kubectl get", "helm uninstall"]
+    assert "kept: LLMServices default/mine, team/theirs: " in capsys.readouterr().out
+
+
+def test_services_of_other_namespaces_have_gateways_of_their_own() -> None:
+    target = Recorded(others="team/theirs\n")
+    removal.remove(target, Report())
+    assert target.told[-2:] == ["kubectl wait", "helm uninstall"]
+
+
+def test_without_the_crd_there_is_no_gateway() -> None:
+    target = Recorded(crd=False)
+    removal.remove(target, Report())
+    assert target.told == ["kubectl api-versions", "helm uninstall"]
+
+
+def test_a_gateway_that_stays_is_told_with_the_way_out() -> None:
+    target = Recorded(operator=False)
+    with pytest.raises(ClusterError, match=r"timed out; .*kubectl delete -n default deployment,.* -l app\."):
+        removal.remove(target, Report())
+    assert "helm uninstall" not in target.told
+
+
+def test_what_is_removed_is_what_the_operator_makes() -> None:
+    assert f"{names.NAME_LABEL}={names.gateway_labels()[names.NAME_LABEL]}" == removal.GATEWAY_LABEL
+    plurals = {resource.plural for resource in OF_GATEWAYS}
+    singulars = set(removal.GATEWAY_KINDS.split(","))
+    assert {f"{name[:-1]}ies" if name.endswith("cy") else f"{name}s" for name in singulars} == plurals
+    # It is waited for alone, since it goes last.
+    assert OF_GATEWAYS[-1].plural == "deployments"

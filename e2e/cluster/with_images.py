@@ -1,0 +1,30 @@
+"""The full cluster with all its images: what `make up` and `make e2e` begin with."""
+
+from collections.abc import Callable
+
+from cluster import full, images
+from cluster.alongside import alongside
+from cluster.locks import lock
+from cluster.report import Report
+
+
+def up(report: Report, then: Callable[[], None] = lambda: None) -> None:
+    """Bring the cluster up and put all images into it.
+
+    Args:
+        report: Where progress is told.
+        then: What is done as soon as the cluster has Daybreak's own images, which are there long before
+            Ray's.
+    """
+    # The images need it too: their builder is one of the packages.
+    full.prepare(report)
+    # Images are built while the cluster starts: the one uses the disk while the other waits.
+    with alongside(lambda: images.build(report=report)) as built:
+        with lock("cluster"):
+            full.start(report)
+        if built.done():
+            built.result()  # what has failed already is not tried a second time below
+        images.ensure(images.OURS, report)
+        then()
+        built.result()
+    images.ensure(report=report)

@@ -1,0 +1,57 @@
+"""What `make down` removes from a cluster of one's own, in the order of docs/install.md."""
+
+from cluster.errors import ClusterError
+from cluster.report import Report
+from quickstart import install
+from quickstart.target import NAMESPACE, Target
+
+GATEWAY_LABEL = "app.kubernetes.io/name=daybreak-gateway"
+GATEWAY_KINDS = "deployment,service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy"
+GATEWAY_SECONDS = 60
+"""How long the operator may take to remove a gateway; it needs about one second."""
+
+
+def remove(target: Target, report: Report) -> None:
+    """Remove the sample model, its namespace's gateway and Daybreak; tell what stays."""
+    others: list[str] = []
+    with report.step("Daybreak and the sample model removed from your cluster", expect_seconds=20):
+        if target.has_api("daybreak.dev"):
+            target.kubectl(
+                "delete", "-n", install.SAMPLE_NAMESPACE, "llmservice", install.SAMPLE_NAME,
+                "--ignore-not-found", "--wait",
+            )  # fmt: skip
+            others = _services(target)
+            if not any(name.startswith(f"{install.SAMPLE_NAMESPACE}/") for name in others):
+                _wait_for_gateway(target)
+        target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
+    if others:
+        report.say(
+            f"kept: LLMServices {', '.join(others)}: they go on answering, but nobody repairs or wakes them, "
+            "or removes their gateways, until Daybreak is installed again"
+        )
+    report.say(
+        "kept: the LLMService CRD (kubectl delete crd llmservices.daybreak.dev removes it) and KubeRay"
+    )
+
+
+def _services(target: Target) -> list[str]:
+    """All LLMServices, as namespace/name."""
+    each = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
+    return target.kubectl("get", "llmservices", "--all-namespaces", "-o", f"jsonpath={each}").split()
+
+
+def _wait_for_gateway(target: Target) -> None:
+    """Wait until the operator has removed the gateway of the sample's namespace, if there is one.
+
+    A gateway belongs to no single LLMService, so nobody else would remove it. Its Deployment goes last.
+    """
+    namespace = ("-n", install.SAMPLE_NAMESPACE)
+    timeout = f"--timeout={GATEWAY_SECONDS}s"
+    try:
+        target.kubectl("wait", *namespace, "--for=delete", "deployment", "-l", GATEWAY_LABEL, timeout)
+    except ClusterError as error:
+        by_hand = f"kubectl delete -n {install.SAMPLE_NAMESPACE} {GATEWAY_KINDS} -l {GATEWAY_LABEL}"
+        raise ClusterError(
+            f"{error}; does the operator run (kubectl get -n {NAMESPACE} deployment/daybreak)? "
+            f"Without it, remove the gateway by hand and run this again: {by_hand}"
+        ) from None

@@ -1,0 +1,99 @@
+"""The order of a first run: everything that can be missing is seen to before anything is built."""
+
+import pytest
+
+from cluster import __main__ as program
+from cluster import build, cgroups, full, images, machine, with_images
+from cluster.errors import ClusterError
+from cluster.report import Report
+
+CHECKS = (
+    (machine, "check_platform"),
+    (machine, "check_root"),
+    (machine, "check_space"),
+    (cgroups, "check"),
+    (build, "check_go"),
+    (machine, "install_packages"),
+    (full, "_check_owner"),
+)
+NAMES = [name for _, name in CHECKS]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is called, in order; nothing is done to the machine."""
+    called: list[str] = []
+
+    def record(module: object, name: str, shown: str) -> None:
+        monkeypatch.setattr(module, name, lambda *_, **__: called.append(shown))
+
+    for module, name in CHECKS:
+        record(module, name, name)
+    record(full, "start", "start")
+    record(images, "build", "build images")
+    record(images, "ensure", "load images")
+    return called
+
+
+def test_images_are_built_only_when_their_builder_is_installed(calls: list[str]) -> None:
+    with_images.up(Report(), then=lambda: calls.append("then"))
+    assert calls[: len(NAMES)] == NAMES
+    # The two run side by side.
+    assert sorted(calls[len(NAMES) : -3]) == ["build images", "start"]
+    assert calls[-3:] == ["load images", "then", "load images"]
+
+
+@pytest.mark.parametrize(("module", "name"), CHECKS, ids=NAMES)
+def test_nothing_is_begun_on_a_machine_that_lacks_something(
+    module: object, name: str, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ClusterError("missing")
+
+    monkeypatch.setattr(module, name, fail)
+    with pytest.raises(ClusterError, match="missing"):
+        with_images.up(Report())
+    assert calls == NAMES[: NAMES.index(name)]
+
+
+def test_the_cluster_alone_is_checked_in_the_same_way(calls: list[str]) -> None:
+    full.up(Report())
+    assert calls == [*NAMES, "start"]
+
+
+def test_images_that_cannot_be_built_are_not_tried_again(
+    calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(report: Report) -> None:
+        raise ClusterError("no package")
+
+    monkeypatch.setattr(images, "build", fail)
+    with pytest.raises(ClusterError, match="no package"):
+        with_images.up(Report(), then=lambda: calls.append("then"))
+    # Unless it failed after the cluster had started, when loading them waited for it.
+    assert calls[len(NAMES) :] in (["start"], ["start", "load images", "then"])
+
+
+def test_make_e2e_begins_as_make_up_does(calls: list[str]) -> None:
+    assert program.main(["up", "--images"]) == 0
+    assert calls[: len(NAMES)] == NAMES
+    assert calls.count("load images") == 2
+
+
+def test_a_control_plane_alone_has_no_images(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        program.main(["up", "--control-plane", "--images"])
+    assert "not allowed with" in capsys.readouterr().err
+    assert calls == []
+
+
+def test_go_is_asked_for_only_when_something_is_to_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise ClusterError("Go is missing")
+
+    monkeypatch.setattr(build, "go_version", missing)
+    monkeypatch.setattr(build, "_built", build._key)
+    build.check_go(build.SETS["cluster"])
+    monkeypatch.setattr(build, "_built", lambda _: None)
+    with pytest.raises(ClusterError, match="Go is missing"):
+        build.check_go(build.SETS["cluster"])
