@@ -89,7 +89,15 @@ def stream_timeout() -> int:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path, head_timeout: int, stream_timeout: int) -> AsyncIterator[Bench]:
+def keep_alive_timeout() -> int:
+    """Seconds for which a connection may be without a request."""
+    return 300
+
+
+@pytest.fixture
+async def bench(
+    tmp_path: Path, head_timeout: int, stream_timeout: int, keep_alive_timeout: int
+) -> AsyncIterator[Bench]:
     config = GatewayConfig(
         folder=tmp_path / "gw",
         address="127.0.0.1",
@@ -98,6 +106,7 @@ async def bench(tmp_path: Path, head_timeout: int, stream_timeout: int) -> Async
         max_connections=4000,
         head_timeout=head_timeout,
         stream_timeout=stream_timeout,
+        keep_alive_timeout=keep_alive_timeout,
     )
     gateway = Gateway(config)
     await gateway.start()

@@ -10,6 +10,8 @@ from aiohttp import web
 
 from daybreak.gateway.servers import Address
 
+EVENT_SECONDS = 0.3
+
 
 class FakeServe:
     """Listens on a free port of the loopback while it is entered."""
@@ -27,13 +29,17 @@ class FakeServe:
         """Streams that have begun and have not ended."""
         self.hold_answers = False
         """Whether answers wait for `finish` too."""
+        self.events = 0
+        """Events of a stream between its first and its last, EVENT_SECONDS apart."""
+        self.listed = 0
+        """How often it was asked for its models."""
         self.answer_bytes = 0
         """Set: answers are so many bytes instead of JSON."""
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)
         app.router.add_get("/-/healthz", self._health)
-        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/models{name:.*}", self._models)
         app.router.add_get("/v1/chat/completions", self._echo)
         app.router.add_post("/v1/completions", self._stream)
         app.router.add_post("/{path:.*}", self._answer)
@@ -52,6 +58,7 @@ class FakeServe:
         return web.Response(text="success")
 
     async def _models(self, _: web.Request) -> web.Response:
+        self.listed += 1
         return web.json_response({"object": "list", "data": [{"id": "from Serve"}]})
 
     async def _answer(self, request: web.Request) -> web.Response:
@@ -82,6 +89,9 @@ class FakeServe:
         self.streams += 1
         try:
             await answer.write(b"data: first\n\n")
+            for _ in range(self.events):
+                await asyncio.sleep(EVENT_SECONDS)
+                await answer.write(b"data: more\n\n")
             await self.finish.wait()
             await answer.write(b"data: [DONE]\n\n")
         finally:

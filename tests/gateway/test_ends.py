@@ -37,6 +37,20 @@ async def test_queue_full(bench: Bench) -> None:
     assert (status, code(body), headers["Retry-After"]) == (429, "queue_full", "7")
 
 
+async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED, max_held=2)
+    held = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(2)]
+    await bench.until(lambda state: state.held == 2)
+    status, headers, body = await bench.ask("third")
+    assert (status, code(body), headers["Retry-After"]) == (429, "queue_full", "10")
+    assert "2 requests wait already" in body["error"]["message"]
+    state = await bench.state()
+    assert (state.arrivals, state.held, state.ends) == (3, 2, {"queue_full": 1})
+    await bench.wake(max_held=2)
+    assert [status for status, _, _ in await asyncio.gather(*held)] == [200, 200]
+    assert bench.serve.seen == {"held-0": 1, "held-1": 1}
+
+
 async def test_the_hold_takes_too_long(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, hold_ms=100)
     status, headers, body = await bench.ask("one")
@@ -84,17 +98,6 @@ async def test_other_paths_are_not_there(bench: Bench, path: str) -> None:
     writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
     assert (await reader.readuntil(b'"not_found"')).startswith(b"HTTP/1.1 404")
     writer.close()
-
-
-async def test_models_of_a_sleeping_service_are_listed_and_wake_nothing(bench: Bench) -> None:
-    await bench.gate(Gate.CLOSED)
-    async with bench.clients.get(bench.url + "/v1/models") as answer:
-        assert [model["id"] for model in (await answer.json())["data"]] == ["big", "org/small"]
-    async with bench.clients.get(bench.url + "/v1/models/org/small") as answer:
-        assert (await answer.json())["id"] == "org/small"
-    async with bench.clients.get(bench.url + "/v1/models/none") as answer:
-        assert (answer.status, code(await answer.json())) == (404, "model_not_found")
-    assert (await bench.state()).arrivals == 0
 
 
 async def test_internal_headers_of_clients_are_dropped(bench: Bench) -> None:

@@ -23,12 +23,15 @@ async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:
             nobody = f"http://127.0.0.1:{first + 1}/v1/completions"
             early = asyncio.create_task(bench.ask("early"))
             stranger = asyncio.create_task(clients.post(nobody, data=b"{}"))
+            listing = asyncio.create_task(clients.get(bench.url + "/v1/models"))
             await asyncio.sleep(0.5)
             assert not early.done()
+            assert not listing.done()
             assert not stranger.done()
             await bench.wake()
             status, _, _ = await early
             assert status == 200
+            assert [model["id"] for model in (await (await listing).json())["data"]] == ["big", "org/small"]
             await gateway.told_all()
             assert (await stranger).status == 404, "now it is known that there is no such service"
     finally:

@@ -1,10 +1,15 @@
 """Steady load over kept-alive connections, while the gate closes and opens all the time."""
 
 import asyncio
+import json
 import random
 
+from aiohttp import web
+
 from daybreak.gateway.table import Gate
+from story.storm import AT_ONCE, Storm
 from tests.gateway.conftest import Bench
+from tests.gateway.fake_serve import FakeServe
 
 CLIENTS = 25
 TURNS = 40
@@ -44,3 +49,40 @@ async def test_1000_requests_across_many_gates_none_lost_none_doubled(bench: Ben
     assert (done, state.arrivals, state.held) == (1000, 1000, 0)
     assert state.ends == {"passed": 1000}
     assert len(bench.serve.seen) == bench.serve.seen.total() == bench.serve.whole.total() == 1000
+
+
+class Completions(FakeServe):
+    """A fake Serve that gives prompts back, as a model does with `echo`."""
+
+    async def _stream(self, request: web.Request) -> web.StreamResponse:
+        self.seen[request.headers["X-Request-Id"]] += 1
+        asked = await request.json()
+        choice = {"index": 0, "text": f"{asked['prompt']} and so on", "finish_reason": "stop"}
+        whole = {"id": "1", "object": "text_completion", "created": 1, "model": "big", "choices": [choice]}
+        if not asked.get("stream"):
+            return web.json_response(whole)
+        events = f"data: {json.dumps(whole)}\n\ndata: [DONE]\n\n"
+        return web.Response(text=events, content_type="text/event-stream")
+
+
+async def test_the_end_to_end_storm_goes_through_a_gate_on_the_same_connections(bench: Bench) -> None:
+    """Its requests keep their numbers on the way, and those that lack their last byte have not arrived."""
+    async with Completions() as bench.serve:
+        await bench.wake()
+        client = Storm(f"{bench.url}/v1", "big")
+        client.wave("Awake", 2 * AT_ONCE)
+        await client.calm()
+        await bench.gate(Gate.CLOSED)
+        client.poise(8)
+        client.wave("Draining", AT_ONCE - 8)
+        await bench.until(lambda state: state.held == AT_ONCE - 8)
+        await client.let_go("Asleep", pause=0)
+        await bench.until(lambda state: state.held == AT_ONCE)
+        await bench.gate(Gate.OPEN)
+        await client.calm()
+        await client.close()
+        tally = client.tally
+        assert (tally.lost, tally.wrong, tally.answered, tally.sent) == ([], [], 3 * AT_ONCE, 3 * AT_ONCE)
+        assert bench.serve.seen == {f"{client.name}-{number}": 1 for number in range(1, tally.sent + 1)}
+        assert tally.connections == AT_ONCE
+        assert tally.waves == [("Awake", 2 * AT_ONCE), ("Draining", AT_ONCE - 8), ("Asleep", 8)]

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from daybreak.gateway.table import Gate
-from tests.gateway.conftest import Bench
+from tests.gateway.conftest import BODY, Bench
 
 
 async def test_a_stream_passes_event_by_event_and_counts_as_in_flight(bench: Bench) -> None:
@@ -141,6 +141,40 @@ async def test_a_stream_may_be_silent_for_longer_than_the_short_timers(bench: Be
         assert (await bench.state()).in_flight == 1
         bench.serve.finish.set()
         assert await answer.content.read() == b"data: [DONE]\n\n"
+
+
+@pytest.mark.parametrize("head_timeout", [1])
+@pytest.mark.parametrize(("stream_timeout", "keep_alive_timeout"), [(1, 300), (3600, 1)])
+async def test_a_stream_goes_on_for_longer_than_any_timer(bench: Bench) -> None:
+    await bench.wake()
+    # One that is not the first of its connection: the time between two requests has begun to run before it.
+    async with bench.clients.post(bench.url + "/v1/chat/completions", data=BODY) as first:
+        assert first.status == 200
+        await first.read()
+    bench.serve.events = 17
+    bench.serve.finish.set()
+    begun = asyncio.get_running_loop().time()
+    async with bench.clients.post(bench.url + "/v1/completions", data=BODY) as answer:
+        events = (await answer.content.read()).split(b"\n\n")
+    assert asyncio.get_running_loop().time() - begun > 5
+    assert events == [b"data: first", *[b"data: more"] * 17, b"data: [DONE]", b""]
+
+
+@pytest.mark.parametrize("keep_alive_timeout", [1])
+async def test_a_silent_stream_is_no_idle_connection(bench: Bench) -> None:
+    await bench.wake()
+    async with bench.clients.post(bench.url + "/v1/completions", data=BODY) as answer:
+        await answer.content.readuntil(b"\n\n")
+        await asyncio.sleep(3)
+        assert (await bench.state()).in_flight == 1
+        bench.serve.finish.set()
+        assert await answer.content.read() == b"data: [DONE]\n\n"
+    # It is the same timer that ends a connection on which nothing is asked.
+    reader, writer = await bench.connect()
+    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(60):
+        assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()
 
 
 async def test_a_websocket_passes_and_counts_as_in_flight(bench: Bench) -> None:

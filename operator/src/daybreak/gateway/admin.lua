@@ -1,15 +1,28 @@
 -- The admin socket: how the gateway is told of services, and tells of them.
 
+local percent = require("percent")
 local quoted = require("answers").quoted
 local slots = require("slots")
 
 local all, waiting = slots.all, slots.waiting
 
-local function unescaped(text)
-    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true }
+
+local function list(value)
+    local items = {}
+    for item in value:gmatch("[^,]+") do
+        items[#items + 1] = percent.decoded(item)
+    end
+    return items
 end
 
-local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true }
+local function set_of(items)
+    local found = {}
+    for _, item in ipairs(items) do
+        found[item] = true
+    end
+    return found
+end
 
 -- daybreak set <slot> key=value ...: values are percent-encoded, models and keys separated by commas.
 local function set(applet, _, _, number, ...)
@@ -23,16 +36,14 @@ local function set(applet, _, _, number, ...)
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
         if key == "models" or key == "keys" then
-            slot[key] = {}
-            for item in value:gmatch("[^,]+") do
-                table.insert(slot[key], unescaped(item))
-            end
+            slot[key] = list(value)
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))
         elseif key == "gate" or key == "reason" or key == "name" then
-            slot[key] = unescaped(value)
+            slot[key] = percent.decoded(value)
         end
     end
+    slot.has = set_of(slot.models)
     all[number] = slot
     if before == "closed" and slot.gate == "open" then
         slot.wakes = slot.wakes + 1

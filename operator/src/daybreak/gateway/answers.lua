@@ -1,6 +1,10 @@
 -- What the gateway answers itself: JSON, errors in OpenAI's shape.
 
+local percent = require("percent")
+
 local answers = {}
+
+local MOST_NAMES = 50  -- how many models an error names
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
@@ -12,15 +16,17 @@ end
 
 local quoted = answers.quoted
 
--- Answers with JSON and ends the request: what follows a call is not run.
+-- Answers, with JSON if there is a body, and ends the request: what follows a call is not run.
 local function send(txn, status, body, headers)
     local reply = txn:reply({ status = status })
-    reply:add_header("content-type", "application/json")
     reply:add_header("cache-control", "no-store")
     for name, value in pairs(headers or {}) do
         reply:add_header(name, tostring(value))
     end
-    reply:set_body(body)
+    if body then
+        reply:add_header("content-type", "application/json")
+        reply:set_body(body)
+    end
     txn:done(reply)
 end
 
@@ -33,25 +39,46 @@ function answers.refuse(txn, status, message, kind, code, more)
         (more.param and quoted(more.param) or "null") .. ', "code": ' .. quoted(code) .. "}}", headers)
 end
 
+-- Answers with headers alone.
+function answers.nothing(txn, headers)
+    send(txn, 204, nil, headers)
+end
+
+function answers.no_service(txn)
+    answers.refuse(txn, 404, "There is no such service.", "invalid_request_error", "not_found")
+end
+
+-- A model that is not there. names: what is, as far as it may be told; none: what is said where nothing may be.
+function answers.unknown(txn, name, names, none)
+    local there = #names == 0 and (none or "There is none.") or
+        (#names > MOST_NAMES and "There are, among others: " or "There is: ") ..
+        table.concat(names, ", ", 1, math.min(#names, MOST_NAMES)) .. "."
+    answers.refuse(txn, 404, "The model " .. name .. " does not exist. " .. there, "invalid_request_error",
+        "model_not_found", { param = "model" })
+end
+
+-- Pages of browsers, which list models before they ask one, may read the list, as they may what Ray Serve LLM answers.
+local READABLE = { ["access-control-allow-origin"] = "*" }
+
 local function model(name)
     return '{"id": ' .. quoted(name) .. ', "object": "model", "created": 0, "owned_by": "daybreak"}'
 end
 
--- Answers /v1/models or /v1/models/<name>.
-function answers.models(txn, names, path)
+-- Answers /v1/models or /v1/models/<name>. none: as in unknown().
+function answers.models(txn, names, path, none)
     local wanted = path:match("^/v1/models/(.+)$")
+    wanted = wanted and percent.decoded(wanted)
     local list = {}
     for _, name in ipairs(names) do
         if wanted == name then
-            send(txn, 200, model(name))
+            send(txn, 200, model(name), READABLE)
         end
         list[#list + 1] = model(name)
     end
     if wanted then
-        answers.refuse(txn, 404, "The model " .. wanted .. " does not exist. There is: " ..
-            table.concat(names, ", "), "invalid_request_error", "model_not_found")
+        answers.unknown(txn, wanted, names, none)
     end
-    send(txn, 200, '{"object": "list", "data": [' .. table.concat(list, ", ") .. "]}")
+    send(txn, 200, '{"object": "list", "data": [' .. table.concat(list, ", ") .. "]}", READABLE)
 end
 
 return answers

@@ -3,6 +3,7 @@
 
 local answers = require("answers")
 local guard = require("guard")
+local model = require("model")
 local slots = require("slots")
 
 local MAX_CHOICES = tonumber(os.getenv("DAYBREAK_MAX_CHOICES"))
@@ -53,16 +54,16 @@ function Body:http_payload(txn, message)
 end
 
 -- Looks at a request before it is held or counted: refuses it if what is here of its body says so, and has the rest
--- looked at while it passes. length: as the client has told it.
+-- looked at while it passes. length: as the client has told it. Returns what is here.
 function body.look(txn, slot, path, length)
     local text = txn.sf:req_body()
     local whole = length == #text
     if whole and guard.harmless(text) then
-        return
+        return text
     end
     -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
     -- minds it. Audio comes as a form.
-    local json = path ~= "/v1/audio/transcriptions" and txn.sf:method() == "POST"
+    local json = path ~= model.FORMS and txn.sf:method() == "POST"
     local scanner = json and guard.new(MAX_CHOICES)
     if scanner and scanner:feed(text) then
         refuse_field(txn, slot, scanner)
@@ -73,6 +74,7 @@ function body.look(txn, slot, path, length)
         watch.slot, watch.counts, watch.scanner = slot, counts, json and guard.new(MAX_CHOICES)
         filter.register_data_filter(watch, txn.req)
     end
+    return text
 end
 
 core.register_filter("body", Body, function(found) return found end)

@@ -53,6 +53,8 @@ class GatewayConfig:
     """Seconds for which a request or an answer may be silent."""
     head_timeout: int = 10
     """Seconds within which a request's head must have arrived."""
+    keep_alive_timeout: int = 300
+    """Seconds for which a client's connection may be without a request."""
     release_rate: float = 250
     """Held requests released per second and service when its gate opens: about what one Serve proxy, one
     Python process, takes in, so that the first server to come up is not buried."""
@@ -124,6 +126,7 @@ def render(config: GatewayConfig) -> str:
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
         hold_buckets=HOLD_BUCKETS,
+        keep_alive_timeout=config.keep_alive_timeout,
         last_port=config.last_port,
         lua=HERE,
         max_choices=config.max_choices,

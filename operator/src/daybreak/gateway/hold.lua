@@ -7,6 +7,7 @@
 local answers = require("answers")
 local body = require("body")
 local keys = require("keys")
+local model = require("model")
 local slots = require("slots")
 
 local RATE = tonumber(os.getenv("DAYBREAK_RELEASE_RATE"))    -- released per second and slot
@@ -14,8 +15,6 @@ local BURST = tonumber(os.getenv("DAYBREAK_RELEASE_BURST"))  -- released at once
 
 local NEXT_LOOK_MIN = 10   -- ms; the longest that the first ones wait for an open gate
 local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a failure
-
-local UNTOLD_LOOK = 50     -- ms between two looks at whether a service has been told meanwhile
 
 local HELD = "txn.daybreak_held"
 local UNTOLD = "txn.daybreak_untold"
@@ -59,6 +58,21 @@ local function next_look(slot, place, now)
     return math.max(1, math.floor(math.min(look, place.deadline - now)))
 end
 
+-- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake. The name is
+-- found where it is in what has come of the body; who names none is the model's to judge.
+local function check_model(txn, slot, path, text)
+    local name
+    if path == model.FORMS then
+        name = model.in_form(text, txn.sf:req_hdr("content-type"))
+    else
+        name = model.in_json(text)
+    end
+    if name and #slot.models > 0 and not model.entry(slot.has, name) then
+        slots.count(slot, "unknown_model")
+        answers.unknown(txn, name, slot.models)
+    end
+end
+
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
 local function arrive(txn, slot, now)
     local length = tonumber(txn.sf:req_hdr("content-length"))
@@ -66,15 +80,10 @@ local function arrive(txn, slot, now)
         body.too_large(txn, slot)
     end
     local path = txn.sf:path()
-    body.look(txn, slot, path, length)
+    local text = body.look(txn, slot, path, length)
     local passes = can_pass(slot)
-    if path:find("^/v1/models") then
-        -- To list models is not to use them: it wakes nothing and keeps nothing awake.
-        if not passes then
-            answers.models(txn, slot.models, path)
-        end
-        slot.busy = true
-        return nil
+    if not passes then
+        check_model(txn, slot, path, text)
     end
     slot.arrivals = slot.arrivals + 1
     slot.last = now
@@ -119,11 +128,11 @@ local function hold(txn)
         if not slot and not slots.ready then
             -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
             txn:set_var(UNTOLD, true)
-            act.wake_time(UNTOLD_LOOK)
+            act.wake_time(slots.UNTOLD_LOOK)
             return act.YIELD
         end
         if not slot then
-            answers.refuse(txn, 404, "There is no such service.", "invalid_request_error", "not_found")
+            answers.no_service(txn)
         end
         keys.check(txn, slot)
         number = arrive(txn, slot, now)

@@ -1,7 +1,9 @@
 -- Finds which model a request's body asks for, in JSON or in a form. It reads no further than to the model's name:
 -- whether the rest is well formed is for the model to say.
 
-local model = {}
+local model = {
+    FORMS = "/v1/audio/transcriptions",  -- the path whose bodies are forms; all others take JSON
+}
 
 local find, byte, sub = string.find, string.byte, string.sub
 
@@ -175,6 +177,11 @@ function model.in_form(text, content_type)
         at = at and at + 2
     end
     return nil, true
+end
+
+-- What a table has for a model. What follows the last colon may be the name of a LoRA adapter.
+function model.entry(by_name, name)
+    return by_name[name] or by_name[name:match("^(.+):[^:]*$")]
 end
 
 return model

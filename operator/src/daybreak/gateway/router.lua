@@ -3,13 +3,12 @@
 local answers = require("answers")
 local bearer = require("bearer")
 local model = require("model")
+local percent = require("percent")
 
 local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
 local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes of all bodies that are here at a time
-local MOST_NAMES = 50  -- how many models an error names
 
 local BYTES = "txn.daybreak_bytes"
-local FORMS = "/v1/audio/transcriptions"
 local OWN_ADDRESS = " Use the service's own address for it."
 
 local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
@@ -33,23 +32,15 @@ local function visible(txn)
     return names
 end
 
-local function unknown(txn, name)
-    local names = visible(txn)
-    local there = #names == 0 and (#known == 0 and "There is none in this namespace." or
-        "There are models in this namespace whose names need an API key.") or
-        (#names > MOST_NAMES and "There are, among others: " or "There is: ") ..
-        table.concat(names, ", ", 1, math.min(#names, MOST_NAMES)) .. "."
-    answers.refuse(txn, 404, "The model " .. name .. " does not exist. " .. there, "invalid_request_error",
-        "model_not_found", { param = "model" })
+-- What is said where no model may be named.
+local function unnamed()
+    return #known == 0 and "There is none in this namespace." or
+        "There are models in this namespace whose names need an API key."
 end
 
 local function too_large(txn)
     answers.refuse(txn, 413, "The request is larger than the " .. MAX_BODY .. " bytes that this address takes." ..
         OWN_ADDRESS, "invalid_request_error", "request_too_large")
-end
-
-local function unescaped(text)
-    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
 end
 
 -- A body is counted from when it may come until the model answers, or the request ends.
@@ -67,18 +58,7 @@ end
 local function admit(txn)
     local path = txn.sf:path()
     if path:find("^/v1/models") then
-        local name = path:match("^/v1/models/(.+)$")
-        name = name and unescaped(name)
-        local names = visible(txn)
-        if not name then
-            answers.models(txn, names, path)
-        end
-        for _, one in ipairs(names) do
-            if one == name then
-                answers.models(txn, { name }, "/v1/models/" .. name)
-            end
-        end
-        unknown(txn, name)
+        answers.models(txn, visible(txn), path, unnamed())
     end
     local length = tonumber(txn.sf:req_hdr("content-length"))
     if not length and txn.sf:req_hdr("transfer-encoding") ~= "" then
@@ -103,7 +83,7 @@ local function route(txn)
     end
     count(txn, #text)
     local name, well_formed, given_up
-    if txn.sf:path() == FORMS then
+    if txn.sf:path() == model.FORMS then
         name, well_formed = model.in_form(text, txn.sf:req_hdr("content-type"))
         if not name and not well_formed then
             invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
@@ -121,10 +101,9 @@ local function route(txn)
     if not name or name == "" then
         invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
     end
-    -- What follows the last colon may be the name of a LoRA adapter.
-    local found = routes[name] or routes[name:match("^(.+):[^:]*$")]
+    local found = model.entry(routes, name)
     if not found then
-        unknown(txn, name)
+        answers.unknown(txn, name, visible(txn), unnamed())
     end
     txn:set_var("txn.daybreak_port", found.port)
 end
@@ -157,7 +136,7 @@ local function set(applet, _, _, words, keyed)
         end
     end
     for name, port in words:gmatch("([^,=]+)=(%d+)") do
-        name = unescaped(name)
+        name = percent.decoded(name)
         fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[port] or none }
         names[#names + 1] = name
     end

@@ -19,6 +19,7 @@ local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest bod
 collectgarbage("setpause", 400)
 
 local slots = {
+    UNTOLD_LOOK = 50,  -- ms between two looks at whether a service has been told meanwhile
     all = {},      -- slot number -> what is known of its service
     waiting = {},  -- number of a held request -> its place
     seen = {},     -- slot number -> requests that have come to Lua, of whichever service
@@ -56,7 +57,7 @@ end
 function slots.fresh(number)
     local backend = core.backends["s" .. number]
     return {
-        number = number, backend = backend, models = {}, keys = {}, reason = "", name = "",
+        number = number, backend = backend, models = {}, has = {}, keys = {}, reason = "", name = "",
         direct = false,  -- whether small requests go to the model without coming to Lua
         before = went_directly(number, backend:get_stats()), went = 0,  -- those of earlier services, and of this one
         arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,

@@ -1,0 +1,45 @@
+-- What the gateway answers itself, whether the model sleeps or not: the list of models, and requests of a kind that no
+-- model answers. None of them comes to the service's own backend, so they neither wake it nor keep it awake.
+
+local answers = require("answers")
+local keys = require("keys")
+local slots = require("slots")
+
+-- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. Ray Serve LLM lets every page,
+-- and is not woken to say so.
+local function permit(txn, methods)
+    answers.nothing(txn, {
+        allow = methods,
+        ["access-control-allow-origin"] = "*",
+        ["access-control-allow-methods"] = methods,
+        ["access-control-allow-headers"] = "*, Authorization",
+        ["access-control-max-age"] = 600,
+    })
+end
+
+local function own(txn)
+    debug.sethook()  -- as in hold.lua
+    local slot = slots.all[slots.number_of(txn)]
+    if not slot and not slots.ready then
+        act.wake_time(slots.UNTOLD_LOOK)
+        return act.YIELD
+    end
+    if not slot then
+        answers.no_service(txn)
+    end
+    local path, method = txn.sf:path(), txn.sf:method()
+    local lists = path:find("^/v1/models") ~= nil
+    local methods = lists and "GET, HEAD" or "POST"
+    if method == "OPTIONS" then
+        permit(txn, methods)
+    end
+    keys.check(txn, slot)
+    if lists and (method == "GET" or method == "HEAD") then
+        answers.models(txn, slot.models, path)
+    end
+    slots.count(slot, "refused")
+    answers.refuse(txn, 405, "The method " .. method .. " is not allowed here: use " .. methods .. ".",
+        "invalid_request_error", "method_not_allowed", { headers = { allow = methods } })
+end
+
+core.register_action("own", { "http-req" }, own)

@@ -1,0 +1,9 @@
+-- Percent-encoding, as URLs have it and the words of commands.
+
+local percent = {}
+
+function percent.decoded(text)
+    return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
+end
+
+return percent

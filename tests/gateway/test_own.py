@@ -1,0 +1,149 @@
+"""What the gateway answers itself, in every state of the model: it wakes nothing and keeps nothing awake."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from yarl import URL
+
+from daybreak.gateway.table import Gate
+from tests.gateway.conftest import BODY, Bench
+from tests.gateway.test_keys import KEYS
+from tests.gateway.test_malformed import error
+
+ASKS = "/v1/chat/completions"
+MODELS = ["big", "org/small"]
+
+
+async def get(bench: Bench, path: str, method: str = "GET", **headers: str) -> tuple[int, Any, Any]:
+    """Send a request without a body; returns status, headers and the JSON of the answer, if it has any."""
+    url = URL(bench.url + path, encoded=True)
+    async with bench.clients.request(method, url, headers=headers) as answer:
+        return answer.status, answer.headers, await answer.json() if await answer.read() else None
+
+
+async def set_gate(bench: Bench, gate: Gate, **more: Any) -> None:
+    """Wake the service, and then set the gate."""
+    await bench.wake(**more)
+    await bench.gate(gate, **more)
+
+
+async def nothing_moved(bench: Bench) -> None:
+    """Nobody has asked the model for anything."""
+    state = await bench.state()
+    assert (state.arrivals, state.direct, state.held, state.in_flight) == (0, 0, 0, 0)
+    assert not bench.serve.seen
+    assert not bench.serve.listed
+
+
+@pytest.mark.parametrize("gate", Gate)
+async def test_models_are_listed_in_every_state(bench: Bench, gate: Gate) -> None:
+    await set_gate(bench, gate)
+    status, headers, body = await get(bench, "/v1/models")
+    assert (status, [model["id"] for model in body["data"]]) == (200, MODELS)
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    for path in ("/v1/models/org/small", "/v1/models/org%2Fsmall"):
+        status, _, body = await get(bench, path)
+        assert (status, body["id"]) == (200, "org/small")
+    status, _, body = await get(bench, "/v1/models/none")
+    assert (status, body["error"]["code"]) == (404, "model_not_found")
+    assert body["error"]["message"] == "The model none does not exist. There is: big, org/small."
+    await nothing_moved(bench)
+
+
+async def test_who_lists_models_keeps_nothing_awake(bench: Bench) -> None:
+    await bench.wake()
+    idle = (await bench.state()).idle_ms
+    sequence, _ = await bench.gateway.changes(0)
+    begun = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() < begun + 2:
+        pages = (("/v1/models", "GET"), ("/v1/models/big", "GET"), ("/v1/models", "HEAD"), (ASKS, "HEAD"))
+        asking = [asyncio.create_task(get(bench, path, method)) for path, method in pages * 5]
+        while not all(task.done() for task in asking):
+            state = await bench.state()
+            assert (state.idle_ms >= idle, state.in_flight) == (True, 0)
+            idle = state.idle_ms
+        assert {task.result()[0] for task in asking} == {200, 405}
+    assert idle >= 1500
+    _, told = await bench.gateway.changes(sequence)
+    assert [state.ends.keys() for state in told.slots.values()] == [{"refused"}], "who lists changes nothing"
+    await nothing_moved(bench)
+
+
+async def test_who_does_not_read_the_list_keeps_nothing_awake(bench: Bench) -> None:
+    await bench.wake()
+    idle = (await bench.state()).idle_ms
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    slow.connect(("127.0.0.1", bench.gateway.config.first_port))
+    slow.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=slow, limit=4096)
+    # The answers are more than the sockets take, so one of them is always on its way.
+    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000)
+    assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    for _ in range(20):
+        await asyncio.sleep(0.1)
+        state = await bench.state()
+        assert (state.idle_ms >= idle, state.in_flight) == (True, 0)
+        idle = state.idle_ms
+    writer.close()
+
+
+@pytest.mark.parametrize("gate", Gate)
+async def test_a_method_that_no_model_takes_is_refused(bench: Bench, gate: Gate) -> None:
+    await set_gate(bench, gate)
+    refused = [(ASKS, method) for method in ("GET", "PUT", "PATCH", "DELETE")]
+    refused += [("/v1/models", method) for method in ("POST", "DELETE")]
+    for path, method in refused:
+        status, headers, body = await get(bench, path, method)
+        assert (status, body["error"]["code"]) == (405, "method_not_allowed")
+        assert body["error"]["type"] == "invalid_request_error"
+        assert headers["Allow"] == ("POST" if path == ASKS else "GET, HEAD")
+    # JSON, which a service that is awake gets without Lua.
+    status, _, _ = await bench.ask("one", BODY, "/v1/models")
+    assert status == 405
+    await nothing_moved(bench)
+    assert (await bench.state()).ends == {"refused": len(refused) + 1}
+
+
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
+async def test_head_has_no_body(bench: Bench, gate: Gate) -> None:
+    await set_gate(bench, gate)
+    for path, status in (("/v1/models", 200), (ASKS, 405)):
+        head = f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
+        answer = await bench.send(head)
+        assert answer.startswith(b"HTTP/1.1 %d" % status)
+        assert answer.endswith(b"\r\n\r\n")
+    await nothing_moved(bench)
+
+
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
+@pytest.mark.parametrize(("path", "methods"), [(ASKS, "POST"), ("/v1/models", "GET, HEAD")])
+async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path: str, methods: str) -> None:
+    await set_gate(bench, gate)
+    asked = {"Origin": "https://chat.example", "Access-Control-Request-Method": methods.partition(",")[0]}
+    status, headers, body = await get(bench, path, "OPTIONS", **asked)
+    assert (status, headers["Allow"], body) == (204, methods, None)
+    assert headers["Access-Control-Allow-Origin"] == "*"
+    assert headers["Access-Control-Allow-Methods"] == methods
+    # The asterisk means every header but this one.
+    assert headers["Access-Control-Allow-Headers"] == "*, Authorization"
+    await nothing_moved(bench)
+    await bench.gate(gate, keys=KEYS)
+    assert (await get(bench, path, "OPTIONS", **asked))[0] == 204, "a browser sends no key with this question"
+
+
+async def test_a_websocket_wakes_the_model(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    connecting = asyncio.create_task(bench.clients.ws_connect(bench.url + ASKS))
+    await bench.until(lambda state: state.held == 1)
+    await bench.wake()
+    async with await connecting as client:
+        await client.send_str("hello")
+        assert await client.receive_str() == "echo of hello"
+
+
+async def test_a_service_that_is_not_there_lists_nothing(bench: Bench) -> None:
+    answer = await bench.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    assert error(answer) == (404, "not_found")

@@ -1,0 +1,141 @@
+"""A model that the service does not have wakes nothing: who names it hears so before he is held."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.table import Gate, Service
+from tests.gateway.conftest import Bench
+from tests.gateway.test_malformed import error
+from tests.gateway.town import insist
+
+NONE = b'{"messages": [], "model": "none"}'
+FORM = b'--zz\r\nContent-Disposition: form-data; name="model"\r\n\r\n%b\r\n--zz--\r\n'
+TRANSCRIPTIONS = "/v1/audio/transcriptions"
+FORM_TYPE = {"Content-Type": "multipart/form-data; boundary=zz"}
+LONG = json.dumps({"model": "none", "messages": [{"content": "x" * 100_000}]}).encode()
+
+
+async def nobody_came(bench: Bench) -> None:
+    """Nothing was asked of the model; one request was turned away."""
+    state = await bench.state()
+    assert (state.arrivals, state.held, state.ends) == (0, 0, {"unknown_model": 1})
+    assert not bench.serve.seen
+
+
+async def test_it_is_told_what_there_is(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    status, _, body = await bench.ask("one", NONE)
+    assert status == 404
+    assert body["error"] == {
+        "message": "The model none does not exist. There is: big, org/small.",
+        "type": "invalid_request_error",
+        "param": "model",
+        "code": "model_not_found",
+    }
+    await nobody_came(bench)
+
+
+async def test_many_models_are_not_all_named(bench: Bench) -> None:
+    names = tuple(f"m{number}" for number in range(60))
+    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=1, models=names))
+    _, _, body = await bench.ask("one", NONE)
+    assert body["error"]["message"].endswith(f"There are, among others: {', '.join(names[:50])}.")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers"),
+    [
+        (TRANSCRIPTIONS, FORM % b"none", FORM_TYPE),
+        ("/v1/embeddings", b'\xef\xbb\xbf {"mod\\u0065l": "b\\u0069g2"}', {}),
+        ("/tokenize", b'{"model": "none:big"}', {}),
+        ("/v1/completions", b'{"model": ""}', {}),
+        ("/v1/score", b'{"model": "none", that is no JSON', {"Content-Type": "text/plain"}),
+    ],
+)
+async def test_wherever_it_is_named(bench: Bench, path: str, body: bytes, headers: dict[str, str]) -> None:
+    await bench.gate(Gate.CLOSED)
+    status, _, answer = await bench.ask("one", body, path, **headers)
+    assert (status, answer["error"]["code"]) == (404, "model_not_found")
+    await nobody_came(bench)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_large_body_need_not_be_whole(bench: Bench, chunked: bool) -> None:
+    await bench.gate(Gate.CLOSED)
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(LONG)
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG) if chunked else LONG
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n%b\r\n\r\n" % length
+    answer = await asyncio.to_thread(insist, bench.gateway.config.first_port, head + body)
+    assert error(answer) == (404, "model_not_found")
+    await nobody_came(bench)
+
+
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.FAILED])
+async def test_without_a_server_too(bench: Bench, gate: Gate) -> None:
+    await bench.gate(gate)
+    assert (await bench.ask("one", NONE))[0] == 404
+    await nobody_came(bench)
+
+
+async def test_while_the_model_is_awake_it_answers_itself(bench: Bench) -> None:
+    await bench.wake()
+    assert (await bench.ask("one", NONE))[0] == 200
+    assert (await bench.ask("two", b" " + NONE))[0] == 200
+    assert bench.serve.seen == {"one": 1, "two": 1}
+
+
+async def tail() -> AsyncIterator[bytes]:
+    """A body in which the name comes long after its first bytes, and whose length nobody has told."""
+    yield b'{"messages": "' + b"x" * 100_000
+    yield b'", "model": "none"}'
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "headers"),
+    [
+        (b'{"model": "big"}', "/v1/completions", {}),
+        (b'{"model": "org/small:adapter"}', "/v1/chat/completions", {}),
+        (b'{"messages": []}', "/v1/chat/completions", {}),
+        (b'{"model": null}', "/v1/chat/completions", {}),
+        (b'{"model": 3, "metadata": {"model": "none"}}', "/v1/chat/completions", {}),
+        (b'{"prompt": "\\"model\\": \\"none\\""}', "/v1/completions", {}),
+        (b"", "/v1/completions", {}),
+        (b"none", "/v1/completions", {}),
+        (b'{"model": "none', "/v1/completions", {}),
+        (FORM % b"big", TRANSCRIPTIONS, FORM_TYPE),
+        (FORM % b"none", TRANSCRIPTIONS, {"Content-Type": "application/json"}),
+        (tail, "/v1/chat/completions", {}),
+    ],
+)
+async def test_all_others_are_held(bench: Bench, body: Any, path: str, headers: dict[str, str]) -> None:
+    await bench.gate(Gate.CLOSED)
+    asking = asyncio.create_task(bench.ask("one", tail() if body is tail else body, path, **headers))
+    await bench.until(lambda state: state.held == 1)
+    await bench.wake()
+    if path != "/v1/completions":  # which the fake answers with a stream
+        assert (await asking)[0] == 200
+    asking.cancel()
+    await bench.until(lambda state: state.ends == {"passed": 1})
+
+
+async def test_before_its_models_are_known_everybody_is_held(bench: Bench) -> None:
+    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=1))
+    asking = asyncio.create_task(bench.ask("one", NONE))
+    await bench.until(lambda state: state.held == 1)
+    await bench.wake()
+    assert (await asking)[0] == 200
+
+
+async def test_a_model_that_comes_is_known_at_once(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    assert (await bench.ask("one", NONE))[0] == 404
+    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=9, models=("none",)))
+    asking = asyncio.create_task(bench.ask("two", NONE))
+    await bench.until(lambda state: state.held == 1)
+    assert (await bench.ask("three", b'{"model": "big"}'))[0] == 404
+    await bench.wake()
+    assert (await asking)[0] == 200
