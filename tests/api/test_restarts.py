@@ -1,5 +1,7 @@
 """An operator that is killed at any moment: whoever comes next ends at the same place."""
 
+import math
+import signal
 from collections.abc import Callable
 
 import pytest
@@ -12,6 +14,8 @@ from tests.api.operator_process import OperatorProcess
 Start = Callable[..., OperatorProcess]
 POD = "operator"
 """One pod, whose container starts again: it need not wait for its own lease."""
+MOST_WRITES = {"before": 1, "sent": 2, "after": 2}
+"""How many of an operator's writes arrive that dies at its second one."""
 CHANGED = {"models": [model(replicas={"min": 2, "max": 3}, engine={"args": {"max_num_seqs": 4}})]}
 
 
@@ -41,15 +45,21 @@ def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> No
     So every state between two writes is somebody's start, and every write but the first is somebody's end.
     """
     admin.create(tiny())
+    deaths = 0
     for _ in range(3 * len(OWNED)):
         process = alone(POD, PLAYED_DEATH=f"2 {moment}")
         process.start()
         _wait_for_end_or_rest(process, admin)
         if process.running:
             break
+        assert process.wait(0) == -signal.SIGKILL, process.log()[-2000:]
+        deaths += 1
     else:
         raise AssertionError("never came to an end")
     process.kill()
+    # The one that lives on may have written as often as each of those that died.
+    writes = len(OWNED) + 1
+    assert deaths >= math.ceil(writes / MOST_WRITES[moment]) - 1, "too few for this to mean anything"
     disturbed = normal(admin, eventually("all objects", lambda: everything(admin)))
     status = eventually("a status", lambda: settled(admin))["status"]
     admin.delete("LLMService", "tiny")
@@ -74,6 +84,7 @@ def test_killed_in_the_middle_of_a_change(admin: Admin, alone: Start) -> None:
     dying = alone(POD, PLAYED_DEATH="2 sent")
     dying.start()
     eventually("its end", lambda: not dying.running)
+    assert dying.wait(0) == -signal.SIGKILL, dying.log()[-2000:]
     last = alone(POD)
     last.start()
     eventually("a status of the new spec", lambda: settled(admin))

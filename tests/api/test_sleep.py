@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane
+from daybreak.api.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition
 from tests.api.operator_process import OperatorProcess, played_operator
@@ -85,6 +86,35 @@ def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> No
     status = sleeper.status()
     assert status["gate"]["cluster"] == sleeper.cluster
     assert status["wake"]["depth"] == "Cluster"
+
+
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+def test_it_wakes_though_its_nodes_have_gone(depth: str, sleeper: Sleeper) -> None:
+    """There is no node here at all: as if somebody had taken them while nobody needed them."""
+    sleeper.awake(sleep=SOON | {"depth": depth})
+    sleeper.falls_asleep(depth)
+    if depth == "Cluster":
+        _ray_pods_go(sleeper)
+    for worker in sleeper.admin.list("Pod", labelSelector=f"{RAY_NODE_TYPE_LABEL}=worker"):
+        sleeper.admin.delete("Pod", worker["metadata"]["name"])
+    sleeper.admin.merge("LLMService", NAME, {"metadata": {"annotations": {FIT_CHECK_ANNOTATION: None}}})
+    eventually("it is told", lambda: _schedulable(sleeper) == ("False", "NoNodeFits"))
+
+    sleeper.silent()
+    sleeper.traffic(held=1)
+    sleeper.reaches("Waking", "Closed", None)
+    if depth == "Cluster":
+        sleeper.starts("fghij")
+    sleeper.scaled((1, 1))
+    _looked_at_again(sleeper)
+    assert sleeper.gate() == "Closed", "nobody is refused"
+    service = sleeper.admin.get("LLMService", NAME)
+    assert condition(service, "Ready")["reason"] == "Waking"
+    assert condition(service, "Stalled")["status"] == "False"
+    assert _schedulable(sleeper) == ("False", "NoNodeFits")
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.answers()
+    sleeper.opened()
 
 
 def test_the_rest_of_the_cluster_follows_later(sleeper: Sleeper) -> None:
@@ -235,6 +265,11 @@ def _ray_pods_go(sleeper: Sleeper) -> None:
     eventually("no RayCluster", lambda: not sleeper.admin.list("RayCluster"))
     for pod in sleeper.admin.list("Pod"):
         sleeper.admin.delete("Pod", pod["metadata"]["name"])
+
+
+def _schedulable(sleeper: Sleeper) -> tuple[str, str]:
+    found = condition(sleeper.admin.get("LLMService", NAME), "Schedulable")
+    return found["status"], found["reason"]
 
 
 def _generations(sleeper: Sleeper) -> Any:

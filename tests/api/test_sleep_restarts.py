@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import math
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,10 @@ Start = Callable[..., OperatorProcess]
 POD = "operator"
 """One pod, whose container starts again: it need not wait for its own lease."""
 MOST_STARTS = 40
+WRITES = 4
+"""Fewest writes of a sleep or a wake: two of the status, the RayService and the PodDisruptionBudget."""
+MOST_WRITES = {"before": 1, "sent": 2}
+"""How many of an operator's writes arrive that dies at its second one."""
 # Dozens of starts one after the other: a machine with nothing to spare needs minutes.
 pytestmark = pytest.mark.timeout(900)
 WATCHED = ("LLMService", "RayService", "RayCluster")
@@ -72,10 +78,31 @@ def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, sta
     since = _Since(sleeper.admin)
     _fall_asleep(sleeper)
     dies = f"2 {moment}"
-    _killed_until(sleeper, start, dies, slept)
+    # The one that lives on may have written as often as each of those that died.
+    fewest = math.ceil(WRITES / MOST_WRITES[moment]) - 1
+    assert _killed_until(sleeper, start, dies, slept) >= fewest, "too few have died for this to mean anything"
     _ask(sleeper)
-    _killed_until(sleeper, start, dies, woke)
+    assert _killed_until(sleeper, start, dies, woke) >= fewest, "too few have died for this to mean anything"
     since.check()
+
+
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+def test_who_comes_before_the_sleep_is_carried_out_turns_it_round(
+    depth: str, sleeper: Sleeper, start: Start
+) -> None:
+    """An operator died when it had written that the service sleeps, and had taken nothing yet."""
+    first = start()
+    _brought_up(sleeper, depth)
+    first.kill()
+    before = _identities(sleeper)
+    gate = sleeper.status()["gate"]
+    said = {"phase": "Asleep", "asleep": depth, "gate": {"state": "Closed", "epoch": gate["epoch"] + 1}}
+    sleeper.admin.merge("LLMService", NAME, {"status": said}, subresource="status")
+    sleeper.traffic(held=1)
+    start()
+    sleeper.opened()
+    assert sleeper.status()["wake"]["depth"] == depth
+    assert _identities(sleeper) == before, "nothing was taken, so nothing had to be made again"
 
 
 def _brought_up(sleeper: Sleeper, depth: str) -> None:
@@ -109,9 +136,9 @@ def _ends(sleeper: Sleeper, begin: Callable[[Sleeper], None]) -> dict[str, Any]:
     return _everything(sleeper)
 
 
-def _killed_until(sleeper: Sleeper, start: Start, dies: str, wanted: dict[str, Any]) -> None:
-    """Operators that die one after the other, until one has nothing more to do."""
-    for _ in range(MOST_STARTS):
+def _killed_until(sleeper: Sleeper, start: Start, dies: str, wanted: dict[str, Any]) -> int:
+    """Operators that die one after the other, until one has nothing more to do. Returns how many died."""
+    for deaths in range(MOST_STARTS):
         process = start(PLAYED_DEATH=dies)
 
         def ended(process: OperatorProcess = process) -> bool:
@@ -124,7 +151,8 @@ def _killed_until(sleeper: Sleeper, start: Start, dies: str, wanted: dict[str, A
             assert _everything(sleeper) == wanted
         if process.running:
             process.kill()
-            return
+            return deaths
+        assert process.wait(0) == -signal.SIGKILL, process.log()[-2000:]
     raise AssertionError("never came to an end")
 
 
@@ -150,6 +178,13 @@ def _kuberay_goes_on(sleeper: Sleeper) -> None:
 
 def _generation_seen(ray_service: Any) -> Any:
     return (ray_service.get("status") or {}).get("observedGeneration")
+
+
+def _identities(sleeper: Sleeper) -> list[tuple[str, int]]:
+    """As what the objects that sleep takes are there."""
+    admin = sleeper.admin
+    found = [admin.get("RayService", NAME), admin.get("RayCluster", sleeper.cluster)]
+    return [(each["metadata"]["uid"], each["metadata"]["generation"]) for each in found]
 
 
 def _at_rest(sleeper: Sleeper) -> bool:

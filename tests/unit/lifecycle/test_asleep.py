@@ -1,15 +1,15 @@
 """Decisions about a service behind a gateway: what is said of it while it sleeps, wakes and drains."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from daybreak.api.status import ConditionType, ModelState
-from daybreak.lifecycle.decision import Decision
+from daybreak.lifecycle import gated
 from daybreak.lifecycle.observed import GatewayView
-from daybreak.lifecycle.traffic import UNKNOWN, Traffic
+from daybreak.lifecycle.traffic import UNKNOWN
 from tests.unit.lifecycle.scenes import (
+    GPU_MODEL,
     HEAD,
     WORKER,
     World,
@@ -20,44 +20,13 @@ from tests.unit.lifecycle.scenes import (
     pod,
     running,
     unplaced,
+    waiting,
 )
+from tests.unit.lifecycle.sleeping import LONG, asleep, gate, up, view
 
-LONG = 10_000.0
-
-
-def view(**traffic: Any) -> GatewayView:
-    """Gateways that have carried out whatever is decided."""
-    return GatewayView(20001, Traffic(known=True, **{"acknowledged": 2**53, "routed": True, **traffic}))
-
-
-IDLE = view(idle=timedelta(hours=3))
-
-
-def up(**spec: Any) -> World:
-    """A service whose gate is open."""
-    world = World(manifest(**{"sleep": {"afterIdle": "10m"}, **spec}), gateway=view())
-    first = world.step()
-    assert gate(first) == ("Waking", "Closed", None)
-    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(opened) == ("Awake", "Open", None)
-    assert conditions(opened)["Ready"] == "True/Answering"
-    return world
-
-
-def gate(decision: Decision) -> tuple[str | None, str | None, str | None]:
-    """Phase, gate and depth that a decision says."""
-    status = decision.status
-    return status.phase, status.gate.state if status.gate else None, status.asleep
-
-
-def asleep(**spec: Any) -> World:
-    """A service that sleeps."""
-    world = up(**spec)
-    drained = world.step(after=LONG, gateway=IDLE)
-    assert gate(drained) == ("Draining", "Closed", None)
-    assert conditions(drained)["Ready"] == "True/Answering"
-    assert world.step().status.asleep is not None
-    return world
+BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
+NO_GPU = (node(),)
+"""What is left when the nodes with GPUs have gone."""
 
 
 def test_a_service_that_has_never_answered_is_not_ready() -> None:
@@ -191,6 +160,106 @@ def test_a_sleeping_service_need_not_fit_anywhere() -> None:
     assert conditions(decision)["Stalled"] == "False/Steady"
     assert conditions(decision)["Ready"] == "True/Asleep"
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits", "it is said all the same"
+
+
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
+    """They went with the sleep, and whoever adds nodes does so for pods that wait. Nobody is refused."""
+    world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
+    ray = world.seen.ray_service
+    gone = {"ray_service": None, "pods": ()} if depth == "Cluster" else {"pods": (HEAD,)}
+    world.step(nodes=NO_GPU, **gone)
+    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
+    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
+    for seen in ({}, {"ray_service": ray, "pods": (HEAD,)}, {"pods": (HEAD, stuck)}, {"after": LONG}):
+        decision = world.step(**seen)
+        assert decision.apply, "the objects are made"
+        assert gate(decision) == ("Waking", "Closed", None)
+        assert conditions(decision)["Stalled"] == "False/Steady"
+        assert conditions(decision)["Ready"] == "True/Waking"
+        assert conditions(decision)["Reconciling"] == "False/Steady"
+        assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
+        assert "needs 1 nvidia.com/gpu" in message(decision, kind=ConditionType.SCHEDULABLE)
+        assert "needs 1 nvidia.com/gpu" in message(decision)
+        assert message(decision).endswith("its pods wait for such a node")
+    opened = world.step(nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert opened.status.wake is not None
+    assert (opened.status.wake.failed, len(opened.status.wake.recent)) == (None, 1)
+    # From here on it is a service that runs, and whose nodes ought to be there.
+    lost = world.step(nodes=NO_GPU, pods=(HEAD, stuck), ray_service=running(world, ready=False, app=None))
+    assert conditions(lost)["Stalled"] == "True/NoNodeFits"
+
+
+def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another() -> None:
+    world = asleep(BIG_MODEL)
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    spec: Any = {"sleep": {"afterIdle": "10m"}}
+    world.edit(manifest({**BIG_MODEL, "parallelism": {"tensor": 16}}, **spec))
+    decision = world.step()
+    assert decision.apply
+    assert gate(decision) == ("Waking", "Closed", None)
+    assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
+    assert "needs 16 nvidia.com/gpu" in message(decision)
+    world.edit(manifest(BIG_MODEL, **spec))
+    assert conditions(world.step())["Schedulable"] == "True/Fits"
+
+
+def test_what_never_ran_is_refused_with_the_numbers() -> None:
+    world = World(manifest(BIG_MODEL), gateway=view(held=1), nodes=NO_GPU)
+    decision = world.step()
+    assert not decision.apply
+    assert gate(decision) == ("Failed", "Failed", None)
+    assert decision.status.gate is not None
+    assert "needs 1 nvidia.com/gpu" in (decision.status.gate.reason or "")
+
+
+def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    broken = waiting("ImagePullBackOff", "no such image")
+    failed = world.step(pods=(HEAD, pod(ready=False, status=broken)))
+    assert gate(failed) == ("Failed", "Failed", None)
+    mended = world.step(after=5 * 3600, pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(mended) == ("Awake", "Open", None)
+    assert conditions(mended)["Ready"] == "True/Answering"
+    wake = mended.status.wake
+    assert wake is not None
+    assert (wake.failed, wake.recent, wake.p95_seconds) == (True, [], None)
+    assert wake.seconds is not None
+    assert wake.seconds > 5 * 3600
+
+
+def test_ready_says_that_the_gateways_reach_it() -> None:
+    world = World(manifest(sleep={"afterIdle": "10m"}), gateway=view(routed=False))
+    world.step()
+    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert conditions(opened)["Ready"] == "Unknown/NotRouted"
+    assert conditions(opened)["Reconciling"] == "True/Progressing"
+    assert conditions(opened)["Stalled"] == "False/Steady"
+    found = world.step(gateway=view())
+    assert conditions(found)["Ready"] == "True/Answering"
+    assert found.requeue_after is None or found.requeue_after > gated.FINDING
+    lost = world.step(after=60, gateway=view(routed=False))
+    assert conditions(lost)["Ready"] == "False/NotRouted"
+    assert "NetworkPolicy" in message(lost)
+    assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
+    assert conditions(world.step(gateway=view()))["Ready"] == "True/Answering"
+
+
+def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
+    world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
+    world.step(ray_service=None, pods=())
+    world.step(gateway=view(held=1, routed=False))
+    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert conditions(opened)["Ready"] == "True/Waking"
+    assert opened.requeue_after == gated.FINDING
+    late = world.step(after=gated.FINDING.total_seconds())
+    assert conditions(late)["Ready"] == "False/NotRouted"
 
 
 def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:

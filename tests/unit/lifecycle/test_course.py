@@ -15,6 +15,7 @@ from daybreak.lifecycle.course import (
     hold_seconds,
     kept_gate,
     told_to_clients,
+    wake_under_way,
     wakes_before,
     wish,
 )
@@ -111,6 +112,20 @@ def test_a_status_of_another_form_reads_as_nothing() -> None:
     assert kept is not None
     assert kept.epoch == 7
     assert wakes_before({"wake": {"depth": "Ocean"}}) is None
+
+
+@pytest.mark.parametrize(
+    ("wake", "expected"),
+    [
+        (None, False),
+        ({"depth": "Ocean"}, False),
+        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z"}, True),
+        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z", "failed": True}, True),
+        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z", "seconds": 40}, False),
+    ],
+)
+def test_a_wake_goes_on_until_it_has_taken_some_time(wake: Any, expected: bool) -> None:
+    assert wake_under_way({"wake": wake}) is expected
 
 
 def test_clients_are_told_everything_up_to_a_limit() -> None:

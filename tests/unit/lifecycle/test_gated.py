@@ -1,6 +1,7 @@
 """Conditions of a service behind a gateway, each case once."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from daybreak.lifecycle.machine import FORCED_ASLEEP, Course
 from daybreak.lifecycle.traffic import UNKNOWN, Traffic
 from tests.unit.lifecycle.scenes import START, World, service
 
-HEARD = Traffic(known=True, acknowledged=1)
+HEARD = Traffic(known=True, acknowledged=1, routed=True)
+UNROUTED = replace(HEARD, routed=False)
 UP: Said = ("True", Reason.ANSWERING, "the model answers")
 STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
@@ -34,6 +36,8 @@ def course(phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reas
 
 
 AWAKE = course(Phase.AWAKE, GateState.OPEN)
+"""It has just opened its gate."""
+LONG_AWAKE = replace(AWAKE, since=START - gated.FINDING)
 WAKING = course(Phase.WAKING, GateState.CLOSED)
 ASLEEP = course(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
 FORCED = course(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
@@ -59,6 +63,18 @@ FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (WAKING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
         (WAKING, HEARD, "False", STARTING, ("False", Reason.PROGRESSING)),
         (WAKING, HEARD, "", STARTING, ("False", Reason.PROGRESSING)),
+        (AWAKE, UNROUTED, "True", UP, ("True", Reason.WAKING)),
+        (AWAKE, UNROUTED, "True", STARTING, ("False", Reason.PROGRESSING)),
+        (AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
+        (AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "True", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, replace(HEARD, known=False), "False", UP, ("True", Reason.ANSWERING)),
+        (LONG_AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
+        (ASLEEP, UNROUTED, "True", STARTING, ("True", Reason.ASLEEP)),
+        (DRAINING, UNROUTED, "True", UP, ("True", Reason.ANSWERING)),
         (FAILED, HEARD, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
         (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
     ],
@@ -70,6 +86,22 @@ def test_ready(now: Course, traffic: Traffic, before: str, models: Said, expecte
 def test_words_say_what_is_waited_for_and_who_decided() -> None:
     assert STARTING[2] in gated.ready(look("True"), HEARD, WAKING, STARTING)[2]
     assert gated.ready(look("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
+
+
+@pytest.mark.parametrize(
+    ("now", "traffic", "expected"),
+    [
+        (AWAKE, HEARD, None),
+        (AWAKE, UNROUTED, gated.FINDING),
+        (replace(AWAKE, since=START - timedelta(seconds=4)), UNROUTED, timedelta(seconds=6)),
+        (LONG_AWAKE, UNROUTED, None),
+        (WAKING, UNROUTED, None),
+    ],
+)
+def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
+    now: Course, traffic: Traffic, expected: timedelta | None
+) -> None:
+    assert gated.look_again(now, traffic, START) == expected
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
 from daybreak.api.spec import SleepDepth
 from daybreak.api.status import GateState, Phase, WakePhases, WakeStatus
+from daybreak.lifecycle.course import HOLD_UNKNOWN, hold_seconds
 from daybreak.lifecycle.ledger import RECENT, ledger, percentile
 from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Course
@@ -18,6 +20,9 @@ from tests.unit.lifecycle.waking import look, made
 ASLEEP = Course(Phase.ASLEEP, START, SleepDepth.CLUSTER, GateState.CLOSED, 3)
 WAKING = Course(Phase.WAKING, START, None, GateState.CLOSED, 3)
 OPEN = Course(Phase.AWAKE, START, None, GateState.OPEN, 4)
+FAILED = Course(Phase.FAILED, START, None, GateState.FAILED, 4, "no such weights")
+UNREADABLE = replace(WAKING, phase=Phase.FAILED)
+"""As long as nobody can read the spec, the gate stays as it was."""
 BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, started_at="2026-11-21T12:00:00Z")
 
 
@@ -96,6 +101,38 @@ def test_the_steps_are_written_as_they_are_done() -> None:
     assert found is not None
     assert (found.seconds, found.recent) == (None, [])
     assert found.phases == WakePhases(objects=2, head_ready=20)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param([WAKING, FAILED, OPEN], id="it answers at once"),
+        pytest.param([WAKING, FAILED, WAKING, OPEN], id="it begins anew first"),
+        pytest.param([FAILED, WAKING, OPEN], id="an operator that knows of no failed wakes wrote the first"),
+        pytest.param([UNREADABLE, WAKING, OPEN], id="the spec could not be read"),
+        pytest.param(
+            [WAKING, replace(FAILED, phase=Phase.DRAINING), WAKING, OPEN], id="a person had it sleep"
+        ),
+    ],
+)
+def test_a_wake_that_had_failed_is_no_measure_for_others(way: Sequence[Course]) -> None:
+    past = BEGUN.model_copy(update={"recent": [20], "p50_seconds": 20, "p95_seconds": 20})
+    found: WakeStatus | None = past
+    for was, now in pairwise(way):
+        found = entry(found, was, now, look(seconds=18_000))
+    assert found is not None
+    assert (found.seconds, found.failed) == (18_000, True)
+    assert (found.recent, found.p50_seconds, found.p95_seconds) == ([20], 20, 20)
+    again = entry(found, ASLEEP, WAKING, look())
+    assert again is not None
+    assert (again.failed, again.recent) == (None, [20]), "the next one begins anew"
+
+
+def test_a_first_wake_that_had_failed_leaves_nothing_to_go_by() -> None:
+    found = entry(entry(BEGUN, WAKING, FAILED, look()), FAILED, OPEN, look(seconds=18_000))
+    assert found is not None
+    assert (found.recent, found.p50_seconds, found.p95_seconds) == ([], None, None)
+    assert hold_seconds(found) == HOLD_UNKNOWN
 
 
 def test_only_so_many_are_remembered() -> None:

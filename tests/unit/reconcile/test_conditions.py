@@ -19,6 +19,7 @@ def status(**conditions: str) -> dict[str, Any]:
 
 
 NONE: list[tuple[str, str, bool]] = []
+WAKING: Any = {"wake": {"depth": "Workers"}}
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,19 @@ NONE: list[tuple[str, str, bool]] = []
 )
 def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, bool]]) -> None:
     assert [(found.type, found.reason, found.warning) for found in transitions(before, after)] == expected
+
+
+@pytest.mark.parametrize(
+    ("ended", "note"),
+    [
+        (
+            {"seconds": 40, "p50Seconds": 30, "p95Seconds": 60},
+            "awake after 40 s; half of the recent wakes took 30 s or less",
+        ),
+        ({"seconds": 18_000, "failed": True}, "awake, after requests had been refused on the way"),
+    ],
+)
+def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
+    awake = {"wake": {"depth": "Workers", **ended}}
+    assert [(found.type, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
+    assert transitions(awake, awake) == []

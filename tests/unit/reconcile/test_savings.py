@@ -69,6 +69,16 @@ def test_a_wake_is_counted_when_it_has_ended() -> None:
     assert counted("six", WAKING, AWAKE) == 2
 
 
+def test_how_long_a_wake_took_that_had_failed_is_no_measure() -> None:
+    failed = {
+        "wake": {"depth": "Workers", "seconds": 18_000, "failed": True, "phases": {"firstToken": 18_000}}
+    }
+    sums = [metrics.WAKE_SECONDS.labels("Workers"), metrics.WAKE_STEP_SECONDS.labels("Workers", "firstToken")]
+    before = [each._sum.get() for each in sums]
+    assert counted("eight", {"wake": {"depth": "Workers", "failed": True}}, failed) == 1
+    assert [each._sum.get() for each in sums] == before
+
+
 def test_each_step_is_counted_with_the_wake() -> None:
     phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
     deep = {"wake": {"depth": "Cluster", "seconds": 42, "phases": phases}}

@@ -87,7 +87,9 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     """Kubernetes finds no place for a pod; the message is the scheduler's own."""
     NOT_ANSWERING = "NotAnswering"
-    """Everything runs, but a model does not answer through the address."""
+    """Everything runs, but a model does not answer when it is asked."""
+    NOT_ROUTED = "NotRouted"
+    """Every model answers, but no gateway reaches them: requests are held."""
     TERMINATING = "Terminating"
     """The service is being deleted."""
 
@@ -202,6 +204,9 @@ class WakeStatus(ApiModel):
     """Its steps, as far as they are done."""
     seconds: int | None = None
     """How long it took; absent while it goes on."""
+    failed: bool | None = None
+    """True when requests were refused on the way, until somebody had acted. How long such a wake took says
+    nothing of others, so it is not among `recent`."""
     recent: Annotated[list[int], Field(max_length=20)] = Field(default_factory=list)
     """How long the recent wakes took, in seconds, the last one at the end."""
     p50_seconds: int | None = None

@@ -85,6 +85,12 @@ def wakes_before(status: Mapping[str, Any]) -> WakeStatus | None:
         return None
 
 
+def wake_under_way(status: Mapping[str, Any]) -> bool:
+    """Whether a wake has been begun, and requests have not been let through since."""
+    wakes = wakes_before(status)
+    return wakes is not None and wakes.seconds is None
+
+
 def told_to_clients(said: Sequence[str]) -> str:
     """Why no model can start, in words for clients."""
     return "; ".join(said)[:REASON_LIMIT]

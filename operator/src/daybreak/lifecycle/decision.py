@@ -10,8 +10,8 @@ from datetime import timedelta
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import LLMServiceStatus, Reason
-from daybreak.lifecycle import fit, report, standing, verdicts
-from daybreak.lifecycle.course import course_or_start, wish
+from daybreak.lifecycle import fit, gated, report, standing, verdicts
+from daybreak.lifecycle.course import course_or_start, wake_under_way, wish
 from daybreak.lifecycle.look import Look, look_at
 from daybreak.lifecycle.machine import Course, step
 from daybreak.lifecycle.machine import look_again as machine_look_again
@@ -37,7 +37,7 @@ class Decision:
     apply: bool
     """Whether the service's objects shall be made what they should be."""
     ask: tuple[str, ...]
-    """Models to be asked for an answer through the service's address."""
+    """Models to be asked for an answer: past the gate, where there is one."""
     status: LLMServiceStatus
     course: Course | None
     """Sleep and wake; None without a gateway."""
@@ -76,7 +76,8 @@ def _course(
     course = step(course_or_start(seen), wished, traffic, backend, seen.now)
     windows = wished.sleep.schedule if wished.sleep is not None else ()
     again = machine_look_again(course, wished, traffic, seen.now)
-    return course, _earliest(again, next_change(windows, seen.now))
+    said_again = gated.look_again(course, traffic, seen.now)
+    return course, _earliest(again, said_again, next_change(windows, seen.now))
 
 
 def _earliest(*pauses: timedelta | None) -> timedelta | None:
@@ -96,7 +97,7 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
         )
     if seen.foreign:
         return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
-    if misfits and not mapping(seen.ray_service) and not _given_back(seen):
+    if misfits and not mapping(seen.ray_service) and not _need_not_fit(seen):
         return Trouble(Reason.NO_NODE_FITS, verdicts.misfit_message(misfits), stalled=True)
     if seen.refusal:
         return Trouble(
@@ -105,9 +106,14 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble 
     return None
 
 
-def _given_back(seen: Observed) -> bool:
-    """Whether the service sleeps, so that nothing of it has to fit anywhere."""
-    return seen.gateway is not None and course_or_start(seen).asleep is not None
+def _need_not_fit(seen: Observed) -> bool:
+    """Whether the service sleeps, or wakes from it.
+
+    The nodes may have been given back with it, and whoever adds nodes does so for pods that are there.
+    """
+    if seen.gateway is None:
+        return False
+    return course_or_start(seen).asleep is not None or wake_under_way(mapping(seen.manifest.get("status")))
 
 
 def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:

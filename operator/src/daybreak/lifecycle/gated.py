@@ -1,10 +1,17 @@
 """Conditions of a service behind a gateway, where a request may wait for its answer."""
 
+from datetime import datetime, timedelta
+
 from daybreak.api.status import GateState, Phase, Reason
 from daybreak.lifecycle.conditions import Said
 from daybreak.lifecycle.look import Look
 from daybreak.lifecycle.machine import Course
 from daybreak.lifecycle.traffic import Traffic
+
+FINDING = timedelta(seconds=10)
+"""How long after the gate has opened gateways may take to find the Ray head up: they hear of a new one with
+the gate, or just before it, and look every 250 ms."""
+_HELD = "requests are held until one does"
 
 
 def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
@@ -26,7 +33,29 @@ def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
         # In the decision to wake itself the models still sleep.
         doing = "its worker pods are asked for" if look.asleep else models[2]
         return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
+    if course.gate is GateState.OPEN and models[0] == "True" and not traffic.routed:
+        return _not_routed(look, course)
     return models
+
+
+def look_again(course: Course, traffic: Traffic, now: datetime) -> timedelta | None:
+    """When time alone may change what is said; None: never."""
+    if course.gate is not GateState.OPEN or traffic.routed:
+        return None
+    left = course.since + FINDING - now
+    return left if left > timedelta(0) else None
+
+
+def _not_routed(look: Look, course: Course) -> Said:
+    """The models answer the operator, who asks past the gateways, and no gateway sees them."""
+    was = look.before.ready.get("status")
+    if was == "True" and look.now - course.since < FINDING:
+        return "True", Reason.WAKING, f"up, and no gateway has found the Ray head yet: {_HELD}"
+    said = (
+        f"the models answer, but no gateway of the namespace reaches the Ray head: {_HELD}; "
+        "see whether a NetworkPolicy is in the way"
+    )
+    return ("False" if was in ("True", "False") else "Unknown"), Reason.NOT_ROUTED, said
 
 
 def reconciling(course: Course, ready: Said, models: Said) -> Said:

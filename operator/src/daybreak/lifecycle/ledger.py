@@ -27,29 +27,35 @@ def ledger(
         return before
     started = parse_time(before.started_at) or look.now
     opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN
+    failed = before.failed or _failed(was) or _failed(now) or None
     if not opened:
         if now.phase not in (Phase.WAKING, Phase.FAILED):
             return before
-        return before.model_copy(update={"phases": steps(look, models, started, before.phases)})
+        found = steps(look, models, started, before.phases)
+        return before.model_copy(update={"phases": found, "failed": failed})
     done = steps(look, models, started, before.phases) or WakePhases()
     taken = max(0, round((look.now - started).total_seconds()))
     # An engine that has answered runs, even if nobody has told of it yet.
     engine_started = taken if done.engine_started is None else done.engine_started
+    phases = done.model_copy(update={"engine_started": engine_started, "first_token": taken})
+    ended = before.model_copy(update={"phases": phases, "seconds": taken, "failed": failed})
+    if failed:
+        # Most of it is the time until somebody acted: nobody shall be held for as long as that.
+        return ended
     recent = [*before.recent, taken][-RECENT:]
-    return WakeStatus(
-        depth=before.depth,
-        started_at=before.started_at,
-        phases=done.model_copy(update={"engine_started": engine_started, "first_token": taken}),
-        seconds=taken,
-        recent=recent,
-        p50_seconds=percentile(recent, 50),
-        p95_seconds=percentile(recent, 95),
-    )
+    measured = {"p50_seconds": percentile(recent, 50), "p95_seconds": percentile(recent, 95)}
+    return ended.model_copy(update={"recent": recent, **measured})
 
 
 def percentile(values: Sequence[int], percent: int) -> int:
     """The smallest of the values that so many percent do not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def _failed(course: Course) -> bool:
+    """Whether a wake has come to a halt: nothing goes on until somebody acts."""
+    halted = course.phase is Phase.FAILED and course.gate is GateState.CLOSED
+    return halted or course.gate is GateState.FAILED
 
 
 def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeStatus:

@@ -7,7 +7,7 @@ from typing import Any
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import ConditionType, GateState, Reason
-from daybreak.lifecycle.course import course_before
+from daybreak.lifecycle.course import course_before, wake_under_way
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
@@ -32,6 +32,8 @@ class Before:
     """Whether it speaks of the present generation of the spec."""
     course: Course | None
     """What was decided of sleep and wake; None: nothing yet."""
+    woken: bool
+    """Whether it slept last, and has not been up since."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -101,6 +103,7 @@ def said_before(seen: Observed) -> Before:
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
         course=course_before(status, seen.now) if seen.gateway is not None else None,
+        woken=seen.gateway is not None and wake_under_way(status),
     )
 
 

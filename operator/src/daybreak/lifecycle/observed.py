@@ -25,7 +25,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Answer:
-    """How a model answered when it was asked through the service's own address."""
+    """How a model answered when it was asked: at the Ray head if there is a gateway, else at its address."""
 
     model: str
     answered: bool

@@ -16,6 +16,7 @@ from daybreak.lifecycle.trouble import Trouble
 
 _CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
 _NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
+_PODS_WAIT = "its pods wait for such a node"
 
 
 def ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Said:
@@ -51,19 +52,26 @@ def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
     found = [] if look.trouble is None else [look.trouble]
     # What sleeps need not fit: the nodes may have been given back as well.
-    misfits = {} if look.asleep else look.misfits
+    misfits = {} if look.asleep else {name: _no_room(look, misfit) for name, misfit in look.misfits.items()}
     head = misfits.get(None)
     if head is not None and not look.ray.ready and (look.trouble is None or not look.trouble.stalled):
-        found.append(Trouble(Reason.NO_NODE_FITS, f"{head.message}; {_NODES_COME}", stalled=True))
+        found.append(head)
     for model in models:
         misfit = misfits.get(model.name)
         stuck = model.trouble is None or model.trouble.reason is Reason.UNSCHEDULABLE
         if misfit is not None and stuck and not model.answering and not model.replicas:
-            found.append(Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True))
+            found.append(misfit)
         elif model.trouble is not None and model.trouble is not look.trouble:
             said = f"model {model.name}: {model.trouble.message}"
             found.append(Trouble(model.trouble.reason, said, model.trouble.stalled))
     return sorted(found, key=lambda trouble: not trouble.stalled)
+
+
+def _no_room(look: Look, misfit: fit.Misfit) -> Trouble:
+    """What fits nowhere. A service that wakes had its nodes before it slept: its pods bring them back."""
+    if look.before.woken:
+        return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
+    return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
 
 
 def to_act_on(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> list[Trouble]:

@@ -60,11 +60,14 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     if depth is not None and deeper is None:
         found.append(Transition("Wake", False, Reason.WAKING, f"waking from sleep at depth {depth}"))
     if wake.get("seconds") is not None and (before.get("wake") or {}).get("seconds") is None:
-        said = (
-            f"awake after {wake['seconds']} s; half of the recent wakes took {wake['p50Seconds']} s or less"
-        )
-        found.append(Transition("Wake", False, Reason.AWAKE, said))
+        found.append(Transition("Wake", False, Reason.AWAKE, _awake(wake)))
     return found
+
+
+def _awake(wake: Mapping[str, Any]) -> str:
+    if wake.get("failed"):
+        return "awake, after requests had been refused on the way"
+    return f"awake after {wake['seconds']} s; half of the recent wakes took {wake['p50Seconds']} s or less"
 
 
 def _by_type(conditions: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:

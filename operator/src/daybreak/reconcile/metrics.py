@@ -19,13 +19,13 @@ WAKES = Counter("daybreak_wakes_total", "Wakes that ended with an answer.", ["na
 _WAKE_BUCKETS = (1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200)
 WAKE_SECONDS = Histogram(
     "daybreak_wake_seconds",
-    "From the beginning of a wake to the first answer.",
+    "From the beginning of a wake to the first answer; wakes that had failed on the way are left out.",
     ["depth"],
     buckets=_WAKE_BUCKETS,
 )
 WAKE_STEP_SECONDS = Histogram(
     "daybreak_wake_step_seconds",
-    "From the beginning of a wake to the end of a step, by the step's name in status.wake.phases.",
+    "From the beginning of such a wake to the end of a step, by the step's name in status.wake.phases.",
     ["depth", "step"],
     buckets=_WAKE_BUCKETS,
 )

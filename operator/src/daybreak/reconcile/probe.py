@@ -1,4 +1,7 @@
-"""Asking a model through the service's own address: the only proof that an answer comes."""
+"""Asking a model for an answer: the only proof that it gives one.
+
+Behind a gateway it is asked at the Ray head: whether requests get there, only the gateways know.
+"""
 
 import json
 import os

@@ -93,7 +93,7 @@ class Reconciler:
             seen = replace(seen, foreign=plan.foreign)
             again.append(FOREIGN_SECONDS)
         decision = decide(seen)
-        if plan is not None and decision.apply:
+        if plan is not None and decision.apply and not _turned(seen, decision):
             if plan.leaving:
                 again.append(SOON_SECONDS)
             else:
@@ -105,7 +105,8 @@ class Reconciler:
                 if refusal or wrote:
                     seen = self._again(key, seen, refusal)
                     decision = decide(seen)
-                again += await self._scale(seen)
+                if not _turned(seen, decision):
+                    again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
             decision = decide(replace(seen, answers=answers))
@@ -256,3 +257,13 @@ class Reconciler:
     def _check(self) -> None:
         if not self._may_act():
             raise LeaseLost
+
+
+def _turned(seen: Observed, decision: Decision) -> bool:
+    """Whether the decision ends the sleep that stands in the status.
+
+    What was planned is of that sleep, and may not be carried out yet: workers that were taken now would have
+    to be made again at once. That it wakes is written first, and the next reconcile plans anew.
+    """
+    wakes = decision.course is not None and decision.course.asleep is None
+    return wakes and course_or_start(seen).asleep is not None

@@ -73,6 +73,8 @@ def count_wake(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) ->
     if wake.get("seconds") is not None and mapping(before.get("wake")).get("seconds") is None:
         depth = text(wake.get("depth"))
         metrics.WAKES.labels(key.namespace, key.name, depth).inc()
+        if wake.get("failed"):
+            return  # how long it took is mostly the time until somebody acted
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
         for step, seconds in mapping(wake.get("phases")).items():
             metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(seconds))
