@@ -1,0 +1,108 @@
+"""What the storm of the end-to-end tests makes of Ray Serve's log and of what a watch brings."""
+
+import asyncio
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from quickstart.target import Target
+from story import serve_log
+from story.kubernetes import Kubernetes
+from story.phases import Phases, turned_round
+from story.serve_log import count, reached
+from story.storm import Tally
+
+STORM = "storm-0a1b2c3d"
+LOG = """\
+INFO 2026-11-22 05:09:11,368 llm_OpenAiIngress 2t1w9y8n -- Finished initializing replica.
+INFO 2026-11-22 05:09:12,029 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-1 -- Started <ray.serve object>.
+INFO 2026-11-22 05:09:12,127 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-1 -- POST /v1/completions 200 116.8ms
+INFO 2026-11-22 05:09:12,197 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-12 -- POST /v1/completions 200 62.4ms
+INFO 2026-11-22 05:09:12,446 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-5 -- POST /v1/completions 200 63.6ms
+INFO 2026-11-22 05:09:12,518 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-5 -- POST /v1/completions 200 65.6ms
+ERROR 2026-11-22 05:09:12,591 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-6 -- Request failed.
+Traceback (most recent call last):
+  File "/ray/serve/_private/replica.py", line 1459, in _handle_errors_and_metrics
+INFO 2026-11-22 05:09:12,603 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-6 -- POST /v1/completions 500 76.8ms
+INFO 2026-11-22 05:09:13,103 llm_OpenAiIngress 2t1w9y8n storm-99999999-1 -- POST /v1/completions 200 61.8ms
+INFO 2026-11-22 05:09:13,203 llm_OpenAiIngress 2t1w9y8n 0c7f3a-1 -- GET /v1/models 200 2.1ms
+"""
+"""As Ray Serve 2.60 writes it, shortened; 5 was sent twice."""
+
+
+class Heads(Target):
+    """A cluster with one Ray head, whose commands run on this machine."""
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """List the head, or run a command there."""
+        if arguments[0] == "get":
+            return "pod/tiny-head\n"
+        command = arguments[arguments.index("--") + 1 :]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
+
+
+@pytest.fixture
+def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
+    monkeypatch.setattr(serve_log, "FILES", f"{tmp_path}/replica_*OpenAiIngress_*.log*")
+    return Kubernetes(Heads(tmp_path, embedded=True))
+
+
+def test_requests_are_counted_by_their_number() -> None:
+    assert count(LOG.splitlines(), STORM) == {1: 1, 12: 1, 5: 2, 6: 1}
+
+
+def test_who_came_twice_or_never_is_named() -> None:
+    tally = Tally(sent=6, reached=count(LOG.splitlines(), STORM))
+    assert (tally.there_twice, tally.never_there) == ([5], [2, 3, 4])
+
+
+def test_every_log_of_an_ingress_is_read_and_no_other(head: Kubernetes, tmp_path: Path) -> None:
+    ingress = "replica_llm_OpenAiIngress_2t1w9y8n.log"
+    for name in (ingress, f"{ingress}.1", "replica_llm_LLMServer_tiny_n7rnwoza.log", "proxy_192.0.2.2.log"):
+        (tmp_path / name).write_text(LOG)
+    assert reached(head, "tiny", STORM) == {1: 2, 12: 2, 5: 4, 6: 2}
+
+
+def test_a_log_without_the_storm_is_no_count(head: Kubernetes, tmp_path: Path) -> None:
+    log = tmp_path / "replica_llm_OpenAiIngress_a.log"
+    log.write_text(LOG)
+    with pytest.raises(LookupError, match=r"no request of storm-deadbeef .*pod/tiny-head"):
+        reached(head, "tiny", "storm-deadbeef")
+    log.write_text(LOG.replace("POST /v1/completions", "POST"))
+    with pytest.raises(LookupError, match=r"lines with its name: \['INFO"):
+        reached(head, "tiny", STORM)
+
+
+def test_no_log_is_an_error(head: Kubernetes) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        reached(head, "tiny", STORM)
+
+
+@pytest.mark.parametrize(
+    ("phases", "times"),
+    [
+        (["Awake", "Draining", "Asleep", "Waking", "Awake"], 0),
+        (["Awake", "Draining", "Awake", "Draining", "Asleep"], 1),
+        (["Draining", "Waking", "Awake", "Draining", "Awake"], 2),
+        (["Awake", "Draining"], 0),
+    ],
+)
+def test_how_often_it_was_turned_round(phases: list[str], times: int) -> None:
+    assert turned_round(phases) == times
+
+
+async def test_a_phase_that_is_over_counts_for_who_waits_since_before() -> None:
+    phases, lines = Phases(), asyncio.StreamReader()
+    following = asyncio.create_task(phases.follow(lines))
+    lines.feed_data(b"Awake\nAwake\n")
+    await phases.until("Awake")
+    before = len(phases.seen)
+    lines.feed_data(b"Draining\nAsleep\n")
+    await phases.until("Asleep")
+    await phases.until("Draining", since=before)
+    assert phases.seen == ["Awake", "Draining", "Asleep"]
+    lines.feed_eof()
+    await following
+    with pytest.raises(AssertionError, match="stopped to watch"):
+        await phases.until("Draining")
