@@ -5,26 +5,23 @@ plane's own kubeconfig has, is checked with each request: for thousands of reque
 operator in a pod causes.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from cluster import ControlPlane, paths
+from cluster import ControlPlane
 from quickstart.target import NAMESPACE
+from tests import installed
 from tests.api.admin import Admin
 
-BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
 OPERATOR = "daybreak"
 LOADER = "loader"
-_RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 
 
 def operator(plane: ControlPlane, folder: Path) -> Path:
     """A kubeconfig of the operator, with the rights that it is installed with and no others."""
-    objects = [each for each in yaml.safe_load_all(BASE.read_text()) if each["kind"] in _RIGHTS]
-    return _kubeconfig(plane, OPERATOR, objects, folder)
+    return _kubeconfig(plane, OPERATOR, installed.rights(), folder)
 
 
 def loader(plane: ControlPlane, folder: Path) -> Path:
@@ -42,8 +39,7 @@ def loader(plane: ControlPlane, folder: Path) -> Path:
 
 
 def _kubeconfig(plane: ControlPlane, account: str, objects: list[dict[str, Any]], folder: Path) -> Path:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *objects]}))
+    plane.apply(installed.listed(objects))
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = Admin(plane.kubeconfig).request("POST", path, request)["status"]["token"]

@@ -1,10 +1,11 @@
 """A thousand LLMServices on an API server without KubeRay: how soon, how many requests, how much memory.
 
 The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator is a process of
-its own; the loader creates the LLMServices. All share this machine's cores. Requests are those that the API
-server itself has counted. A Lease's renewals are writes too, every few seconds whatever is going on; they
-are told apart. Everybody has a token, as pods have. The clock starts when the API server has finished with
-its own start.
+its own with the settings of the default installation; the loader creates the LLMServices. All share this
+machine's cores. Requests are those that the API server itself has counted. A Lease's renewals are writes too,
+every few seconds whatever is going on; they are told apart. So are the objects of the namespace's gateway,
+as many for one LLMService as for a thousand; nothing makes its pods here. Everybody has a token, as pods
+have. The clock starts when the API server has finished with its own start.
 
 How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
 control plane by a loader that does nothing else (`bench.bare_writes`), and the two are compared.
@@ -24,7 +25,9 @@ import psutil
 from bench import accounts, bare_writes, loader, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
-from quickstart.target import NAMESPACE as INSTALLED
+from daybreak.api import names
+from daybreak.builders.gateway import gateway
+from tests import installed
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
 
@@ -36,6 +39,12 @@ LOOK_SECONDS = 0.5
 QUIET_PERCENT = 5.0
 """Of a core: what an idle API server uses."""
 NAMESPACE = "default"
+GATEWAY_OBJECTS = len(gateway(NAMESPACE, installed.platform()))
+"""Those of the namespace's gateway."""
+GATEWAY_WRITES = GATEWAY_OBJECTS + 1
+"""The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""
+OF_SERVICES = f"{names.SERVICE_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
+"""Selects what the operator has made for LLMServices."""
 CRDS = Path(__file__).resolve().parents[1] / "charts" / "daybreak" / "files" / "crds"
 
 GOALS: dict[str, report.Goal] = {
@@ -56,6 +65,7 @@ def main(services: int = SERVICES, runs: int = RUNS) -> None:
         goals=GOALS,
         runs=done,
         notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run. "
+        f"Writes are without the {GATEWAY_WRITES} for the namespace's gateway. "
         "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
     )
 
@@ -66,9 +76,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
         admin = Admin(accounts.loader(plane, folder), NAMESPACE)
         add_node(admin)
         bodies = [json.dumps(service(index)).encode() for index in range(services)]
-        with OperatorProcess(
-            accounts.operator(plane, folder), folder / "log", OPERATOR_NAMESPACE=INSTALLED
-        ) as operator:
+        with OperatorProcess(accounts.operator(plane, folder), folder / "log", **_settings()) as operator:
             _wait_until_quiet(plane)
             before, cpu = admin.writes(), _cpu_seconds(plane, operator)
             rss_empty = operator.memory()
@@ -77,14 +85,16 @@ def _run(number: int, services: int) -> dict[str, Any]:
             created = time.monotonic()
             eventually(
                 "every owned object and status written",
-                lambda: operator.metric("daybreak_writes_total") >= services * (len(OWNED) + 1),
+                lambda: (
+                    operator.metric("daybreak_writes_total") >= services * (len(OWNED) + 1) + GATEWAY_OBJECTS
+                ),
                 seconds=600,
                 pause=LOOK_SECONDS,
             )
             ended = time.monotonic()
             cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
             for kind in OWNED:
-                found = len(admin.list(kind, labelSelector="app.kubernetes.io/managed-by=daybreak"))
+                found = len(admin.list(kind, labelSelector=OF_SERVICES))
                 assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
             time.sleep(5)  # what is still on its way is no idle traffic
             after = admin.writes()
@@ -94,6 +104,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 - sum(before.values())
                 - (after[renewals] - before.get(renewals, 0))
                 - services
+                - GATEWAY_WRITES
             )
             requests = operator.metric("daybreak_api_requests_total")
             idle_requests = _requests(operator)
@@ -122,6 +133,11 @@ def _run(number: int, services: int) -> dict[str, Any]:
     }
     print(f"reconcile: run {number}: {result}", flush=True)
     return result
+
+
+def _settings() -> dict[str, str]:
+    """The operator's settings, but for its port: here that is any free one."""
+    return {name: value for name, value in installed.settings().items() if name != "HTTP_PORT"}
 
 
 def _bare(written: bare_writes.Written, services: int) -> float:

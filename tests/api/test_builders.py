@@ -5,6 +5,7 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,19 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 
 from cluster import ControlPlane, paths
+from daybreak.api import names
 from daybreak.api.llmservice import API_VERSION, KIND, LLMService
-from daybreak.api.names import FIELD_MANAGER
+from daybreak.api.spec import SleepDepth
 from daybreak.builders.desired import desired
-from daybreak.builders.platform import Platform
+from tests import installed
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.kuberay_process import kuberay as run_kuberay
 from tests.property.services import services
 
 SAMPLES = paths.REPOSITORY / "manifests" / "samples"
 EVERYTHING = paths.REPOSITORY / "tests" / "golden" / "everything.yaml"
-PLATFORM = Platform(ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1")
+PLATFORM = installed.platform()
+GATEWAY_PORT = names.GATEWAY_PORTS[0]
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
@@ -52,7 +55,7 @@ def create(admin: Admin, spec: dict[str, Any]) -> LLMService:
 def apply(admin: Admin, manifest: dict[str, Any], **query: str) -> Any:
     """Apply as the operator does; a field that the API server does not know is an error."""
     path = admin.path(manifest["kind"], manifest["metadata"]["name"])
-    options = {"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict", **query}
+    options = {"fieldManager": names.FIELD_MANAGER, "force": "true", "fieldValidation": "Strict", **query}
     return admin.request("PATCH", path, manifest, APPLY, query=options)
 
 
@@ -64,9 +67,14 @@ def pod_of(group: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def accept(admin: Admin, svc: LLMService) -> None:
-    """Every object, and the pods that it asks for, are accepted, with no field unknown."""
-    objects = desired(svc, PLATFORM, f"{svc.name}-abcde")
-    for manifest in objects:
+    """Every object, and the pods that it asks for, are accepted, with no field unknown.
+
+    Awake and asleep in the default installation, and awake without a gateway.
+    """
+    objects = desired(svc, PLATFORM, None, GATEWAY_PORT)
+    asleep = desired(svc, PLATFORM, None, GATEWAY_PORT, SleepDepth.WORKERS)
+    direct = desired(svc, replace(PLATFORM, gateway_image=""), f"{svc.name}-abcde")
+    for manifest in [*asleep, *direct, *objects]:
         apply(admin, manifest, dryRun="All")
     cluster = objects[-1]["spec"]["rayClusterConfig"]
     for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
@@ -118,7 +126,7 @@ def test_the_api_server_does_refuse_here(restricted: Admin) -> None:
         {"metadata": {"name": "one"}, "spec": {"models": [{"name": "m", "source": "hf://o/m"}]}},
         restricted.namespace,
     )
-    ray_service = desired(svc, PLATFORM, None)[-1]
+    ray_service = desired(svc, PLATFORM, None, GATEWAY_PORT)[-1]
     ray_service["spec"]["rayClusterConfig"]["headGroupSpec"]["nodeSelektor"] = {}
     with pytest.raises(Refused, match="nodeSelektor"):
         apply(restricted, ray_service, dryRun="All")
@@ -140,7 +148,7 @@ def _ours(manifest: dict[str, Any]) -> dict[str, Any]:
 
 def test_applying_twice_changes_nothing(restricted: Admin) -> None:
     svc = create(restricted, yaml.safe_load(EVERYTHING.read_text())["spec"])
-    for manifest in desired(svc, PLATFORM, None):
+    for manifest in desired(svc, PLATFORM, None, GATEWAY_PORT):
         first, second = apply(restricted, manifest), apply(restricted, manifest)
         assert _ours(first) == _ours(second), manifest["kind"]
     remove(restricted)
@@ -174,7 +182,7 @@ def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
     """Applies a service's objects, and gives its Ray pods as KubeRay has made them, the head first."""
 
     def start(spec: dict[str, Any], pods: int) -> list[Any]:
-        for manifest in desired(create(restricted, spec), PLATFORM, None):
+        for manifest in desired(create(restricted, spec), PLATFORM, None, GATEWAY_PORT):
             apply(restricted, manifest)
 
         def seen() -> list[Any]:
@@ -292,7 +300,7 @@ def test_kuberay_starts_a_new_cluster_only_for_what_needs_new_pods(started: Any,
 
     def change(changed: dict[str, Any]) -> None:
         merged = restricted.merge(KIND, "one", {"spec": {"models": [{**MODEL, **changed}]}})
-        apply(restricted, desired(LLMService.from_manifest(merged), PLATFORM, None)[-1])
+        apply(restricted, desired(LLMService.from_manifest(merged), PLATFORM, None, GATEWAY_PORT)[-1])
 
     [before] = clusters()
     for changed in IN_PLACE.values():

@@ -1,18 +1,35 @@
-"""Every change of a service ends where a fresh one with the same spec ends: set, changed, unset, set back."""
+"""Every change of a service ends where a fresh one with the same spec ends: set, changed, unset, set back.
+
+Without a gateway, and with one as in the default installation: then the namespace's gateway is part of the
+end, and some specs put the service to sleep.
+"""
 
 import itertools
+import time
+import uuid
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
+import yaml
 
-from tests.api.admin import Admin, eventually
+from cluster import ControlPlane, paths
+from daybreak.kube.resources import DEPLOYMENTS
+from tests.api.admin import JSON_PATCH, Admin, eventually
 from tests.api.normal import normal
 from tests.api.objects import NAMES, model, settled, tiny
-from tests.api.operator_process import OperatorProcess
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY
 
+QUIET_SECONDS = 3.0
+"""After this long without a write nothing more comes: a gateway is looked at a second after its services."""
+EVERYTHING = yaml.safe_load((paths.REPOSITORY / "tests" / "golden" / "everything.yaml").read_text())["spec"]
 TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
+# Beside one that sleeps stands none that may sleep: once asleep it would stay so, until somebody asks.
 SPECS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "all of it asleep": {"state": "Asleep", "sleep": {"depth": "Cluster"}},
     "own account": {"runtime": {"serviceAccountName": "mine", "priorityClassName": "high"}},
     "environment": {
         "runtime": {
@@ -50,45 +67,82 @@ SPECS: dict[str, dict[str, Any]] = {
         "models": [model(accelerator={"kind": "gpu"}, parallelism={"tensor": 2})],
         "replicas": 2,
     },
+    "everything asleep": {**EVERYTHING, "state": "Asleep"},
+    "keys": {
+        "access": {"apiKeys": [{"secretRef": {"name": "keys", "key": "other"}}]},
+        "hold": {"timeout": "1h"},
+        "state": "Awake",
+    },
+    "everything": EVERYTHING,
 }
+ONLY_WITH_A_GATEWAY = ("all of it asleep", "everything asleep", "keys")
+"""Specs that differ from another one only in what has no effect without a gateway."""
+
+
+@pytest.fixture(scope="module", params=[{}, GATEWAY], ids=["direct", "gateway"])
+def operator(
+    request: pytest.FixtureRequest,
+    plane: ControlPlane,
+    tmp_path_factory: pytest.TempPathFactory,
+    answers: Any,
+) -> Iterator[OperatorProcess]:
+    """The operator, watching all namespaces, without gateways and with them."""
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, **request.param) as process:
+        yield process
 
 
 @pytest.fixture(scope="module")
-def fresh(plane: Any, operator: OperatorProcess) -> Any:
+def fresh(plane: ControlPlane, operator: OperatorProcess) -> Iterator[dict[str, Any]]:
     """What a fresh service of each spec ends as."""
     everywhere = Admin(plane.kubeconfig)
-    ends = {}
-    for number, (name, spec) in enumerate(SPECS.items()):
-        namespace = f"fresh-{number}"
-        everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-        admin = everywhere.within(namespace)
-        admin.create(tiny(**spec))
-        ends[name] = _wait(f"a fresh service: {name}", admin)
-    yield ends
-    for number in range(len(SPECS)):
-        everywhere.delete("Namespace", f"fresh-{number}")
+    admins = {name: everywhere.within(f"fresh-{uuid.uuid4().hex[:8]}") for name in SPECS}
+    for name, admin in admins.items():
+        everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": admin.namespace}})
+        admin.create(tiny(**SPECS[name]))
+    for name, admin in admins.items():
+        eventually(f"a fresh service: {name}", partial(_end, admin))
+    eventually("nothing more is written", lambda: _quiet(operator))
+    yield {name: _end(admin) for name, admin in admins.items()}
+    for admin in admins.values():
+        everywhere.delete("Namespace", admin.namespace)
 
 
 PAIRS = [*itertools.pairwise([*SPECS, "plain"]), ("environment", "engine"), ("graphics", "own account")]
 
 
+def test_every_spec_ends_as_something_else(fresh: dict[str, Any]) -> None:
+    gated = any(end["gateway"] for end in fresh.values())
+    ends = [end for name, end in fresh.items() if gated or name not in ONLY_WITH_A_GATEWAY]
+    assert not any(one == other for one, other in itertools.combinations(ends, 2))
+
+
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_changing_ends_as_a_fresh_one(first: str, second: str, fresh: Any, admin: Admin) -> None:
+def test_changing_ends_as_a_fresh_one(first: str, second: str, fresh: dict[str, Any], admin: Admin) -> None:
     admin.create(tiny(**SPECS[first]))
     _wait("the first spec", admin, fresh[first])
     for name in (second, first):
-        service = admin.get("LLMService", "tiny")
-        service["spec"] = tiny(**SPECS[name])["spec"]
-        admin.request("PUT", admin.path("LLMService", "tiny"), service)
+        # A patch, since the operator may write the status at the same time.
+        spec = {"op": "replace", "path": "/spec", "value": tiny(**SPECS[name])["spec"]}
+        admin.request("PATCH", admin.path("LLMService", "tiny"), [spec], JSON_PATCH)
         _wait(f"{name} as a fresh one", admin, fresh[name])
 
 
-def _wait(what: str, admin: Admin, wanted: Any = None) -> Any:
-    return eventually(what, lambda: (end := _end(admin)) and (wanted is None or end == wanted) and end)
+def _wait(what: str, admin: Admin, wanted: Any) -> None:
+    eventually(what, lambda: _end(admin) == wanted)
+
+
+def _quiet(operator: OperatorProcess) -> bool:
+    """Whether nothing has been written for a while."""
+    written = operator.metric("daybreak_writes_total")
+    time.sleep(QUIET_SECONDS)
+    return operator.metric("daybreak_writes_total") == written
 
 
 def _end(admin: Admin) -> Any:
-    """The objects of the service when its status speaks of its present spec; else None."""
+    """The service's objects and its gateway's pods when its status speaks of its present spec; else None."""
     if not settled(admin):
         return None
-    return normal(admin, {kind: found for kind, name in NAMES.items() if (found := admin.get(kind, name))})
+    objects = {kind: found for kind, name in NAMES.items() if (found := admin.get(kind, name))}
+    deployments = admin.request("GET", DEPLOYMENTS.path(admin.namespace))["items"]
+    return normal(admin, objects) | {"gateway": [each["spec"]["template"] for each in deployments]}

@@ -4,6 +4,7 @@ These run in Lua 5.1, the language of Argo CD's interpreter, with no more librar
 """
 
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from daybreak import versions
 from daybreak.api import llmservice
 from daybreak.api.status import LLMServiceStatus, Reason
 from scripts import render_argocd
-from tests.chart.tools import CHART, ROOT, Helm
+from tests.chart.test_render import environment, operator_pod
+from tests.chart.tools import CHART, ROOT, Helm, Manifest
 
 ARGOCD = ROOT / "manifests" / "argocd"
 STATUSES = {"Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"}
@@ -129,6 +131,15 @@ def sources() -> list[dict[str, Any]]:
     ]
 
 
+def installed(source: dict[str, Any], helm: Helm, folder: Path) -> list[Manifest]:
+    """What a source makes of Daybreak's chart; nothing when it is another one."""
+    if source.get("path") != CHART.relative_to(ROOT).as_posix():
+        return []
+    values = folder / "values.yaml"
+    values.write_text(yaml.safe_dump(source["helm"]["valuesObject"]))
+    return helm.template("--values", values)
+
+
 def test_every_application_applies_and_compares_on_the_server() -> None:
     assert len(applications()) == 4
     for application in applications():
@@ -146,15 +157,28 @@ def test_sources_exist_and_their_values_render(helm: Helm, tmp_path: Path) -> No
         elif source["path"] != "models":  # the reader's own repository
             assert source["targetRevision"] == f"v{versions.DAYBREAK}"
             assert (ROOT / source["path"]).is_dir()
-        if source.get("path") == CHART.relative_to(ROOT).as_posix():
+        if manifests := installed(source, helm, tmp_path):
             charts += 1
-            values = tmp_path / "values.yaml"
-            values.write_text(yaml.safe_dump(source["helm"]["valuesObject"]))
-            kinds = {manifest["kind"] for manifest in helm.template("--values", values)}
+            kinds = {manifest["kind"] for manifest in manifests}
             # Argo CD excludes Leases, and warns of one for ever.
             assert "Lease" not in kinds
             assert "CustomResourceDefinition" in kinds
     assert charts == 2
+
+
+def test_every_image_comes_from_a_registry(helm: Helm, tmp_path: Path) -> None:
+    """Nodes have none of them: without a registry's host they would be looked for at Docker Hub."""
+    images = [
+        image
+        for source in sources()
+        if (manifests := installed(source, helm, tmp_path))
+        for image in (
+            operator_pod(manifests)["containers"][0]["image"],
+            *(value for name, value in environment(manifests).items() if name.endswith("_IMAGE")),
+        )
+    ]
+    assert len(images) == 2 * 4  # of the operator, the gateways, and Ray on GPUs and on CPUs
+    assert [image for image in images if not re.match(r"[^/]+[.:][^/]*/", image)] == []
 
 
 def test_in_one_sync_models_come_after_crd_and_operator() -> None:

@@ -39,6 +39,15 @@ def test_values_that_matter_exist() -> None:
     assert named <= {value.name for value in render_values_table.values()}
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_who_installs_the_chart_names_the_images(page: str) -> None:
+    """Those that every installation needs: no image is published."""
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    for command in re.findall(r"^ {4}helm upgrade --install daybreak .*$", text, re.MULTILINE):
+        named = set(re.findall(r"--set ([\w.]+)=", command))
+        assert named >= {"image.repository", "gateway.image", "rayImage"}
+
+
 def test_versions_are_those_of_the_code() -> None:
     text = (ROOT / "docs" / "install.md").read_text()
     assert set(re.findall(r"--version (\S+)", text)) == {versions.KUBERAY}

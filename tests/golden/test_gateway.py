@@ -12,16 +12,15 @@ from daybreak.builders.gateway import gateway
 from daybreak.builders.platform import Platform
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
 
-DEFAULT = replace(PLATFORM, gateway_image="daybreak-gateway:1")
 EVERYTHING = replace(
-    DEFAULT, gateway_replicas=3, gateway_pull_secrets=("registry", "mirror"), network_policy=False
+    PLATFORM, gateway_replicas=3, gateway_pull_secrets=("registry", "mirror"), network_policy=False
 )
 
 
 @pytest.mark.parametrize(
     ("platform", "secrets"),
     [
-        pytest.param(DEFAULT, set(), id="default"),
+        pytest.param(PLATFORM, set(), id="default"),
         pytest.param(EVERYTHING, {"team-keys", "more-keys"}, id="everything"),
     ],
 )

@@ -1,8 +1,10 @@
-"""What each sample becomes, whole and as text, so that a review sees every change of what is applied.
+"""What each sample becomes in the default installation, whole and as text, so that a review sees each change.
 
 After a wanted change: `pytest tests/golden --snapshot-update`, and read the difference.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +13,29 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
+from daybreak.api.base import ApiModel
 from daybreak.api.llmservice import KIND, LLMService
+from daybreak.api.spec import LLMServiceSpec
 from daybreak.builders.desired import desired
 from daybreak.builders.platform import Platform
+from daybreak.kube.cache import Cache, Key
+from daybreak.reconcile.ports import Ports
+from tests import installed
 
 SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"
 EVERYTHING = Path(__file__).with_name("everything.yaml")
 """A service that sets every field; no sample for users."""
-PLATFORM = Platform(ray_image="daybreak-ray:1", ray_cpu_image="daybreak-ray-cpu:1")
+LEFT_OUT = {
+    "Accelerator.kind",
+    "LLMServiceSpec.replicas",
+    "LLMServiceSpec.rollout",
+    "LLMServiceSpec.state",
+    "Sleep.depth",
+}
+"""What it leaves unset: others could not be set then, or would mean nothing. A rollout has only one kind."""
+WITHOUT_GATEWAY = SAMPLES / "llama-8b-one-gpu.yaml"
+"""The sample that is also read as it is without a gateway."""
+PLATFORM = installed.platform()
 
 
 class Manifests(SingleFileSnapshotExtension):
@@ -55,11 +72,44 @@ def services() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("manifest", services())
-def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def applied(manifest: dict[str, Any], platform: Platform) -> str:
+    """What a service stands for, the first of its namespace; KubeRay has named a cluster for it."""
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
-    assert as_text(desired(svc, PLATFORM, f"{svc.name}-abcde")) == snapshot(extension_class=Manifests)
+    port = Ports(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
+    return as_text(desired(svc, platform, f"{svc.name}-abcde", port))
+
+
+@pytest.mark.parametrize("manifest", services())
+def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert applied(manifest, PLATFORM) == snapshot(extension_class=Manifests)
+
+
+def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:
+    manifest = yaml.safe_load(WITHOUT_GATEWAY.read_text())
+    assert applied(manifest, replace(PLATFORM, gateway_image="")) == snapshot(extension_class=Manifests)
+
+
+def parts(value: Any) -> Iterator[ApiModel]:
+    """Every part that a spec sets, itself included."""
+    if isinstance(value, ApiModel):
+        yield value
+        for field in value.model_fields_set:
+            yield from parts(getattr(value, field))
+    elif isinstance(value, list):
+        for each in value:
+            yield from parts(each)
+
+
+def test_everything_sets_every_field() -> None:
+    found = list(parts(LLMServiceSpec.model_validate(yaml.safe_load(EVERYTHING.read_text())["spec"])))
+    never_set = {
+        f"{type(part).__name__}.{field}"
+        for part in found
+        for field in type(part).model_fields
+        if not any(field in each.model_fields_set for each in found if type(each) is type(part))
+    }
+    assert never_set == LEFT_OUT
 
 
 def test_there_are_samples() -> None:

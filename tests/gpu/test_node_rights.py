@@ -1,38 +1,31 @@
 """An operator that may not read nodes: it says so, and goes on without the fit check."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
-from cluster import ControlPlane, paths
+from cluster import ControlPlane
+from quickstart.target import NAMESPACE
+from tests import installed
 from tests.api.admin import Admin
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.gpu.looks import GPU, big, node_of, placed, pods, said, service, small
 
 pytestmark = pytest.mark.xdist_group("gpu")
 
-BASE = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
-RELEASED = "daybreak-system"
-
 
 def rights_without_nodes() -> str:
-    """The rights of the kustomize base, but for the one to read nodes."""
-    kept = []
-    for manifest in yaml.safe_load_all(BASE.read_text()):
-        if manifest["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"):
-            kept.append(manifest)
+    """The operator's rights, but for the one to read nodes."""
+    rights = installed.rights()
     [rules] = [
         each["rules"]
-        for each in kept
+        for each in rights
         if (each["kind"], each["metadata"]["name"]) == ("ClusterRole", "daybreak")
     ]
     [about_nodes] = [rule for rule in rules if "nodes" in rule["resources"]]
     rules.remove(about_nodes)
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASED}}
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *kept]})
+    return installed.listed(rights)
 
 
 @pytest.fixture(params=["without the right", "of one namespace"])
@@ -40,13 +33,13 @@ def blind(
     request: pytest.FixtureRequest, plane: ControlPlane, admin: Admin, tmp_path: Path
 ) -> Iterator[OperatorProcess]:
     """An operator that sees no nodes: it lacks the right, or it is the operator of one namespace."""
-    kubeconfig, settings = plane.kubeconfig, {"OPERATOR_NAMESPACE": RELEASED}
+    kubeconfig, settings = plane.kubeconfig, {"OPERATOR_NAMESPACE": NAMESPACE}
     if request.param == "without the right":
         plane.apply(rights_without_nodes())
         kubeconfig = tmp_path / "kubeconfig"
-        user = f"system:serviceaccount:{RELEASED}:daybreak"
+        user = f"system:serviceaccount:{NAMESPACE}:daybreak"
         plane.write_kubeconfig(
-            kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{RELEASED}"]
+            kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
         )
     else:
         settings = {"NAMESPACE": admin.namespace, "OPERATOR_NAMESPACE": admin.namespace}

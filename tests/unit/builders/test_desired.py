@@ -84,7 +84,7 @@ def test_ray_ports_are_for_the_services_own_pods() -> None:
     assert spec["policyTypes"] == ["Ingress"]
     [among, kuberay, everybody] = spec["ingress"]
     assert among == {"from": [{"podSelector": own}]}
-    assert [port["port"] for port in kuberay["ports"]] == [8265]
+    assert [port["port"] for port in kuberay["ports"]] == [8265, 8000]
     assert sorted(port["port"] for port in everybody["ports"]) == [8000, 8080]
     assert "from" not in everybody
 

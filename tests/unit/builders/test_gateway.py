@@ -80,8 +80,11 @@ def test_behind_a_gateway_nobody_else_reaches_the_models() -> None:
             if any(port["port"] == 8000 for port in rule.get("ports", ()))
         ]
 
-    assert askers(WITHOUT) == [None]
-    [[from_gateway, from_operator]] = askers(PLATFORM)
+    [[from_kuberay], from_anywhere] = askers(WITHOUT)
+    assert from_anywhere is None
+    [[also_from_kuberay], [from_gateway, from_operator]] = askers(PLATFORM)
+    assert from_kuberay == also_from_kuberay
+    assert from_kuberay["podSelector"]["matchLabels"] == {"app.kubernetes.io/component": "kuberay-operator"}
     assert from_gateway == {"podSelector": {"matchLabels": names.gateway_selector()}}
     assert from_operator["namespaceSelector"]["matchLabels"] == {
         "kubernetes.io/metadata.name": "daybreak-system"

@@ -10,7 +10,7 @@ import yaml
 
 from daybreak import versions
 from daybreak.api import names
-from daybreak.builders.serve_config import serve_config
+from daybreak.builders.serve_config import NO_MEDIA_DOMAIN, serve_config
 from tests.unit.builders.services import model, service
 
 RAY = json.loads(Path(__file__).with_name("serve_schema.json").read_text())
@@ -98,6 +98,7 @@ def test_every_model_setting_of_the_api_is_handed_to_serve_llm() -> None:
             "strategy": "PACK",
         },
         "engine_kwargs": {
+            "allowed_media_domains": [NO_MEDIA_DOMAIN],
             "disable_log_stats": True,
             "max_model_len": 8192,
             "revision": COMMIT,
@@ -203,7 +204,15 @@ def test_a_model_on_the_cpu_asks_for_no_accelerator() -> None:
     config = llm_config(service(model(accelerator={"kind": "cpu"})))
     assert config["accelerator_config"] == {"kind": "cpu"}
     assert "GPU" not in config["placement_group_config"]["bundle_per_worker"]
-    assert "engine_kwargs" not in config
+
+
+@pytest.mark.parametrize("domains", [["images.example.com"], [], None])
+def test_the_engine_fetches_no_media_unless_a_person_says_from_where(domains: list[str] | None) -> None:
+    def allowed(args: dict[str, Any]) -> Any:
+        return llm_config(service(model(engine={"args": args})))["engine_kwargs"]["allowed_media_domains"]
+
+    assert allowed({}) == [NO_MEDIA_DOMAIN]
+    assert allowed({"allowed_media_domains": domains}) == domains
 
 
 def test_the_ingress_runs_on_the_head_and_never_sleeps() -> None:
@@ -234,4 +243,5 @@ def test_the_head_sets_how_many_ingress_processes_there_may_be(cpu: str, memory:
 
 def test_text_that_yaml_could_misread_stays_text() -> None:
     args = {"tokenizer_mode": "no", "quantization": "1e3", "load_format": "Öffnung: #1"}
-    assert llm_config(service(model(engine={"args": args})))["engine_kwargs"] == args
+    given = llm_config(service(model(engine={"args": args})))["engine_kwargs"]
+    assert {name: given[name] for name in args} == args

@@ -68,7 +68,10 @@ class Engine(ApiModel):
     args: EngineArgs = Field(default_factory=dict)
     """vLLM's engine arguments by vLLM's own names (such as `max_model_len` or `max_num_seqs`). Each is
     checked against the list of the pinned vLLM; an unknown name is refused with the nearest one.
-    Arguments that have a field of their own here (such as tensor_parallel_size or revision) are refused."""
+    Arguments that have a field of their own here (such as tensor_parallel_size or revision) are refused.
+    Images, audio and video by URL are off, since the engine would fetch any address a client writes:
+    `allowed_media_domains` names the hosts that it may ask (`[]`: every host). What comes as a `data:` URL is
+    always taken."""
 
 
 class Parallelism(ApiModel):
@@ -328,7 +331,7 @@ class Hold(ApiModel):
     """How requests wait while the service wakes."""
 
     max_requests: Annotated[int, Field(ge=0, le=100_000)] = 1000
-    """Most requests held at once; one more is answered with 429."""
+    """Most requests that each of the gateway's pods holds at once; one more is answered with 429."""
     max_body_bytes: Quantity = "10Mi"
     """Largest body of a request; a larger one is answered with 413."""
     timeout: AutoOrDuration = "Auto"

@@ -10,12 +10,15 @@ from typing import Any
 
 from daybreak.api import llmservice, names
 from daybreak.builders.platform import Platform
+from daybreak.lifecycle.course import HOLD_BOUNDS
 
 Manifest = dict[str, Any]
 
 USER_ID = 65532
-DRAIN_SECONDS = 600
-"""How long a gateway that is told to stop lets held and streaming requests finish."""
+DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
+"""How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
+`Auto` gives, and then an answer.
+"""
 EXIT_SECONDS = 30
 """What it may take beside that: until its address is known to be gone, and to end."""
 _FOLDER = "/run/daybreak-gateway"

@@ -1,8 +1,10 @@
 """The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
 
 Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests,
-metrics and, for KubeRay's operator only, the dashboard's REST API. Nothing is said of outgoing traffic:
-weights come from anywhere.
+metrics and, for KubeRay's operator only, the dashboard's REST API. It also asks the head's Serve proxy
+whether it is healthy, with a time-out of 2 s in every reconcile, of which it does one at a time: a packet
+that is dropped there slows down all RayServices of the cluster. Nothing is said of outgoing traffic: weights
+come from anywhere.
 """
 
 from typing import Any
@@ -31,7 +33,7 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "policyTypes": ["Ingress"],
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
-                {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD)]},
+                {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
                 *_askers(platform),
             ],
         },

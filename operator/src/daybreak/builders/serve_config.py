@@ -21,6 +21,11 @@ from daybreak.lifecycle.replicas import replica_range
 
 IMPORT_PATH = "ray.serve.llm:build_openai_app"
 _TARGET_ONGOING_REQUESTS = 16
+NO_MEDIA_DOMAIN = "media-urls-are-off.invalid"
+"""The one domain from which the engine may fetch images, audio and video unless a person names others: it
+cannot exist (RFC 2606). Without it the engine fetches every URL in a request, from inside the cluster; an
+empty list would mean the same to it.
+"""
 KEEP_ALIVE_SECONDS = 90
 """How long Serve's proxies keep an idle client connection (Serve's own default, said here because the life
 of an old cluster after an update hangs on it). Serve cannot change it while it runs."""
@@ -91,17 +96,21 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     }
     if source.callback is not None:
         config["callback_config"] = source.callback
-    engine_kwargs = _sorted(model.engine.args) | source.engine_args | _parallelism(model)
+    engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
     if model.trust_remote_code:
         engine_kwargs["trust_remote_code"] = True
-    if engine_kwargs:
-        config["engine_kwargs"] = engine_kwargs
+    config["engine_kwargs"] = engine_kwargs
     if model.engine.args.get("disable_log_stats"):
         # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
         config["log_engine_metrics"] = False
     if model.accelerator.kind is AcceleratorKind.GPU and (kind := accelerator_type(model)) is not None:
         config["accelerator_type"] = kind
     return config
+
+
+def _engine_args(model: Model) -> dict[str, Any]:
+    """The engine arguments as written; where they name no domains for media, clients' URLs are refused."""
+    return {"allowed_media_domains": [NO_MEDIA_DOMAIN], **model.engine.args}
 
 
 def _parallelism(model: Model) -> dict[str, Any]:

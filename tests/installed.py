@@ -1,0 +1,48 @@
+"""The default installation, read from manifests/base: the operator's rights, and its settings."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+from cluster import paths
+from daybreak.builders.platform import Platform
+from daybreak.settings import Settings
+from quickstart.target import NAMESPACE
+
+_OPERATOR = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
+_RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_PREFIX = "DAYBREAK_"
+
+
+def rights() -> list[dict[str, Any]]:
+    """The objects that give the operator its rights."""
+    return [each for each in _objects() if each["kind"] in _RIGHTS]
+
+
+def listed(objects: Iterable[dict[str, Any]]) -> str:
+    """Objects as text for `kubectl apply`, after the namespace that the operator is installed in."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *objects]})
+
+
+def settings() -> dict[str, str]:
+    """The operator's DAYBREAK_… variables, without the prefix."""
+    [deployment] = [each for each in _objects() if each["kind"] == "Deployment"]
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    return {
+        # What has no value in writing is the namespace of the operator's pod.
+        variable["name"].removeprefix(_PREFIX): variable.get("value", NAMESPACE)
+        for variable in container["env"]
+        if variable["name"].startswith(_PREFIX)
+    }
+
+
+def platform() -> Platform:
+    """What the builders know of it."""
+    return Settings.from_environment({_PREFIX + name: value for name, value in settings().items()}).platform
+
+
+def _objects() -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(_OPERATOR.read_text()))
