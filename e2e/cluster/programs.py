@@ -97,7 +97,8 @@ def none_running() -> Iterator[None]:
     """
     with _STARTING:
         _CLOSED.set()
-        running = [child.pid for child in _RUNNING]
+        # A copy in one step: programs that end take themselves out meanwhile.
+        running = [child.pid for child in list(_RUNNING)]
     try:
         _end([member for pid in running for member in _family(pid)])
         yield

@@ -82,6 +82,11 @@ def test_network_devices(machine: Path) -> None:
     assert look(machine) == ["network device kube0", "route to 198.19.255.254 by veth1"]
 
 
+def test_other_networks_in_the_same_range_are_not_ours(machine: Path) -> None:
+    route(machine, "tun0", "198.18.0.0")
+    assert look(machine) == []
+
+
 def test_folders_and_links(machine: Path, tmp_path: Path) -> None:
     (machine / SOCKETS.relative_to("/")).mkdir(parents=True)
     logs = machine / "var/log/containers"

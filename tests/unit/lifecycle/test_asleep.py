@@ -1,11 +1,13 @@
 """Decisions about a service behind a gateway: what is said of it while it sleeps, wakes and drains."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from daybreak.api.status import ConditionType, ModelState
 from daybreak.lifecycle import gated
+from daybreak.lifecycle.course import HOLD_UNKNOWN as HOLD
 from daybreak.lifecycle.observed import GatewayView
 from daybreak.lifecycle.traffic import UNKNOWN
 from tests.unit.lifecycle.scenes import (
@@ -22,7 +24,7 @@ from tests.unit.lifecycle.scenes import (
     unplaced,
     waiting,
 )
-from tests.unit.lifecycle.sleeping import LONG, asleep, gate, up, view
+from tests.unit.lifecycle.sleeping import IDLE, LONG, asleep, gate, up, view
 
 BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
 NO_GPU = (node(),)
@@ -164,14 +166,14 @@ def test_a_sleeping_service_need_not_fit_anywhere() -> None:
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
-    """They went with the sleep, and whoever adds nodes does so for pods that wait. Nobody is refused."""
+    """They went with the sleep, and whoever adds nodes does so for pods that wait: nobody is refused."""
     world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
     ray = world.seen.ray_service
     gone = {"ray_service": None, "pods": ()} if depth == "Cluster" else {"pods": (HEAD,)}
     world.step(nodes=NO_GPU, **gone)
     assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
     stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
-    for seen in ({}, {"ray_service": ray, "pods": (HEAD,)}, {"pods": (HEAD, stuck)}, {"after": LONG}):
+    for seen in ({}, {"ray_service": ray, "pods": (HEAD,)}, {"pods": (HEAD, stuck)}, {"after": HOLD - 60}):
         decision = world.step(**seen)
         assert decision.apply, "the objects are made"
         assert gate(decision) == ("Waking", "Closed", None)
@@ -182,6 +184,8 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
         assert "needs 1 nvidia.com/gpu" in message(decision, kind=ConditionType.SCHEDULABLE)
         assert "needs 1 nvidia.com/gpu" in message(decision)
         assert message(decision).endswith("its pods wait for such a node")
+        assert decision.requeue_after is not None
+        assert decision.requeue_after.total_seconds() <= HOLD
     opened = world.step(nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
     assert opened.status.wake is not None
@@ -189,6 +193,49 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
     # From here on it is a service that runs, and whose nodes ought to be there.
     lost = world.step(nodes=NO_GPU, pods=(HEAD, stuck), ray_service=running(world, ready=False, app=None))
     assert conditions(lost)["Stalled"] == "True/NoNodeFits"
+
+
+def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
+    """Whoever came first has waited for as long as it holds; from then on they are told at once."""
+    world = asleep(BIG_MODEL)
+    world.step(nodes=NO_GPU, pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
+    world.step(pods=(HEAD, stuck))
+    late = world.step(after=HOLD)
+    assert late.apply, "the pods go on waiting"
+    assert gate(late) == ("Failed", "Failed", None)
+    assert conditions(late)["Stalled"] == "True/NoNodeFits"
+    assert late.status.gate is not None
+    assert "needs 1 nvidia.com/gpu" in (late.status.gate.reason or "")
+    opened = world.step(after=3600, nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert opened.status.wake is not None
+    assert (opened.status.wake.failed, opened.status.wake.recent) == (True, [])
+
+
+def test_one_model_whose_nodes_are_gone_does_not_keep_the_others_from_answering_for_ever() -> None:
+    small, large = {**GPU_MODEL, "name": "small"}, {**BIG_MODEL, "parallelism": {"tensor": 4}}
+    llm = manifest(small, large, sleep={"afterIdle": "10m"})
+    world = World(llm, gateway=view(), nodes=(node(gpus=8),))
+    world.step()
+    both = running(world, models={"small": "HEALTHY", "tiny": "HEALTHY"})
+    pods = (HEAD, pod("w-2", model="small"), WORKER)
+    world.step(ray_service=both, pods=pods, answers={"small": True, "tiny": True})
+    assert gate(world.step()) == ("Awake", "Open", None)
+    world.step(after=LONG, gateway=IDLE)
+    assert world.step().status.asleep == "Workers"
+    world.step(pods=(HEAD,), nodes=(node(gpus=1),))
+    world.step(gateway=view(held=1))
+    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
+    one = running(world, models={"small": "HEALTHY", "tiny": "UPSCALING"})
+    waits = world.step(
+        ray_service=one, pods=(HEAD, pod("w-2", model="small"), stuck), answers={"small": True}
+    )
+    assert gate(waits) == ("Waking", "Closed", None)
+    late = world.step(after=HOLD)
+    assert gate(late)[1] == "Open"
+    assert conditions(late)["Stalled"] == "True/NoNodeFits"
 
 
 def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another() -> None:
@@ -243,7 +290,10 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     found = world.step(gateway=view())
     assert conditions(found)["Ready"] == "True/Answering"
     assert found.requeue_after is None or found.requeue_after > gated.FINDING
-    lost = world.step(after=60, gateway=view(routed=False))
+    missed = world.step(after=60, gateway=view(routed=False))
+    assert conditions(missed)["Ready"] == "True/Answering", "a busy proxy may miss a look"
+    assert missed.requeue_after == gated.FINDING
+    lost = world.step(gateway=view(routed=False, unrouted=gated.FINDING))
     assert conditions(lost)["Ready"] == "False/NotRouted"
     assert "NetworkPolicy" in message(lost)
     assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
@@ -253,7 +303,7 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
 def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
     world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
     world.step(ray_service=None, pods=())
-    world.step(gateway=view(held=1, routed=False))
+    world.step(gateway=view(held=1, routed=False, unrouted=timedelta(minutes=9)))
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
     assert conditions(opened)["Ready"] == "True/Waking"

@@ -16,7 +16,8 @@ from daybreak.lifecycle.traffic import UNKNOWN, Traffic
 from tests.unit.lifecycle.scenes import START, World, service
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
-UNROUTED = replace(HEARD, routed=False)
+JUST_LOST = replace(HEARD, routed=False)
+UNROUTED = replace(JUST_LOST, unrouted=gated.FINDING)
 UP: Said = ("True", Reason.ANSWERING, "the model answers")
 STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
@@ -69,6 +70,8 @@ FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.NOT_ROUTED)),
         (AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
         (LONG_AWAKE, UNROUTED, "True", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, JUST_LOST, "True", UP, ("True", Reason.ANSWERING)),
+        (LONG_AWAKE, JUST_LOST, "False", UP, ("False", Reason.NOT_ROUTED)),
         (LONG_AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
         (LONG_AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
         (LONG_AWAKE, replace(HEARD, known=False), "False", UP, ("True", Reason.ANSWERING)),
@@ -95,6 +98,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
         (AWAKE, UNROUTED, gated.FINDING),
         (replace(AWAKE, since=START - timedelta(seconds=4)), UNROUTED, timedelta(seconds=6)),
         (LONG_AWAKE, UNROUTED, None),
+        (LONG_AWAKE, replace(JUST_LOST, unrouted=timedelta(seconds=7)), timedelta(seconds=3)),
         (WAKING, UNROUTED, None),
     ],
 )

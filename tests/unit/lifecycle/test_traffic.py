@@ -42,6 +42,12 @@ def test_no_server_answers_anywhere() -> None:
     assert not together([seen(BUSY)]).routed
 
 
+def test_for_how_long_no_server_has_answered() -> None:
+    lost = [Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since)) for since in (9, 4)]
+    assert together(lost).unrouted == timedelta(seconds=4)
+    assert together([*lost, seen(QUIET)]).unrouted == timedelta(0)
+
+
 def test_the_wire_form_is_read_back() -> None:
     update = Update(boot="a", full=True, services={"chat": QUIET, "code": BUSY})
     assert Update.parse(update.wire()) == update

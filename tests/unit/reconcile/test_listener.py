@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from typing import Any
 
 import aiohttp
@@ -127,6 +129,25 @@ async def test_it_is_heard_with_its_first_line(
     assert listener.seen("b") is None
     assert told == [None]
     assert listener.tried.is_set()
+
+
+async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Listener) -> None:
+    def unrouted() -> timedelta:
+        seen = listener.seen("a")
+        assert seen is not None
+        return seen.unrouted
+
+    await heard(stream, listener, a={"servers_up": 0})
+    await until(lambda: unrouted() > timedelta(seconds=0.05))
+    stream.say(full=False, a={"servers_up": 0, "held": 1})
+    await until(lambda: held(listener, "a") == 1)
+    assert unrouted() > timedelta(seconds=0.05), "what else it says does not begin it anew"
+    stream.say(full=False, a={"servers_up": 1})
+    await until(lambda: not unrouted())
+    began = time.monotonic()
+    stream.say(full=False, a={"servers_up": 0, "held": 2})
+    await until(lambda: held(listener, "a") == 2)
+    assert timedelta(0) < unrouted() <= timedelta(seconds=time.monotonic() - began)
 
 
 async def test_only_what_matters_is_called_back_about(

@@ -1,7 +1,7 @@
 """Sleep and wake of one service: the state machine's inputs, and its course as the status keeps it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pydantic import ValidationError
@@ -89,6 +89,18 @@ def wake_under_way(status: Mapping[str, Any]) -> bool:
     """Whether a wake has been begun, and requests have not been let through since."""
     wakes = wakes_before(status)
     return wakes is not None and wakes.seconds is None
+
+
+def node_wait(status: Mapping[str, Any], now: datetime) -> timedelta | None:
+    """How much longer a wake that is under way may wait for nodes: for as long as its requests are held.
+
+    None: no wake is under way, or it has waited that long.
+    """
+    wakes, gate = wakes_before(status), kept_gate(status)
+    if wakes is None or wakes.seconds is not None or gate is None:
+        return None
+    left = (parse_time(wakes.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
+    return left if left > timedelta(0) else None
 
 
 def told_to_clients(said: Sequence[str]) -> str:

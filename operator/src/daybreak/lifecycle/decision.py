@@ -61,6 +61,8 @@ def decide(seen: Observed) -> Decision:
     status = report.status(seen, look, models, misfits, blocked, course)
     if blocked is not None:
         return Decision(False, (), status, course, look_again)
+    if misfits:
+        look_again = _earliest(look_again, look.before.node_wait)
     asked = tuple(model.name for model in models if model.ask)
     return Decision(True, asked, status, course, _earliest(_again(look, models), look_again))
 

@@ -9,8 +9,9 @@ from daybreak.lifecycle.machine import Course
 from daybreak.lifecycle.traffic import Traffic
 
 FINDING = timedelta(seconds=10)
-"""How long after the gate has opened gateways may take to find the Ray head up: they hear of a new one with
-the gate, or just before it, and look every 250 ms."""
+"""How long a service that was ready stays so although no gateway reaches it. After the gate has opened they
+have to find the Ray head: they hear of a new one with the gate, or just before it, and look every 250 ms. And
+a busy Serve proxy may miss two of their looks."""
 _HELD = "requests are held until one does"
 
 
@@ -34,7 +35,7 @@ def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
         doing = "its worker pods are asked for" if look.asleep else models[2]
         return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
     if course.gate is GateState.OPEN and models[0] == "True" and not traffic.routed:
-        return _not_routed(look, course)
+        return _not_routed(look, traffic, course, models)
     return models
 
 
@@ -42,15 +43,17 @@ def look_again(course: Course, traffic: Traffic, now: datetime) -> timedelta | N
     """When time alone may change what is said; None: never."""
     if course.gate is not GateState.OPEN or traffic.routed:
         return None
-    left = course.since + FINDING - now
+    left = max(course.since + FINDING - now, FINDING - traffic.unrouted)
     return left if left > timedelta(0) else None
 
 
-def _not_routed(look: Look, course: Course) -> Said:
+def _not_routed(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
     """The models answer the operator, who asks past the gateways, and no gateway sees them."""
     was = look.before.ready.get("status")
     if was == "True" and look.now - course.since < FINDING:
         return "True", Reason.WAKING, f"up, and no gateway has found the Ray head yet: {_HELD}"
+    if was == "True" and traffic.unrouted < FINDING:
+        return models
     said = (
         f"the models answer, but no gateway of the namespace reaches the Ray head: {_HELD}; "
         "see whether a NetworkPolicy is in the way"

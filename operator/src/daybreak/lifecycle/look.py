@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import ConditionType, GateState, Reason
-from daybreak.lifecycle.course import course_before, wake_under_way
+from daybreak.lifecycle.course import course_before, node_wait
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
@@ -32,8 +32,9 @@ class Before:
     """Whether it speaks of the present generation of the spec."""
     course: Course | None
     """What was decided of sleep and wake; None: nothing yet."""
-    woken: bool
-    """Whether it slept last, and has not been up since."""
+    node_wait: timedelta | None
+    """How much longer a wake may wait for nodes that went away with sleep; None: nothing wakes, or it has
+    waited long enough."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -103,7 +104,7 @@ def said_before(seen: Observed) -> Before:
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
         course=course_before(status, seen.now) if seen.gateway is not None else None,
-        woken=seen.gateway is not None and wake_under_way(status),
+        node_wait=node_wait(status, seen.now) if seen.gateway is not None else None,
     )
 
 

@@ -101,13 +101,21 @@ def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) ->
     stalled = verdicts.to_act_on(look, models, blocked)
     answering = [model for model in models if model.answering]
     silent = [model for model in models if not model.answering]
-    given_up = all(model.trouble is not None and model.trouble.stalled for model in silent)
+    given_up = all(_given_up(look, model) for model in silent)
     return Backend(
         answers=bool(answering) and given_up,
         failed="" if answering else told_to_clients([trouble.message for trouble in stalled]),
         updating=look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models),
         stalled=bool(stalled) and bool(silent),
     )
+
+
+def _given_up(look: Look, model: ModelView) -> bool:
+    """Whether nothing will come of a model until somebody acts, so that the others do not wait for it."""
+    if model.trouble is not None and model.trouble.stalled:
+        return True
+    waits = look.asleep or look.before.node_wait is not None
+    return model.name in look.misfits and not waits and not model.replicas
 
 
 def _model(model: ModelView) -> ModelStatus:

@@ -88,6 +88,8 @@ class Seen:
 
     report: Report
     age: timedelta
+    unrouted: timedelta = timedelta(0)
+    """How long it has told of no Serve proxy that answers, as far as it was heard; zero while it has one."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,8 @@ class Traffic:
     """The lowest epoch that any gateway has carried out."""
     routed: bool = False
     """Whether at least one gateway has a Serve proxy that answers."""
+    unrouted: timedelta = timedelta(0)
+    """How long none of them has had one."""
 
 
 UNKNOWN = Traffic(known=False)
@@ -123,4 +127,5 @@ def together(seen: Iterable[Seen | None]) -> Traffic:
         idle=min(timedelta(milliseconds=row.report.idle_ms) + row.age for row in heard),
         acknowledged=min(row.report.epoch for row in heard),
         routed=any(row.report.servers_up for row in heard),
+        unrouted=min(row.unrouted for row in heard),
     )

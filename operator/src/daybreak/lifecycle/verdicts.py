@@ -69,7 +69,7 @@ def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
 
 def _no_room(look: Look, misfit: fit.Misfit) -> Trouble:
     """What fits nowhere. A service that wakes had its nodes before it slept: its pods bring them back."""
-    if look.before.woken:
+    if look.before.node_wait is not None:
         return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
     return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
 

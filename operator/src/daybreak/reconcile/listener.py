@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import NamedTuple
 
 import aiohttp
 import structlog
@@ -18,6 +19,16 @@ LINE_LIMIT = 4 * 2**20
 """Longest line of a stream, in bytes: a thousand services are about 200 KB."""
 
 log = structlog.get_logger("daybreak.listener")
+
+
+class _Heard(NamedTuple):
+    """The last report of a service; times are of the monotonic clock."""
+
+    report: Report
+    at: float
+    """When it came."""
+    routed: float
+    """Until when there was a Serve proxy that answers, where the report has none."""
 
 
 class Listener:
@@ -37,7 +48,7 @@ class Listener:
         self._session = session
         self._on_change = on_change
         self._boot = ""
-        self._reports: dict[str, tuple[Report, float]] = {}
+        self._reports: dict[str, _Heard] = {}
         self.heard = False
         """Whether the reports are of now."""
         self.tried = asyncio.Event()
@@ -49,8 +60,8 @@ class Listener:
         found = self._reports.get(service) if self.heard else None
         if found is None:
             return None
-        report, at = found
-        return Seen(report, timedelta(seconds=time.monotonic() - at))
+        now = time.monotonic()
+        return Seen(found.report, timedelta(seconds=now - found.at), _unrouted(found, now))
 
     async def close(self) -> None:
         """Stop listening."""
@@ -92,8 +103,9 @@ class Listener:
         changed = set()
         for name, report in update.services.items():
             old = before.get(name)
-            self._reports[name] = (report, now)
-            if old is None or _matters(old[0]) != _matters(report):
+            routed = now if old is None or old.report.servers_up else old.routed
+            self._reports[name] = _Heard(report, now, routed)
+            if old is None or _matters(old.report) != _matters(report):
                 changed.add(name)
         if not self.heard:
             self.heard = True
@@ -101,6 +113,10 @@ class Listener:
             self._on_change(None)
         elif changed:
             self._on_change(changed)
+
+
+def _unrouted(heard: _Heard, now: float) -> timedelta:
+    return timedelta(0) if heard.report.servers_up else timedelta(seconds=now - heard.routed)
 
 
 def _matters(report: Report) -> tuple[object, ...]:
