@@ -40,10 +40,6 @@ class Tally:
     """How often each request, by its number, has reached the model's server."""
     connections: int = 0
     """Connections that were opened, from the first request to the last."""
-    given_up: int = 0
-    """Connections that the OpenAI client has closed itself: after a stream's last word it waits only a moment
-    for the end of the answer, and a busy proxy is slower.
-    """
     slowest: float = 0.0
     """Seconds of the longest request."""
     waves: list[tuple[str, int]] = field(default_factory=list)
@@ -60,11 +56,6 @@ class Tally:
     def there_twice(self) -> list[int]:
         """Requests that reached it more than once."""
         return [number for number, times in self.reached.items() if times > 1]
-
-    @property
-    def connections_lost(self) -> int:
-        """Connections that somebody else has closed, as far as they had to be opened anew."""
-        return max(0, self.connections - self.given_up - AT_ONCE)
 
     @property
     def turned_round(self) -> int:
@@ -131,11 +122,9 @@ class Storm:
     async def _trace(self, request: httpx2.Request) -> None:
         request.extensions["trace"] = self._traced
 
-    async def _traced(self, event: str, info: dict[str, Any]) -> None:
+    async def _traced(self, event: str, _: dict[str, Any]) -> None:
         if event == "connection.connect_tcp.complete":
             self.tally.connections += 1
-        if event == "http11.receive_response_body.failed":
-            self.tally.given_up += isinstance(info["exception"], asyncio.CancelledError)
 
     def _send(self, end: asyncio.Event | None = None) -> None:
         self.tally.sent += 1
@@ -166,8 +155,13 @@ class Storm:
         if not stream:
             answer = await self._client.completions.create(**body, extra_headers=headers)
             return str(answer.choices[0].text)
-        chunks = await self._client.completions.create(**body, extra_headers=headers, stream=True)
-        return "".join([chunk.choices[0].text async for chunk in chunks if chunk.choices])
+        # Line by line to the very end: the client's own stream waits only a moment for the end of the answer
+        # after its last word, and else closes the connection. A busy server takes that for somebody who left.
+        create = self._client.completions.with_streaming_response.create
+        async with create(**body, extra_headers=headers, stream=True) as response:
+            lines = [line async for line in response.iter_lines()]
+        chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+        return "".join(chunk["choices"][0]["text"] for chunk in chunks if chunk["choices"])
 
     async def _answer_after(self, end: asyncio.Event, body: dict[str, Any], headers: dict[str, str]) -> str:
         """The answer to a request whose last byte waits for a sign: more than OpenAI's client can do."""

@@ -8,7 +8,7 @@ import pytest
 from openai import OpenAI
 
 from story.kubernetes import Kubernetes, eventually
-from story.storm import phase, through_every_transition
+from story.storm import AT_ONCE, phase, through_every_transition
 
 STORM = 1000
 """Requests at least."""
@@ -92,14 +92,13 @@ def test_a_storm_from_one_to_zero_to_one(
 ) -> None:
     """At least 1,000 requests sent through every transition: none is lost, and none reaches the model twice.
 
-    They leave on few connections, which live through the sleep.
+    They leave on few connections, all of which live through the sleep.
     """
     model = tiny_manifest["spec"]["models"][0]["name"]
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
     tally = asyncio.run(through_every_transition(kubernetes, tiny, base_url(kubernetes, tiny), model, STORM))
     print(
-        f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.connections} connections "
-        f"({tally.given_up} given up by the client), {tally.waves}, "
+        f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.connections} connections, {tally.waves}, "
         f"slowest {tally.slowest:.1f} s, {tally.phases}"
     )
     assert tally.sent >= STORM
@@ -110,6 +109,6 @@ def test_a_storm_from_one_to_zero_to_one(
     assert not tally.never_there, tally.never_there[:5]
     assert not tally.there_twice, tally.there_twice[:5]
     assert sum(tally.reached.values()) == tally.sent
-    assert not tally.connections_lost, f"{tally.connections} opened, {tally.given_up} given up by the client"
+    assert tally.connections <= AT_ONCE, "none was closed on the way"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases
