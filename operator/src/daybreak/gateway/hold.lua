@@ -121,18 +121,13 @@ local function hold(txn)
         slot = place.slot
     else
         local slot_number = slots.number_of(txn)
-        slot = slots.all[slot_number]
         if not txn:get_var(UNTOLD) then
             slots.seen[slot_number] = (slots.seen[slot_number] or 0) + 1
         end
-        if not slot and not slots.ready then
-            -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
-            txn:set_var(UNTOLD, true)
-            act.wake_time(slots.UNTOLD_LOOK)
-            return act.YIELD
-        end
+        slot = slots.meant(txn, slot_number)
         if not slot then
-            answers.no_service(txn)
+            txn:set_var(UNTOLD, true)
+            return act.YIELD
         end
         keys.check(txn, slot)
         number = arrive(txn, slot, now)

@@ -19,13 +19,9 @@ end
 
 local function own(txn)
     debug.sethook()  -- as in hold.lua
-    local slot = slots.all[slots.number_of(txn)]
-    if not slot and not slots.ready then
-        act.wake_time(slots.UNTOLD_LOOK)
-        return act.YIELD
-    end
+    local slot = slots.meant(txn, slots.number_of(txn))
     if not slot then
-        answers.no_service(txn)
+        return act.YIELD
     end
     local path, method = txn.sf:path(), txn.sf:method()
     local lists = path:find("^/v1/models") ~= nil

@@ -2,6 +2,8 @@
 --
 -- HAProxy has one thread, so nothing in here runs at the same time as anything else.
 
+local answers = require("answers")
+
 local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
 local FIRST_PORT = tonumber(os.getenv("DAYBREAK_FIRST_PORT"))
 local BOUNDS = {}  -- upper bounds in ms of what is measured
@@ -11,6 +13,7 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
         table.insert(BOUNDS[name], tonumber(seconds) * 1000)
     end
 end
+local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
 local DIRECT = os.getenv("DAYBREAK_DIRECT")          -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
@@ -19,7 +22,6 @@ local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest bod
 collectgarbage("setpause", 400)
 
 local slots = {
-    UNTOLD_LOOK = 50,  -- ms between two looks at whether a service has been told meanwhile
     all = {},      -- slot number -> what is known of its service
     waiting = {},  -- number of a held request -> its place
     seen = {},     -- slot number -> requests that have come to Lua, of whichever service
@@ -40,6 +42,20 @@ local now_ms = slots.now_ms
 -- The number of a request's slot, by the port that it came to.
 function slots.number_of(txn)
     return txn.f:dst_port() - FIRST_PORT
+end
+
+-- The slot that a request is meant for; nil if it is to be asked for again in a moment. Where there is none, it is
+-- answered 404.
+function slots.meant(txn, number)
+    local slot = slots.all[number]
+    if not slot and slots.ready then
+        answers.no_service(txn)
+    end
+    if not slot then
+        -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
+        act.wake_time(UNTOLD_LOOK)
+    end
+    return slot
 end
 
 -- A slot's number in a command's word; nil if there cannot be such a slot.
