@@ -127,10 +127,16 @@ def _remove(target: Target, manifests: list[Any]) -> None:
         "delete", "-n", NAMESPACE, "-f", "-", "--ignore-not-found", stdin=yaml.safe_dump_all(manifests)
     )
     deadline = time.monotonic() + TIMEOUT_SECONDS
-    while target.kubectl("get", "pods", "-n", NAMESPACE, "-l", "ray.io/cluster", "-o", "name").strip():
+    while _pods(target):
         if time.monotonic() > deadline:
             raise TimeoutError("Ray pods are still there")
         time.sleep(1)
+
+
+def _pods(target: Target) -> list[str]:
+    """The Ray pods of both ways; the sample's stay."""
+    listed = target.kubectl("get", "pods", "-n", NAMESPACE, "-l", "ray.io/cluster", "-o", "name")
+    return [name for name in listed.split() if name.startswith((f"pod/{MINE}-", f"pod/{HAND}-"))]
 
 
 if __name__ == "__main__":
