@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane
-from daybreak.api.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL
+from daybreak.api.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL, worker_group
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition
+from tests.api.objects import condition, model
 from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
 
@@ -258,6 +258,34 @@ def _looked_at_again(sleeper: Sleeper) -> None:
     generation = sleeper.admin.merge("LLMService", NAME, patch)["metadata"]["generation"]
     assert generation > before
     eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
+
+
+def test_a_renamed_model_keeps_its_name_while_the_old_cluster_serves(sleeper: Sleeper) -> None:
+    sleeper.awake()
+    assert sleeper.status()["gate"]["models"] == ["tiny"]
+    sleeper.silent()
+    patch = {"spec": {"models": [model(name="small")]}}
+    generation = sleeper.admin.merge("LLMService", NAME, patch)["metadata"]["generation"]
+    eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
+    gate = sleeper.status()["gate"]
+    assert (gate["state"], gate["cluster"], gate["models"]) == ("Open", sleeper.cluster, ["tiny"])
+    eventually("it is built", lambda: _worker_groups(sleeper) == [worker_group("small")])
+
+    sleeper.cluster = sleeper.kuberay.cluster(NAME, "bcdef")
+    sleeper.kuberay.head(NAME, sleeper.cluster)
+    sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group("small"))
+    assert sleeper.status()["gate"]["models"] == ["tiny"]
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    eventually("the new one", lambda: sleeper.status()["gate"]["cluster"] == sleeper.cluster)
+    assert sleeper.status()["gate"]["models"] == ["small"]
+    sleeper.answers()
+    sleeper.opened()
+    assert sleeper.status()["gate"]["models"] == ["small"]
+
+
+def _worker_groups(sleeper: Sleeper) -> list[str]:
+    spec = sleeper.admin.get("RayService", NAME)["spec"]["rayClusterConfig"]
+    return [group["groupName"] for group in spec["workerGroupSpecs"]]
 
 
 def _ray_pods_go(sleeper: Sleeper) -> None:

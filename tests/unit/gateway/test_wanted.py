@@ -62,6 +62,15 @@ def test_all_of_it() -> None:
     assert service.models == ("small", "org/big")
 
 
+@pytest.mark.parametrize(
+    ("named", "expected"),
+    [(["tiny"], ("tiny",)), (["a", 7, "", "b"], ("a", "b")), ([], ()), (None, ("small", "org/big"))],
+)
+def test_models_are_those_of_the_gate(named: Any, expected: tuple[str, ...]) -> None:
+    """The spec's, where an operator from before has named none."""
+    assert read(manifest(gate(models=named))).service.models == expected
+
+
 def test_defaults() -> None:
     service = read(manifest(gate())).service
     assert (service.max_held, service.max_body_bytes) == (1000, 10 * 2**20)

@@ -97,12 +97,12 @@ def test_held_for_twice_what_nearly_every_wake_took(p95: int | None, expected: i
 @pytest.mark.parametrize(("timeout", "expected"), [("Auto", 900), ("90s", 90), ("1h30m", 5400), ("1ms", 1)])
 def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
     course = Course(Phase.FAILED, START, None, GateState.FAILED, 4, "w" * 5000)
-    gate = gate_status(course, service(hold={"timeout": timeout}), 20005, "", None)
+    gate = gate_status(course, service(hold={"timeout": timeout}), 20005, "", None, ["tiny"])
     assert (gate.state, gate.epoch, gate.port, gate.hold_seconds) == ("Failed", 4, 20005, expected)
     assert gate.cluster is None
     assert len(gate.reason or "") == REASON_LIMIT
-    opened = gate_status(replace(course, reason=""), service(), 20005, "chat-aaaaa", None)
-    assert (opened.cluster, opened.reason) == ("chat-aaaaa", None)
+    opened = gate_status(replace(course, reason=""), service(), 20005, "chat-aaaaa", None, ["tiny"])
+    assert (opened.cluster, opened.reason, opened.models) == ("chat-aaaaa", None, ["tiny"])
 
 
 def test_a_status_of_another_form_reads_as_nothing() -> None:

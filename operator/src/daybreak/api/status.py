@@ -169,6 +169,9 @@ class GateStatus(ApiModel):
     """How long a request is held before it is answered with 503."""
     cluster: str | None = None
     """The RayCluster that requests go to."""
+    models: Annotated[list[str], Field(max_length=32)] | None = None
+    """Names of the models that can be asked for: those of the spec. While a change of them is on its way to a
+    service that is awake, those from before and those that answer already."""
     reason: Annotated[str, Field(max_length=1024)] | None = None
     """Why requests are refused, in words for clients."""
 
@@ -213,6 +216,11 @@ class WakeStatus(ApiModel):
     """Their median."""
     p95_seconds: int | None = None
     """The time that 95 % of them did not exceed. Twice this is how long requests are held by default."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether requests have not been let through since it began."""
+        return self.seconds is None
 
 
 class LLMServiceStatus(ApiModel):

@@ -54,13 +54,12 @@ def wanted(
     port = whole(gate.get("port"))
     if not port:
         return None
-    models = mappings(mapping(manifest.get("spec")).get("models"))
     service = Service(
         name=text(metadata.get("name")),
         # A state of a newer operator that is unknown here: to hold loses nothing.
         gate=GATES.get(gate.get("state", ""), Gate.CLOSED),
         epoch=whole(gate.get("epoch")),
-        models=tuple(text(model.get("name")) for model in models if text(model.get("name"))),
+        models=_models(manifest),
         reason=text(gate.get("reason")) or "The model cannot start.",
         hold_ms=1000 * (whole(gate.get("holdSeconds")) or HOLD_SECONDS),
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
@@ -89,6 +88,14 @@ def addresses(pods: Iterable[Mapping[str, Any]], cluster: str, serve_port: int) 
         if labels.get(names.RAY_NODE_TYPE_LABEL) == "head" and host and not ended:
             found.add(Address(host, serve_port))
     return tuple(sorted(found))
+
+
+def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names that can be asked for: the gate's, or the spec's where the gate is of an older operator."""
+    named = at(manifest, "status", "gate").get("models")
+    if not isinstance(named, list):
+        named = [model.get("name") for model in mappings(mapping(manifest.get("spec")).get("models"))]
+    return tuple(text(name) for name in named if text(name))
 
 
 def _count(value: Any, default: int) -> int:

@@ -56,15 +56,21 @@ def wish(seen: Observed, service: LLMService) -> Wish:
 
 
 def gate_status(
-    course: Course, service: LLMService, port: int, cluster: str, wakes: WakeStatus | None
+    course: Course,
+    service: LLMService,
+    port: int,
+    cluster: str,
+    wakes: WakeStatus | None,
+    models: Sequence[str],
 ) -> GateStatus:
-    """The gate as gateways read it."""
+    """The gate as gateways read it; `models` are the names that can be asked for."""
     return GateStatus(
         state=course.gate,
         epoch=course.epoch,
         port=port,
         hold_seconds=_hold_seconds(service.spec.hold or Hold(), wakes),
         cluster=cluster or None,
+        models=list(models),
         reason=course.reason[:REASON_LIMIT] or None,
     )
 
@@ -88,7 +94,7 @@ def wakes_before(status: Mapping[str, Any]) -> WakeStatus | None:
 def wake_under_way(status: Mapping[str, Any]) -> bool:
     """Whether a wake has been begun, and requests have not been let through since."""
     wakes = wakes_before(status)
-    return wakes is not None and wakes.seconds is None
+    return wakes is not None and wakes.under_way
 
 
 def node_wait(status: Mapping[str, Any], now: datetime) -> timedelta | None:
@@ -97,7 +103,7 @@ def node_wait(status: Mapping[str, Any], now: datetime) -> timedelta | None:
     None: no wake is under way, or it has waited that long.
     """
     wakes, gate = wakes_before(status), kept_gate(status)
-    if wakes is None or wakes.seconds is not None or gate is None:
+    if wakes is None or not wakes.under_way or gate is None:
         return None
     left = (parse_time(wakes.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
     return left if left > timedelta(0) else None

@@ -23,7 +23,7 @@ def ledger(
     """The ledger after a decision: `was` is the course before it, `now` the one after."""
     if was.asleep is not None and now.asleep is None:
         return _begun(before, was.asleep, now.since)
-    if before is None or before.seconds is not None:
+    if before is None or not before.under_way:
         return before
     started = parse_time(before.started_at) or look.now
     opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN

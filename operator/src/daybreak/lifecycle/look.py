@@ -1,13 +1,13 @@
 """One look at a service: everything seen, read once, for every judgement that follows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.api.llmservice import LLMService
-from daybreak.api.status import ConditionType, GateState, Reason
-from daybreak.lifecycle.course import course_before, node_wait
+from daybreak.api.status import ConditionType, GateState, GateStatus, Reason
+from daybreak.lifecycle.course import course_before, kept_gate, node_wait
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
@@ -32,6 +32,8 @@ class Before:
     """Whether it speaks of the present generation of the spec."""
     course: Course | None
     """What was decided of sleep and wake; None: nothing yet."""
+    gate: GateStatus | None
+    """The gate as gateways have read it; None: there was none."""
     node_wait: timedelta | None
     """How much longer a wake may wait for nodes that went away with sleep; None: nothing wakes, or it has
     waited long enough."""
@@ -63,6 +65,14 @@ class Look:
     def asleep(self) -> bool:
         """Whether the objects are at present those of a sleeping service."""
         return self.before.course is not None and self.before.course.asleep is not None
+
+    @property
+    def served(self) -> Sequence[str]:
+        """Names of the models that requests were let through to, in the Ray cluster that is active still."""
+        gate = self.before.gate
+        if gate is None or gate.state is not GateState.OPEN or (gate.cluster or "") != self.ray.active:
+            return ()
+        return tuple(self.before.models) if gate.models is None else gate.models
 
     @property
     def waking(self) -> bool:
@@ -104,6 +114,7 @@ def said_before(seen: Observed) -> Before:
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
         course=course_before(status, seen.now) if seen.gateway is not None else None,
+        gate=kept_gate(status) if seen.gateway is not None else None,
         node_wait=node_wait(status, seen.now) if seen.gateway is not None else None,
     )
 

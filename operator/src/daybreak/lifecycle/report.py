@@ -14,9 +14,11 @@ from daybreak.api.llmservice import LLMService
 from daybreak.api.status import (
     ConditionType,
     GateState,
+    GateStatus,
     LLMServiceStatus,
     ModelState,
     ModelStatus,
+    Phase,
     WakeStatus,
 )
 from daybreak.api.validation import notices
@@ -32,6 +34,8 @@ from daybreak.lifecycle.reading import mapping
 from daybreak.lifecycle.standing import MODEL_MESSAGE_LIMIT
 from daybreak.lifecycle.trouble import Trouble
 
+MAX_ASKABLE = 32
+"""Most names that can be asked for: those of a spec, and of the one before."""
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 
@@ -73,9 +77,7 @@ def status(
         phase_since=written(course.since) if course else None,
         asleep=course.asleep if course else None,
         access=_access(service) if course else None,
-        gate=gate_status(course, service, seen.gateway.port, look.ray.active, wakes)
-        if course and seen.gateway
-        else None,
+        gate=_gate(seen, look, models, course, wakes) if course else None,
         wake=wakes,
         url=names.url(service.name, service.namespace),
         replicas=sum(model.replicas for model in models),
@@ -86,6 +88,28 @@ def status(
     )
 
 
+def _gate(
+    seen: Observed, look: Look, models: Sequence[ModelView], course: Course, wakes: WakeStatus | None
+) -> GateStatus | None:
+    if seen.gateway is None:
+        return None
+    askable = _askable(look, models, course)
+    return gate_status(course, look.service, seen.gateway.port, look.ray.active, wakes, askable)
+
+
+def _askable(look: Look, models: Sequence[ModelView], course: Course) -> Sequence[str]:
+    """Names of the models that can be asked for.
+
+    Where requests are let through the names stay, beside those that answer already, until every model of the
+    spec answers or a new Ray cluster has taken over. KubeRay lets it when Serve runs there, a moment before
+    its models have been asked.
+    """
+    if course.gate is not GateState.OPEN or course.phase is Phase.AWAKE or not look.served:
+        return [model.name for model in models]
+    answering = [model.name for model in models if model.answering]
+    return [*dict.fromkeys([*look.served, *answering])][:MAX_ASKABLE]
+
+
 def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:
     return "ApiKeys" if service.spec.access and service.spec.access.api_keys else "Open"
 
@@ -93,7 +117,7 @@ def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:
 def _wakes(course: Course | None, wakes: WakeStatus | None) -> bool:
     """Whether it is on the way up from sleep."""
     up = course is not None and course.asleep is None and course.gate is GateState.CLOSED
-    return up and wakes is not None and wakes.seconds is None
+    return up and wakes is not None and wakes.under_way
 
 
 def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Backend:
@@ -102,9 +126,12 @@ def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) ->
     answering = [model for model in models if model.answering]
     silent = [model for model in models if not model.answering]
     given_up = all(_given_up(look, model) for model in silent)
+    # Of what has the place of other models nothing has been asked: those go on until it has taken it.
+    others = set(look.served) - {model.name for model in models}
+    failed = not answering and not others
     return Backend(
         answers=bool(answering) and given_up,
-        failed="" if answering else told_to_clients([trouble.message for trouble in stalled]),
+        failed=told_to_clients([trouble.message for trouble in stalled]) if failed else "",
         updating=look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models),
         stalled=bool(stalled) and bool(silent),
     )
