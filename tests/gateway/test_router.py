@@ -24,6 +24,7 @@ async def test_the_right_service_gets_each_request(town: Town) -> None:
         "adapter": {"model": "tiny:lora", "messages": []},
         "colon": {"model": "tiny:7b", "messages": []},
         "both": {"model": "tiny:7b:lora", "messages": []},
+        "colons": {"model": "tiny:lora:v2", "messages": []},
         "escaped": b'\xef\xbb\xbf {"n": 1, "t": null, "mod\\u0065l" : "t\\u0069ny", "model": 3}',
     }
     for name, body in bodies.items():

@@ -179,9 +179,14 @@ function model.in_form(text, content_type)
     return nil, true
 end
 
--- What a table has for a model. What follows the last colon may be the name of a LoRA adapter.
+-- What a table has for a model. What follows a colon may be the name of a LoRA adapter, which may have colons itself.
 function model.entry(by_name, name)
-    return by_name[name] or by_name[name:match("^(.+):[^:]*$")]
+    local entry = by_name[name]
+    while not entry and name do
+        name = name:match("^(.+):[^:]*$")
+        entry = by_name[name]
+    end
+    return entry
 end
 
 return model
