@@ -45,13 +45,15 @@ class Question:
 @dataclass
 class _Round:
     about: object
+    left: int
+    """Models that have not been heard yet."""
     ended: float | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
 
 
 class Asker:
-    """Asks, and calls back when the answers are there."""
+    """Asks, and calls back with each answer that is there: one model may take minutes longer than another."""
 
     def __init__(self, prober: Prober, on_answer: Callable[[Key], None]) -> None:
         self._prober = prober
@@ -60,7 +62,9 @@ class Asker:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def answers(self, key: Key, question: Question) -> tuple[Answer, ...]:
-        """The answers of the models, each given once; empty while they are being asked."""
+        """The answers that have come, each given once. When a round has ended and all are given, a new one
+        begins.
+        """
         about = (question.about, question.base, question.waking)
         models = question.models
         current = self._rounds.get(key)
@@ -72,7 +76,7 @@ class Asker:
             resting = current.ended is not None and time.monotonic() < current.ended + PAUSE_SECONDS
             if wanted or current.ended is None or resting:
                 return tuple(wanted)
-        new = _Round(about)
+        new = _Round(about, len(models))
         self._rounds[key] = new
         new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key}")
         return ()
@@ -94,11 +98,15 @@ class Asker:
     async def _ask(self, key: Key, question: Question, current: _Round) -> None:
         # Who wakes may take minutes: nobody shall wait for that.
         async with contextlib.nullcontext() if question.waking else self._slots:
-            asked = (self._ask_one(question, model) for model in question.models)
-            for answer in await asyncio.gather(*asked):
-                metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
-                current.answers[answer.model] = answer
-        current.ended = time.monotonic()
+            await asyncio.gather(*(self._take(key, question, model, current) for model in question.models))
+
+    async def _take(self, key: Key, question: Question, model: Model, current: _Round) -> None:
+        answer = await self._ask_one(question, model)
+        metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
+        current.answers[answer.model] = answer
+        current.left -= 1
+        if not current.left:
+            current.ended = time.monotonic()
         self._on_answer(key)
 
     async def _ask_one(self, question: Question, model: Model) -> Answer:
