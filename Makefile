@@ -44,11 +44,12 @@ generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base 
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py
 
-bench: $(VENV)/.made ## Measure; results in bench/results/*.json (an hour and a half; starts the cluster as `up` does)
+bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchmarks.md (an hour and a half; starts the cluster as `up` does)
 	@$(RUN) -m cluster build --for tests
 	@$(RUN) -m bench reconcile steady lag sleeping
 	@$(RUN) -m quickstart up
 	@$(RUN) -m bench overhead waking storm
+	@$(RUN) scripts/generate.py
 
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	@for file in requirements/bootstrap requirements/dev images/operator/requirements images/gateway/requirements; do \

@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-NAMES = ("reconcile", "steady", "lag", "sleeping", "overhead", "waking", "storm")
+from bench.names import NAMES
 
 
 def main(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ request costs says more than requests per second. A single answer that is no 200
 import argparse
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -45,13 +45,14 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
     build([BOMBARDIER, QUEUE, ACTIVATOR], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        body = folder / "request.json"
-        body.write_bytes(steady_paths.request())
+        bodies = {False: folder / "request.json", True: folder / "request-long.json"}
+        for long, body in bodies.items():
+            body.write_bytes(steady_paths.request(long))
         with _ways(folder) as ways:
             for way in ways:
                 eventually(f"an answer by way of {way.name}", partial(_good, way))
-                load(way.url, way.headers, body, MANY, 1)
-            runs = [run for number in range(rounds) for run in _round(number, ways, body, seconds)]
+                load(way.url, way.headers, bodies[way.long], MANY, 1)
+            runs = [run for number in range(rounds) for run in _round(number, ways, bodies, seconds)]
     report.write(
         "steady",
         f"python -m bench.steady --rounds {rounds} --seconds {seconds:g}",
@@ -66,17 +67,18 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
 @contextmanager
 def _ways(folder: Path) -> Iterator[list[Way]]:
     with ExitStack() as stack:
-        direct = stack.enter_context(steady_paths.model(folder))
+        direct, direct_long = stack.enter_context(steady_paths.model(folder))
         crds = [CRDS, knative_config() / "core" / "300-resources" / "revision.yaml"]
         plane = stack.enter_context(ControlPlane(paths.control_plane("bench-steady"), crds=crds))
         ours = stack.enter_context(steady_paths.gateway(plane.kubeconfig, folder, direct.port))
-        queue = stack.enter_context(steady_paths.queue_proxy(folder, direct.port))
-        yield [direct, *ours, queue, stack.enter_context(activator(plane, folder, queue))]
+        queue, queue_long = stack.enter_context(steady_paths.queue_proxy(folder, direct.port))
+        last = stack.enter_context(activator(plane, folder, queue))
+        yield [direct, direct_long, *ours, queue, queue_long, last]
 
 
 def _good(way: Way) -> bool:
     headers = {"Content-Type": "application/json", **dict(header.split(": ") for header in way.headers)}
-    request = urllib.request.Request(way.url, steady_paths.request(), headers)  # noqa: S310
+    request = urllib.request.Request(way.url, steady_paths.request(way.long), headers)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
             return bool(answer.read() == steady_paths.answer())
@@ -84,12 +86,14 @@ def _good(way: Way) -> bool:
         return False
 
 
-def _round(number: int, ways: Sequence[Way], body: Path, seconds: float) -> Iterator[dict[str, Any]]:
+def _round(
+    number: int, ways: Sequence[Way], bodies: Mapping[bool, Path], seconds: float
+) -> Iterator[dict[str, Any]]:
     first = number % len(ways)
     for way in (*ways[first:], *ways[:first]):
         for clients in (1, MANY):
             before = way.cpu_seconds()
-            seen = load(way.url, way.headers, body, clients, seconds)
+            seen = load(way.url, way.headers, bodies[way.long], clients, seconds)
             used = {name: now - before[name] for name, now in way.cpu_seconds().items()}
             yield {
                 "round": number + 1,
@@ -108,20 +112,21 @@ def _round(number: int, ways: Sequence[Way], body: Path, seconds: float) -> Iter
 
 def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
     """What the runs come to: medians over the rounds of what each path has beyond the direct one in the same
-    round, and of how much more our gateway does in a second of CPU time than each of Knative's parts.
+    round, and of how much more our gateway does in a second of CPU time than each of Knative's parts. Paths
+    of long requests are compared with each other only.
     """
     rows = {(run["round"], run["path"], run["clients"]): run for run in runs}
     rounds = sorted({run["round"] for run in runs})
     names = dict.fromkeys(run["path"] for run in runs)
     found: dict[str, float] = {}
     for name in names:
-        key = name.replace("-", "_")
+        key, direct = name.replace("-", "_"), _of_same_length("direct", name)
         many = [rows[number, name, MANY] for number in rounds]
-        if name == "direct":
-            found["direct_p50_ms"] = report.median([rows[number, name, 1]["p50_ms"] for number in rounds])
+        if name == direct:
+            found[f"{key}_p50_ms"] = report.median([rows[number, name, 1]["p50_ms"] for number in rounds])
         else:
             found[f"{key}_added_p50_ms"] = report.median(
-                [rows[number, name, 1]["p50_ms"] - rows[number, "direct", 1]["p50_ms"] for number in rounds]
+                [rows[number, name, 1]["p50_ms"] - rows[number, direct, 1]["p50_ms"] for number in rounds]
             )
             found[f"{key}_cpu_us_per_request"] = report.median([_cpu(run) for run in many])
         if len(many[0]["cpu_us_per_request"]) > 1:
@@ -130,10 +135,16 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
             )
         found[f"{key}_requests_per_second"] = report.median([run["requests_per_second"] for run in many])
     for name in names:
-        if name not in ("direct", "gateway", "router"):
-            ratios = [_cpu(rows[each, name, MANY]) / _cpu(rows[each, "gateway", MANY]) for each in rounds]
+        if not name.startswith(("direct", "gateway", "router")):
+            ours = _of_same_length("gateway", name)
+            ratios = [_cpu(rows[each, name, MANY]) / _cpu(rows[each, ours, MANY]) for each in rounds]
             found[f"requests_per_cpu_second_ratio_{name.replace('-', '_')}"] = report.median(ratios)
     return found
+
+
+def _of_same_length(path: str, other: str) -> str:
+    """The path with requests as long as the other's."""
+    return f"{path}-long" if other.endswith("-long") else path
 
 
 def _cpu(run: dict[str, Any]) -> float:
@@ -142,10 +153,12 @@ def _cpu(run: dict[str, Any]) -> float:
 
 def _notes(rounds: int, seconds: float) -> str:
     return (
-        f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, answers of 1 KB. Added p50: one "
-        f"client; requests per second and CPU time: {MANY} clients. The gateway is agent and both HAProxies, "
-        "with its guards on; router is the common address of all models, before the gateway. The "
-        "activator's way has the queue-proxy behind it, as it must, and counts the CPU time of both."
+        f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, long ones of 24 KB; answers of "
+        "1 KB. Added p50: one client; requests per second and CPU time: "
+        f"{MANY} clients. The gateway is agent and both HAProxies, with its guards on; gateway-key is a "
+        "service with an API key, and router the common address of all models, before the gateway. Long "
+        "requests and those with keys go through the gateway's Lua. The activator's way has the "
+        "queue-proxy behind it, as it must, and counts the CPU time of both."
     )
 
 

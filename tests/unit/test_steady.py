@@ -50,6 +50,9 @@ def test_paths_are_compared_within_a_round() -> None:
             *run(number, "gateway", direct + 0.1, gateway=50),
             *run(number, "queue-proxy", direct + 0.3, **{"queue-proxy": 150}),
             *run(number, "activator", direct + 0.5, **{"queue-proxy": 150, "activator": 200}),
+            *run(number, "direct-long", direct + 1, model=30),
+            *run(number, "gateway-long", direct + 1.2, gateway=100),
+            *run(number, "queue-proxy-long", direct + 1.4, **{"queue-proxy": 200}),
         )
     ]
     found = measures(rounds)
@@ -58,3 +61,5 @@ def test_paths_are_compared_within_a_round() -> None:
     assert found["requests_per_cpu_second_ratio_queue_proxy"] == pytest.approx(3)
     assert found["requests_per_cpu_second_ratio_activator"] == pytest.approx(7)
     assert found["activator_alone_cpu_us_per_request"] == pytest.approx(200)
+    assert found["gateway_long_added_p50_ms"] == pytest.approx(0.2)
+    assert found["requests_per_cpu_second_ratio_queue_proxy_long"] == pytest.approx(2)
