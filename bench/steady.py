@@ -156,9 +156,9 @@ def _notes(rounds: int, seconds: float) -> str:
         f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, long ones of 24 KB; answers of "
         "1 KB. Added p50: one client; requests per second and CPU time: "
         f"{MANY} clients. The gateway is agent and both HAProxies, with its guards on; gateway-key is a "
-        "service with an API key, and router the common address of all models, before the gateway. Long "
-        "requests and those with keys go through the gateway's Lua. The activator's way has the "
-        "queue-proxy behind it, as it must, and counts the CPU time of both."
+        "service with an API key, and router the common address of all models, before the gateway. Those "
+        "with keys go through the gateway's Lua, and so would bodies above 28 KiB. The activator's way has "
+        "the queue-proxy behind it, as it must, and counts the CPU time of both."
     )
 
 

@@ -59,7 +59,7 @@ class Way:
     headers: tuple[str, ...] = ()
     """What a client's request needs beside its own headers."""
     long: bool = False
-    """Whether the long request is sent: one that goes through the gateway's Lua."""
+    """Whether the long request is sent."""
 
     @property
     def url(self) -> str:

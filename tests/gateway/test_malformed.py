@@ -41,7 +41,7 @@ async def test_a_slow_head_is_cut(bench: Bench) -> None:
         b"GET\r\n\r\n",
         b"POST /v1/completions HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST /v1/completions HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000 + b"\r\n\r\n",
+        b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 40_000 + b"\r\n\r\n",
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
@@ -70,7 +70,7 @@ async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> N
     # A small one was waited for, a large one is on its way to the model already.
     assert error(await bench.send(REQUEST[:-1])) == (408, "request_timeout")
     assert not bench.serve.seen
-    large = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nContent-Length: 20000\r\n\r\n{"
+    large = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nContent-Length: 40000\r\n\r\n{"
     assert error(await bench.send(large)) == (400, "bad_request")
     assert not bench.serve.whole
 

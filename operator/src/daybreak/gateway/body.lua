@@ -42,12 +42,13 @@ function Body:http_payload(txn, message)
         return  -- answered already: a second answer would wipe out the first
     end
     local text = message:body() or ""
+    local known = self.looked_at - self.seen  -- bytes of it that were looked at when the request arrived
     self.seen = self.seen + #text
     if self.counts and self.seen > self.slot.max_body_bytes then
         self.over = true
         body.too_large(txn, self.slot)
     end
-    if self.scanner and self.scanner:feed(text) then
+    if self.scanner and known < #text and self.scanner:feed(known > 0 and text:sub(known + 1) or text) then
         self.over = true
         refuse_field(txn, self.slot, self.scanner)
     end
@@ -71,7 +72,7 @@ function body.look(txn, slot, path, length)
     local counts = txn.sf:req_hdr("transfer-encoding") ~= ""
     if not whole and (json or counts) then
         local watch = filters[coroutine.running()]
-        watch.slot, watch.counts, watch.scanner = slot, counts, json and guard.new(MAX_CHOICES)
+        watch.slot, watch.counts, watch.scanner, watch.looked_at = slot, counts, scanner, #text
         filter.register_data_filter(watch, txn.req)
     end
     return text

@@ -62,8 +62,10 @@ class GatewayConfig:
     """Held requests that may be released at once."""
     max_choices: int = 16
     """The largest `n` that a request may ask for: the work of that many requests."""
-    small: int = 12 * 1024
-    """Bytes of a body that is looked at as a whole: with a head it fits HAProxy's buffer of 16 KiB."""
+    buffer_bytes: int = 32 * 1024
+    """HAProxy's buffer: each held request has one, and a request's head must fit it."""
+    small: int = 28 * 1024
+    """Bytes of a body that is looked at as a whole: with a head it fits the buffer."""
     hard_stop: int = 7200
     """Seconds after which a stopping gateway ends whatever is left."""
 
@@ -134,6 +136,7 @@ def render(config: GatewayConfig) -> str:
         release_burst=config.release_burst,
         release_rate=config.release_rate,
         slots=config.slots,
+        buffer_bytes=config.buffer_bytes,
         small=config.small,
         socket=config.socket,
         stream_timeout=config.stream_timeout,

@@ -17,7 +17,7 @@ local LONGEST_KEY = 128    -- bytes, escapes included: six for each letter of th
 local LONGEST_NUMBER = 64  -- bytes
 local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: they cost a hundred times what text costs
 
-local QUOTE, BRACE, BRACKET = ('"{['):byte(1, 3)
+local QUOTE, BRACE, BRACKET, BACKSLASH = ('"{[\\'):byte(1, 4)
 local find, byte = string.find, string.byte
 
 -- Whether a whole body has none of the names above, in letters or in escapes of letters, and so need not be read as
@@ -186,7 +186,13 @@ function Scanner:skip(text, at)
         local char = byte(text, at)
         at = at + 1
         if char == QUOTE then
-            self.in_string = true
+            -- Nothing in the string matters. Most end here, with the first quotation mark that nothing escapes.
+            local quote = find(text, '"', at, true)
+            if quote and byte(text, quote - 1) ~= BACKSLASH then
+                at = quote + 1
+            else
+                self.in_string = true
+            end
         elseif char == BRACE or char == BRACKET then
             depth = depth + 1
             if char == BRACE and depth == 1 then

@@ -18,7 +18,7 @@ _HEAD_ROOM = 64 * 2**10
 """Room in a buffer beside the body: the request's head, and HAProxy's own."""
 _MAX_HEADERS = 12 * 2**10
 _MAX_URL = 2 * 2**10
-"""Bytes. Together less than the head that the other HAProxy takes, 15 KiB."""
+"""Bytes. Together less than the head that the other HAProxy takes."""
 _OWN_DESCRIPTORS = 100
 
 log = structlog.get_logger("daybreak.gateway")
