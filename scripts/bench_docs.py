@@ -3,7 +3,6 @@
 import ast
 import json
 from pathlib import Path
-from typing import Any
 
 from bench import report
 from bench.names import NAMES
@@ -51,5 +50,4 @@ def _result(name: str) -> Path:
 
 def _docstring(name: str) -> str:
     """A measurement's own words on what it does; read, since to import it means to import the cluster."""
-    tree: Any = ast.parse((report.RESULTS.parent / f"{name}.py").read_text())
-    return ast.get_docstring(tree) or name
+    return ast.get_docstring(ast.parse((report.RESULTS.parent / f"{name}.py").read_text())) or name

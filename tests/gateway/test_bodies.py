@@ -66,6 +66,31 @@ async def test_a_field_far_behind_never_reaches_the_model_in_a_whole_request(
     assert bench.serve.whole == {"good": 1}
 
 
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("cut", range(-4, 20, 3))
+async def test_a_field_is_refused_wherever_the_first_look_at_it_ends(
+    bench: Bench, held: bool, cut: int
+) -> None:
+    await bench.wake()
+    if held:
+        await bench.gate(Gate.CLOSED)
+    before, after = (
+        b'{"messages": [{"content": "\\""}], ',
+        b'"chat_template": "x", "pad": "%s"}' % (b"x" * 60_000),
+    )
+    body, at = before + after, len(before) + cut
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: one\r\nConnection: close\r\n"
+    reader, writer = await bench.connect()
+    writer.write(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:at])
+    await bench.until(lambda state: state.held == 1 if held else state.in_flight == 1)
+    if held:
+        await bench.gate(Gate.OPEN)
+    writer.write(body[at:])
+    assert (await reader.read()).startswith(b"HTTP/1.1 400")
+    assert not bench.serve.whole
+    writer.close()
+
+
 async def test_a_small_body_that_comes_after_its_head_is_refused_as_well(bench: Bench) -> None:
     await bench.wake()
     for turn in range(20):

@@ -52,7 +52,7 @@ async def test_500_held_bodies_of_1_mb_need_little_memory(bench: Bench) -> None:
     body = b"x" * 10**6
     asking = [asyncio.create_task(bench.ask(f"r{number}", body)) for number in range(500)]
     await bench.until(lambda state: state.held == 500)
-    assert process.memory_info().rss - before < 64 * 2**20
+    assert process.memory_info().rss - before < 48 * 2**20
     await bench.wake()
     answers = await asyncio.gather(*asking)
     assert {(status, answer["bytes"]) for status, _, answer in answers} == {(200, 10**6)}

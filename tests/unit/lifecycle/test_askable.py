@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.status import MAX_ASKABLE
 from daybreak.lifecycle.decision import Decision
-from daybreak.lifecycle.report import MAX_ASKABLE
 from tests.unit.lifecycle.scenes import (
     CPU_MODEL,
     GPU_MODEL,

@@ -8,6 +8,9 @@ from pydantic import Field
 from daybreak.api.base import ApiModel
 from daybreak.api.spec import SleepDepth
 
+MAX_ASKABLE = 32
+"""Most names of models that can be asked for: those of a spec, and of the one before."""
+
 
 class Phase(StrEnum):
     """One word on the service, for people; programs read the conditions."""
@@ -169,7 +172,7 @@ class GateStatus(ApiModel):
     """How long a request is held before it is answered with 503."""
     cluster: str | None = None
     """The RayCluster that requests go to."""
-    models: Annotated[list[str], Field(max_length=32)] | None = None
+    models: Annotated[list[str], Field(max_length=MAX_ASKABLE)] | None = None
     """Names of the models that can be asked for: those of the spec. While a change of them is on its way to a
     service that is awake, those from before and those that answer already."""
     reason: Annotated[str, Field(max_length=1024)] | None = None

@@ -97,12 +97,11 @@ def wake_under_way(status: Mapping[str, Any]) -> bool:
     return wakes is not None and wakes.under_way
 
 
-def node_wait(status: Mapping[str, Any], now: datetime) -> timedelta | None:
+def node_wait(wakes: WakeStatus | None, gate: GateStatus | None, now: datetime) -> timedelta | None:
     """How much longer a wake that is under way may wait for nodes: for as long as its requests are held.
 
     None: no wake is under way, or it has waited that long.
     """
-    wakes, gate = wakes_before(status), kept_gate(status)
     if wakes is None or not wakes.under_way or gate is None:
         return None
     left = (parse_time(wakes.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now

@@ -7,7 +7,7 @@ from typing import Any
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import ConditionType, GateState, GateStatus, Reason
-from daybreak.lifecycle.course import course_before, kept_gate, node_wait
+from daybreak.lifecycle.course import course_before, kept_gate, node_wait, wakes_before
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
@@ -108,14 +108,15 @@ def said_before(seen: Observed) -> Before:
     stands = stalled.get("status") == "True" and whole(stalled.get("observedGeneration")) == whole(
         metadata.get("generation")
     )
+    gate = kept_gate(status) if seen.gateway is not None else None
     return Before(
         models={text(item.get("name")): item for item in mappings(status.get("models"))},
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
         course=course_before(status, seen.now) if seen.gateway is not None else None,
-        gate=kept_gate(status) if seen.gateway is not None else None,
-        node_wait=node_wait(status, seen.now) if seen.gateway is not None else None,
+        gate=gate,
+        node_wait=node_wait(wakes_before(status), gate, seen.now),
     )
 
 

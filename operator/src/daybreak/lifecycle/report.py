@@ -12,6 +12,7 @@ from typing import Literal
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import (
+    MAX_ASKABLE,
     ConditionType,
     GateState,
     GateStatus,
@@ -34,8 +35,6 @@ from daybreak.lifecycle.reading import mapping
 from daybreak.lifecycle.standing import MODEL_MESSAGE_LIMIT
 from daybreak.lifecycle.trouble import Trouble
 
-MAX_ASKABLE = 32
-"""Most names that can be asked for: those of a spec, and of the one before."""
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 

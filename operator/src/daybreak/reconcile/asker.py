@@ -45,8 +45,6 @@ class Question:
 @dataclass
 class _Round:
     about: object
-    left: int
-    """Models that have not been heard yet."""
     ended: float | None = None
     answers: dict[str, Answer] = field(default_factory=dict)
     task: asyncio.Task[None] | None = None
@@ -76,7 +74,7 @@ class Asker:
             resting = current.ended is not None and time.monotonic() < current.ended + PAUSE_SECONDS
             if wanted or current.ended is None or resting:
                 return tuple(wanted)
-        new = _Round(about, len(models))
+        new = _Round(about)
         self._rounds[key] = new
         new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key}")
         return ()
@@ -99,14 +97,12 @@ class Asker:
         # Who wakes may take minutes: nobody shall wait for that.
         async with contextlib.nullcontext() if question.waking else self._slots:
             await asyncio.gather(*(self._take(key, question, model, current) for model in question.models))
+        current.ended = time.monotonic()
 
     async def _take(self, key: Key, question: Question, model: Model, current: _Round) -> None:
         answer = await self._ask_one(question, model)
         metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
         current.answers[answer.model] = answer
-        current.left -= 1
-        if not current.left:
-            current.ended = time.monotonic()
         self._on_answer(key)
 
     async def _ask_one(self, question: Question, model: Model) -> Answer:
