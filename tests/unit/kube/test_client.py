@@ -1,9 +1,13 @@
-"""The way to the API server: a proxy where the kubeconfig or the environment names one."""
+"""The way to the API server: what is sent, over a proxy where the kubeconfig or the environment names one."""
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from daybreak.kube.client import Api
+from daybreak import versions
+from daybreak.kube.client import APPLY, Api
+from daybreak.kube.resources import SERVICES
 
 SERVER = "https://cluster.example:6443"
 
@@ -36,3 +40,48 @@ async def test_the_proxy(
         assert configuration.proxy == wanted
     finally:
         await api.close()
+
+
+async def test_what_is_sent() -> None:
+    met = []
+
+    async def answer(request: web.Request) -> web.Response:
+        names = ("Authorization", "Content-Type", "Accept", "User-Agent")
+        headers = {name: request.headers.get(name) for name in names}
+        met.append((request.method, request.path_qs, headers, await request.read()))
+        return web.json_response({"metadata": {}})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as server:
+        configuration = Configuration(host=str(server.make_url("")).rstrip("/"))
+        tokens = iter(["bearer one", "bearer two"])
+
+        def refresh(current: Configuration) -> None:
+            current.api_key["BearerToken"] = next(tokens)
+
+        configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # the library says None
+        configuration.api_key["BearerToken"] = "bearer zero"
+        api = Api(configuration)
+        try:
+            await api.request("get", SERVICES, "/api/v1/services/a", query={"a": "b&c"})
+            body = {"kind": "Wärme", "n": 1}
+            await api.request("apply", SERVICES, "/api/v1/services/a", body=body, content_type=APPLY)
+        finally:
+            await api.close()
+    agent = f"daybreak-operator/{versions.DAYBREAK}"
+    common = {"Accept": "application/json", "User-Agent": agent}
+    assert met == [
+        (
+            "GET",
+            "/api/v1/services/a?a=b%26c",
+            common | {"Authorization": "bearer one", "Content-Type": None},
+            b"",
+        ),
+        (
+            "PATCH",
+            "/api/v1/services/a",
+            common | {"Authorization": "bearer two", "Content-Type": APPLY},
+            '{"kind":"Wärme","n":1}'.encode(),
+        ),
+    ]

@@ -87,6 +87,8 @@ async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
         ('{"error": "plain"}', 503, "answered 503: plain"),
         ("no healthy upstream", 503, "answered 503: no healthy upstream"),
         ("", 302, "answered 302"),
+        # JSON for half of a pair of UTF-16: no text that could be written into a status.
+        (r'{"error": {"message": "\ud800"}}', 500, r'answered 500: {"error": {"message": "\ud800"}}'),
     ],
 )
 async def test_what_a_failing_server_says(body: str, status: int, said: str) -> None:
@@ -97,6 +99,7 @@ async def test_what_a_failing_server_says(body: str, status: int, said: str) -> 
         answer = await ask(base)
     assert not answer.answered
     assert said in answer.message
+    assert answer.message.encode()
 
 
 async def test_a_model_that_is_not_listed() -> None:

@@ -38,6 +38,10 @@ class Surroundings:
         """What is seen, in place of the observer."""
         return self.world.seen
 
+    def again(self, key: Key, seen: Observed) -> Observed:
+        """The objects of now, in place of the observer."""
+        return self.world.seen
+
     async def live(self, wanted: Manifest) -> Manifest | None:
         """The object as it is, in place of the applier."""
         return self._live.get(wanted["kind"])

@@ -6,13 +6,14 @@ of an object than the one at hand is passed over, so that the operator's own wri
 not undone by an event that was on its way.
 """
 
-import json
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+import orjson
 
 from daybreak.api import llmservice, names
 from daybreak.kube import metrics
@@ -69,6 +70,11 @@ class Cache:
         """The object as last seen, or None."""
         entry = self._entries.get(resource, {}).get(key)
         return _unpack(entry.packed) if entry is not None and entry.packed is not None else None
+
+    def uid(self, resource: Resource, key: Key) -> str | None:
+        """The object's uid, or None when it is not there."""
+        entry = self._entries.get(resource, {}).get(key)
+        return entry.uid if entry is not None and entry.packed is not None else None
 
     def lost(self, resource: Resource, key: Key) -> bool:
         """Whether the object was there and is deleted, as far as that is remembered."""
@@ -246,11 +252,11 @@ def _version(text: Any) -> int:
 
 
 def _pack(manifest: Mapping[str, Any]) -> bytes:
-    return zlib.compress(json.dumps(manifest, separators=(",", ":")).encode(), 1)
+    return zlib.compress(orjson.dumps(manifest), 1)
 
 
 def _unpack(packed: bytes) -> dict[str, Any]:
-    manifest: dict[str, Any] = json.loads(zlib.decompress(packed))
+    manifest: dict[str, Any] = orjson.loads(zlib.decompress(packed))
     return manifest
 
 

@@ -1,11 +1,10 @@
 """One connection pool to the API server.
 
-The official client (`kubernetes.aio`) gives configuration, credentials that renew themselves and TLS; its
-generated methods are passed by, because they return None when an apply creates an object (201 is missing
-in their table of answers), build a model of every object, and count nothing.
+The official client (`kubernetes.aio`) gives configuration, credentials that renew themselves, TLS and
+connections; its generated methods are passed by, because they return None when an apply creates an object
+(201 is missing in their table of answers), build a model of every object, and count nothing.
 """
 
-import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
@@ -13,7 +12,9 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from kubernetes.aio.client import ApiClient, Configuration
+import orjson
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from daybreak import versions
@@ -31,7 +32,20 @@ LIST_SECONDS = 60.0
 """How long one page of a list may take."""
 CONNECT_SECONDS = 5.0
 
+AGENT = f"daybreak-operator/{versions.DAYBREAK}"
+
 Query = Mapping[str, str]
+
+
+class _Connections(RESTClientObject):
+    """The official client's connections, without its own way of sending."""
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """Opened at the first request: that needs a running event loop."""
+        if self.pool_manager is None:
+            self.pool_manager = self._create_pool_manager()
+        return self.pool_manager
 
 
 class Api:
@@ -41,8 +55,14 @@ class Api:
         # Left to itself, aiohttp looks for a proxy and a ~/.netrc anew before every request, in a thread.
         configuration.proxy = configuration.proxy or _proxy(configuration.host)
         configuration.client_session_kwargs = {"trust_env": False}
-        self._client = ApiClient(configuration)
-        self._client.user_agent = f"daybreak-operator/{versions.DAYBREAK}"
+        self._configuration = configuration
+        self._connections = _Connections(configuration)
+        self._options: dict[str, Any] = {
+            "proxy": configuration.proxy,
+            "proxy_headers": configuration.proxy_headers,
+        }
+        if configuration.tls_server_name:
+            self._options["server_hostname"] = configuration.tls_server_name
 
     @classmethod
     async def connect(cls) -> Self:
@@ -58,7 +78,7 @@ class Api:
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._client.close()  # type: ignore[no-untyped-call]
+        await self._connections.close()
 
     async def request(
         self,
@@ -92,7 +112,7 @@ class Api:
         metrics.REQUESTS.labels(verb, resource.plural, str(response.status)).inc()
         if response.status >= 300:
             raise from_response(response.status, data, response.headers.get("Retry-After"))
-        answer: dict[str, Any] = json.loads(data)
+        answer: dict[str, Any] = orjson.loads(data)
         return answer
 
     async def find(
@@ -123,7 +143,7 @@ class Api:
                     response.status, await response.read(), response.headers.get("Retry-After")
                 )
             async for line in response.content:
-                yield json.loads(line)
+                yield orjson.loads(line)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise unreachable(error) from error
         finally:
@@ -139,16 +159,23 @@ class Api:
         content_type: str,
         limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
-        # The body is plain JSON already: the client need not go through it in search of models and dates.
-        _, url, headers, _, _ = await self._client.param_serialize(
+        headers = {"Accept": JSON, "User-Agent": AGENT}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = content_type
+            data = orjson.dumps(body)
+        # Asked for each time: tokens renew themselves.
+        token: Any = (await self._configuration.auth_settings()).get("BearerToken")
+        if token is not None:
+            headers[token["key"]] = token["value"]
+        return await self._connections.session.request(
             method,
-            path + (f"?{urlencode(query)}" if query else ""),
-            header_params={"Accept": JSON, "Content-Type": content_type},
-            auth_settings=["BearerToken"],
+            self._configuration.host + path + (f"?{urlencode(query)}" if query else ""),
+            headers=headers,
+            data=data,
+            timeout=limits,
+            **self._options,
         )
-        answer = await self._client.call_api(method, url, headers, body, _request_timeout=limits)
-        response: aiohttp.ClientResponse = answer.response
-        return response
 
 
 _METHODS = {

@@ -1,9 +1,10 @@
 """Whether a live object is what was asked for, defaults and other people's additions aside."""
 
 import hashlib
-import json
 from collections.abc import Mapping
 from typing import Any
+
+import orjson
 
 APPLIED = "daybreak.dev/applied"
 """Annotation on every owned object: digest of the manifest that was last applied. A field that is no longer
@@ -14,8 +15,7 @@ _COMPARED = ("labels", "annotations", "ownerReferences", "finalizers")
 
 def digest(desired: Mapping[str, Any]) -> str:
     """Digest of a manifest."""
-    text = json.dumps(desired, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(orjson.dumps(desired, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def stamped(desired: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What the API server says when it does not do what was asked."""
 
-import json
+import orjson
 
 _WRONG_TYPE = "failed to create typed patch object"
 
@@ -57,7 +57,7 @@ class ApiError(Exception):
 def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError:
     """The error in a response; its body is a Kubernetes Status, or anything when a proxy answered."""
     try:
-        said = json.loads(body)
+        said = orjson.loads(body)
         reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
     except (ValueError, AttributeError):
         reason, message = "", body[:200].decode(errors="replace").strip()

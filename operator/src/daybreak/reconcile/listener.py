@@ -1,13 +1,13 @@
 """Listening to one gateway: its stream of states, kept as the last report of each service."""
 
 import asyncio
-import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import NamedTuple
 
 import aiohttp
+import orjson
 import structlog
 
 from daybreak.lifecycle.traffic import Report, Seen, Update
@@ -90,7 +90,7 @@ class Listener:
             if stream.status != 200:
                 raise ValueError(f"answered {stream.status}")
             while line := await stream.content.readuntil(b"\n"):
-                self._take(Update.parse(json.loads(line)))
+                self._take(Update.parse(orjson.loads(line)))
 
     def _take(self, update: Update) -> None:
         before = self._reports

@@ -1,6 +1,7 @@
 """Gathering, once, everything that one reconcile decides on."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -55,13 +56,28 @@ class Observer:
             service=service,
             problems=problems,
             kuberay_installed=self._watches.kuberay_installed,
-            ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
-            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
-            pods=tuple(self._cache.of_service(PODS, key)),
             nodes=self._seen_nodes(),
             gateway=gateway,
-            now=datetime.now(UTC),
+            **self._moving(key),
         )
+
+    def again(self, key: Key, seen: Observed) -> Observed:
+        """The objects of now, with the spec of that look: a newer spec has its own reconcile."""
+        if self._cache.uid(LLM_SERVICES, key) != seen.manifest["metadata"]["uid"]:
+            return seen  # the objects of now may be a successor's
+        gateway = seen.gateway
+        if gateway is not None and self._gateways is not None:
+            gateway = replace(gateway, traffic=self._gateways.traffic(key))
+        return replace(seen, gateway=gateway, **self._moving(key))
+
+    def _moving(self, key: Key) -> dict[str, Any]:
+        """What KubeRay and the operator change."""
+        return {
+            "ray_service": self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
+            "ray_clusters": tuple(self._cache.of_service(RAY_CLUSTERS, key)),
+            "pods": tuple(self._cache.of_service(PODS, key)),
+            "now": datetime.now(UTC),
+        }
 
     def _seen_nodes(self) -> tuple[Node, ...] | None:
         if not self._watches.nodes_known:

@@ -3,11 +3,11 @@
 Behind a gateway it is asked at the Ray head: whether requests get there, only the gateways know.
 """
 
-import json
 import os
 from typing import Any, Protocol
 
 import aiohttp
+import orjson
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import Model
@@ -79,7 +79,7 @@ class HttpProber:
                 if len(content) > BODY_LIMIT:
                     raise ValueError(f"more than {BODY_LIMIT} bytes for one token")
             try:
-                body = json.loads(content)
+                body = orjson.loads(content)
             except ValueError:
                 body = {"error": content[:MESSAGE_LIMIT].decode(errors="replace")}
             return response.status, body if isinstance(body, dict) else None

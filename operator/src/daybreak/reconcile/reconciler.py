@@ -103,7 +103,7 @@ class Reconciler:
                 if refusal:
                     again.append(REFUSED_SECONDS)
                 if refusal or wrote:
-                    seen = self._again(key, seen, refusal)
+                    seen = replace(self._observer.again(key, seen), refusal=refusal)
                     decision = decide(seen)
                 if not _turned(seen, decision):
                     again += await self._scale(seen)
@@ -237,22 +237,6 @@ class Reconciler:
         self._cache.put(LLM_SERVICES, found)
         metadata = found["metadata"]
         return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
-
-    def _again(self, key: Key, seen: Observed, refusal: str) -> Observed:
-        """The same look with what was just written."""
-        later = self._observer.observe(key)
-        if later is None or later.manifest["metadata"]["uid"] != seen.manifest["metadata"]["uid"]:
-            return replace(seen, refusal=refusal)
-        # The spec of this look, the objects of now: a newer spec has its own reconcile.
-        return replace(
-            seen,
-            refusal=refusal,
-            ray_service=later.ray_service,
-            ray_clusters=later.ray_clusters,
-            pods=later.pods,
-            gateway=later.gateway,
-            now=later.now,
-        )
 
     def _check(self) -> None:
         if not self._may_act():
