@@ -17,6 +17,7 @@ import shutil
 import ssl
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -147,7 +148,7 @@ class ControlPlane:
         tls = ssl.create_default_context(cafile=str(self._certificates.etcd_authority.certificate))
         client = self._certificates.etcd_client
         tls.load_cert_chain(client.certificate, client.key)
-        self._wait(ETCD, lambda: _healthy("127.0.0.1", self._ports.etcd, "/health", tls))
+        self._wait(ETCD, lambda: _healthy("127.0.0.1", self._ports.etcd_http, "/health", tls))
 
     def start_apiserver(self) -> None:
         """Start the API server and wait until it is ready."""
@@ -248,7 +249,7 @@ class ControlPlane:
         return self._prepared
 
     def _allocate_ports(self) -> commands.Ports:
-        return commands.Ports(*ports.reserve(paths.PORTS, self.directory, 6))
+        return commands.Ports(*ports.reserve(paths.PORTS, self.directory, len(fields(commands.Ports))))
 
     def _credentials(self) -> commands.Credentials:
         pki = self.directory / "pki"

@@ -7,6 +7,7 @@ runs.
 import hashlib
 import shutil
 import time
+from dataclasses import fields
 from pathlib import Path
 
 from cluster import (
@@ -51,7 +52,8 @@ class ClusterControlPlane(ControlPlane):
         self.nodes = True
 
     def _allocate_ports(self) -> commands.Ports:
-        return commands.Ports(APISERVER_PORT, *ports.reserve(paths.PORTS, self.directory, 5))
+        count = len(fields(commands.Ports)) - 1
+        return commands.Ports(APISERVER_PORT, *ports.reserve(paths.PORTS, self.directory, count))
 
 
 def up(report: Report) -> None:
