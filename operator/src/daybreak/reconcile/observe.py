@@ -51,15 +51,16 @@ class Observer:
                 first, last = names.GATEWAY_PORTS
                 problems = (*problems, f"the namespace's gateway serves {last - first + 1} services, no more")
             gateway = GatewayView(port or names.GATEWAY_PORTS[0], self._gateways.traffic(key))
-        return Observed(
+        seen = Observed(
             manifest=manifest,
             service=service,
             problems=problems,
             kuberay_installed=self._watches.kuberay_installed,
             nodes=self._seen_nodes(),
             gateway=gateway,
-            **self._moving(key),
+            now=datetime.now(UTC),
         )
+        return self._with_objects(key, seen)
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that look: a newer spec has its own reconcile."""
@@ -68,16 +69,15 @@ class Observer:
         gateway = seen.gateway
         if gateway is not None and self._gateways is not None:
             gateway = replace(gateway, traffic=self._gateways.traffic(key))
-        return replace(seen, gateway=gateway, **self._moving(key))
+        return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
 
-    def _moving(self, key: Key) -> dict[str, Any]:
-        """What KubeRay and the operator change."""
-        return {
-            "ray_service": self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
-            "ray_clusters": tuple(self._cache.of_service(RAY_CLUSTERS, key)),
-            "pods": tuple(self._cache.of_service(PODS, key)),
-            "now": datetime.now(UTC),
-        }
+    def _with_objects(self, key: Key, seen: Observed) -> Observed:
+        return replace(
+            seen,
+            ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
+            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
+            pods=tuple(self._cache.of_service(PODS, key)),
+        )
 
     def _seen_nodes(self) -> tuple[Node, ...] | None:
         if not self._watches.nodes_known:
