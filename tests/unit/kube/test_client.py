@@ -1,12 +1,17 @@
 """The way to the API server: what is sent, over a proxy where the kubeconfig or the environment names one."""
 
+import ssl
+from pathlib import Path
+
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
+from cluster.certs import Authority
 from daybreak import versions
 from daybreak.kube.client import APPLY, Api
+from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES
 
 SERVER = "https://cluster.example:6443"
@@ -85,3 +90,28 @@ async def test_what_is_sent() -> None:
             '{"kind":"Wärme","n":1}'.encode(),
         ),
     ]
+
+
+async def test_a_server_is_known_by_the_name_that_the_kubeconfig_gives(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"metadata": {}})
+
+    authority = Authority(tmp_path, "authority")
+    pair = authority.issue("server", "server", hosts=["cluster.example"])
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    app = web.Application()
+    app.router.add_get("/", answer)
+    server = TestServer(app, scheme="https")
+    await server.start_server(ssl=tls)
+    host, ca = str(server.make_url("")).rstrip("/"), str(authority.pair.certificate)
+    named = Api(Configuration(host=host, ssl_ca_cert=ca, tls_server_name="cluster.example"))
+    unnamed = Api(Configuration(host=host, ssl_ca_cert=ca))
+    try:
+        assert await named.request("get", SERVICES, "/")
+        with pytest.raises(ApiError, match="certificate verify failed"):
+            await unnamed.request("get", SERVICES, "/")
+    finally:
+        await named.close()
+        await unnamed.close()
+        await server.close()

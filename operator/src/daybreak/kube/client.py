@@ -57,12 +57,6 @@ class Api:
         configuration.client_session_kwargs = {"trust_env": False}
         self._configuration = configuration
         self._connections = _Connections(configuration)
-        self._options: dict[str, Any] = {
-            "proxy": configuration.proxy,
-            "proxy_headers": configuration.proxy_headers,
-        }
-        if configuration.tls_server_name:
-            self._options["server_hostname"] = configuration.tls_server_name
 
     @classmethod
     async def connect(cls) -> Self:
@@ -174,7 +168,9 @@ class Api:
             headers=headers,
             data=data,
             timeout=limits,
-            **self._options,
+            proxy=self._configuration.proxy,
+            proxy_headers=self._configuration.proxy_headers,
+            server_hostname=self._configuration.tls_server_name or None,
         )
 
 
