@@ -25,7 +25,7 @@ from bench.reconcile import CRDS
 from cluster import ControlPlane, paths
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service, SlotState
 from tests.api.admin import Admin
 from tests.api.objects import tiny
@@ -117,7 +117,7 @@ async def _lags(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[floa
         try:
             await gateway.told_all()
             async with _backend() as port:
-                await gateway.set_servers(0, [Address("127.0.0.1", port)])
+                await gateway.set_servers(0, [Server("127.0.0.1", port)])
                 await _set(gateway, Gate.CLOSED)
                 await _until(gateway, lambda state: state.servers_up == 1)
                 one = [await _lag(gateway, 1) for _ in range(rounds)]

@@ -8,7 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 
 EVENT_SECONDS = 0.3
 
@@ -47,7 +47,7 @@ class FakeServe:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=2048)
         await site.start()
-        self.address = Address(*self._runner.addresses[0][:2])
+        self.address = Server(*self._runner.addresses[0][:2])
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -118,7 +118,7 @@ class BrokenServe:
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
-        self.address = Address(*self._server.sockets[0].getsockname()[:2])
+        self.address = Server(*self._server.sockets[0].getsockname()[:2])
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 from tests.gateway.conftest import Bench
 from tests.gateway.ports import free_ports
@@ -83,7 +83,7 @@ async def test_1000_idle_services_are_not_told_again(tmp_path: Path) -> None:
     try:
         for slot in range(1000):
             await gateway.set_service(slot, Service(name=f"s{slot}", gate=Gate.CLOSED, epoch=1))
-        await gateway.set_servers(5, [Address("127.0.0.1", 1)])
+        await gateway.set_servers(5, [Server("127.0.0.1", 1)])
         since, told = await gateway.changes(0)
         assert len(told.slots) == 1000
         for _ in range(20):

@@ -32,7 +32,7 @@ async def set_gate(bench: Bench, gate: Gate, **more: Any) -> None:
 async def nothing_moved(bench: Bench) -> None:
     """Nobody has asked the model for anything."""
     state = await bench.state()
-    assert (state.arrivals, state.direct, state.held, state.in_flight) == (0, 0, 0, 0)
+    assert (state.arrivals, state.past_lua, state.held, state.in_flight) == (0, 0, 0, 0)
     assert not bench.serve.seen
     assert not bench.serve.listed
 

@@ -13,8 +13,9 @@ from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.programmer import Programmer
 from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Service
+from daybreak.gateway.wanted import Ports
 from daybreak.kube.cache import Cache
 from daybreak.kube.resources import LLM_SERVICES, PODS
 
@@ -22,15 +23,20 @@ from daybreak.kube.resources import LLM_SERVICES, PODS
 class PlayedGateway:
     """Writes down what it is told."""
 
-    config = SimpleNamespace(first_port=20000, last_port=20003)
+    config = SimpleNamespace(first_port=20000, last_port=20003, model_backends=2)
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.refuses: set[str] = set()
+        self.services: dict[int, Service] = {}
         self.left: dict[int, int] = {}
+        self.ended: list[int] = []
+        self.empty: set[int] = set()
+        """Backends of models whose last request has ended."""
 
     async def set_service(self, slot: int, service: Service) -> None:
         self._refuse("set")
+        self.services[slot] = service
         self.told.append(("set", slot, service.name, service.gate.value, service.epoch))
 
     async def told_all(self) -> None:
@@ -40,9 +46,17 @@ class PlayedGateway:
         self._refuse("unset")
         self.told.append(("unset", slot))
 
-    async def set_servers(self, slot: int, addresses: Collection[Address]) -> None:
+    async def set_servers(self, slot: int, servers: Collection[Server]) -> None:
         self._refuse("servers")
-        self.told.append(("servers", slot, *(address.host for address in addresses)))
+        self.told.append(("servers", slot, *(server.host for server in servers)))
+
+    async def set_model_servers(self, number: int, servers: Collection[Server]) -> None:
+        self._refuse("servers")
+        self.told.append(("model servers", number, *(server.host for server in servers)))
+
+    async def end_model_backend(self, number: int) -> bool:
+        self.ended.append(number)
+        return number in self.empty
 
     async def remove_left_servers(self, slot: int) -> bool:
         self.left[slot] = self.left.get(slot, 0) + 1
@@ -69,7 +83,7 @@ class Scene:
             self.cache,
             cast(Gateway, self.gateway),
             namespace="ns",
-            serve_port=8000,
+            ports=Ports(),
             keys=KeyFiles(Path("/nonexistent")),
             on_told=self.pokes.append,
         )
@@ -213,3 +227,47 @@ async def test_the_end(scene: Scene) -> None:
     assert scene.gateway.take() == [("set", 0, "a", "failed", 1)]
     scene.service("a", "Open")
     assert await scene.settled() == []
+
+
+class TestSeveralModels:
+    """Each model has a backend of its own, as long as there are backends."""
+
+    def set(self, scene: Scene, *models: str, slot: int = 0, name: str = "a") -> None:
+        scene.service(name, "Open", slot, models=list(models))
+
+    async def test_backends_before_the_gate_that_leads_there(self, scene: Scene) -> None:
+        scene.head("a", "10.0.0.1")
+        self.set(scene, "x", "y")
+        told = await scene.settled()
+        assert told[:-1] == [
+            ("servers", 0, "10.0.0.1"),
+            ("model servers", 0, "10.0.0.1"),
+            ("model servers", 1, "10.0.0.1"),
+        ]
+        assert told[-1][0] == "set"
+        assert scene.gateway.services[0].backends == {"x": 0, "y": 1}
+
+    async def test_the_models_that_none_is_left_for_are_asked_by_the_proxy(self, scene: Scene) -> None:
+        self.set(scene, "x", "y", "z")
+        await scene.settled()
+        assert scene.gateway.services[0].backends == {"x": 0, "y": 1}
+
+    async def test_a_backend_is_given_again_when_its_last_request_has_ended(self, scene: Scene) -> None:
+        self.set(scene, "x", "y")
+        await scene.settled()
+        self.set(scene, "x")
+        await scene.settled()
+        assert scene.gateway.services[0].backends == {}, "a service with one model has the slot's own"
+        self.set(scene, "v", "w", slot=1, name="b")
+        await scene.settled()
+        assert scene.gateway.services[1].backends == {}, "both may still have requests"
+        scene.gateway.empty.update((0, 1))
+        await scene.settled()
+        assert sorted(scene.gateway.services[1].backends.values()) == [0, 1]
+
+    async def test_a_service_that_goes_gives_them_back(self, scene: Scene) -> None:
+        self.set(scene, "x", "y")
+        await scene.settled()
+        scene.gone("a")
+        await scene.settled()
+        assert set(scene.gateway.ended) == {0, 1}

@@ -12,7 +12,7 @@ PORTS = range(20000, 20010)
 
 def service(name: str, port: int, created: str, *models: str) -> Wanted:
     told = Service(name=name, gate=Gate.CLOSED, epoch=1, models=models)
-    return Wanted(uid=name, created=created, port=port, service=told, addresses=())
+    return Wanted(uid=name, created=created, port=port, service=told, servers=())
 
 
 def test_each_model_leads_to_its_service() -> None:

@@ -25,6 +25,7 @@ def test_everything_set() -> None:
             "GATEWAY_SLOTS": "16",
             "GATEWAY_ROUTER_PORT": "29999",
             "GATEWAY_SERVE_PORT": "8001",
+            "GATEWAY_REPLICA_PORT": "8101",
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
             "GATEWAY_KEYS_FOLDER": "/tmp/keys",  # noqa: S108 -- only a name here
@@ -35,7 +36,7 @@ def test_everything_set() -> None:
     )
     folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
     assert settings == Settings(
-        "models", 9000, 30000, 16, 29999, 8001, "127.0.0.1", folder, keys, 0, 60, "debug"
+        "models", 9000, 30000, 16, 29999, 8001, 8101, "127.0.0.1", folder, keys, 0, 60, "debug"
     )
 
 

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.gateway.servers import Address
+from daybreak.api import names
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate
-from daybreak.gateway.wanted import MAX_BODY_BYTES, Claims, Wanted, wanted
+from daybreak.gateway.wanted import MAX_BODY_BYTES, Claims, Ports, Wanted, wanted
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -46,8 +47,18 @@ def head(
     return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
 
 
+def worker(model: str, host: str = "10.0.0.9", cluster: str = "tiny-abc", **more: Any) -> dict[str, Any]:
+    labels = {
+        "ray.io/cluster": cluster,
+        "ray.io/node-type": "worker",
+        "daybreak.dev/model": names.worker_group(model),
+    }
+    metadata = {"name": "w", "labels": labels} | more.pop("metadata", {})
+    return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
+
+
 def read(found: Any, *pods: Any) -> Wanted:
-    claim = wanted(found, pods, 8000)
+    claim = wanted(found, pods, Ports())
     assert claim is not None
     return claim
 
@@ -56,7 +67,7 @@ def test_all_of_it() -> None:
     hold = {"maxRequests": 5, "maxBodyBytes": "1Ki"}
     claim = read(manifest(gate(), hold=hold), head())
     service = claim.service
-    assert (claim.port, claim.uid, claim.addresses) == (20003, "u1", (Address("10.0.0.1", 8000),))
+    assert (claim.port, claim.uid, claim.servers) == (20003, "u1", (Server("10.0.0.1", 8000),))
     assert (service.name, service.gate, service.epoch, service.hold_ms) == ("tiny", Gate.OPEN, 7, 90_000)
     assert (service.max_held, service.max_body_bytes) == (5, 1024)
     assert service.models == ("small", "org/big")
@@ -86,7 +97,7 @@ def test_gates(state: str, expected: Gate) -> None:
 
 @pytest.mark.parametrize("found", [None, {}, {"port": "20003"}, []])
 def test_no_gate_no_port(found: Any) -> None:
-    assert wanted(manifest(found), (), 8000) is None
+    assert wanted(manifest(found), (), Ports()) is None
 
 
 @pytest.mark.parametrize("size", ["many", "", -1, [], {"a": 1}])
@@ -103,6 +114,7 @@ def test_nothing_may_be_held() -> None:
     [
         head(cluster="tiny-old"),
         head(kind="worker"),
+        worker("big", metadata={"labels": {"ray.io/cluster": "tiny-abc", "ray.io/node-type": "worker"}}),
         head(host=""),
         head(phase="Failed"),
         head(phase="Succeeded"),
@@ -111,18 +123,65 @@ def test_nothing_may_be_held() -> None:
     ],
 )
 def test_pods_that_take_no_requests(pod: Any) -> None:
-    assert read(manifest(gate()), pod).addresses == ()
+    found = read(manifest(gate()), pod)
+    assert [found.servers, *(group.servers for group in found.groups)] == [(), (), ()]
 
 
 def test_without_a_cluster_nobody_is_asked() -> None:
-    assert read(manifest(gate(cluster=None)), head(), head(cluster="")).addresses == ()
+    found = read(manifest(gate(cluster=None)), head(), head(cluster=""), worker("small", cluster=""))
+    assert [found.servers, *(group.servers for group in found.groups)] == [(), (), ()]
+
+
+def test_the_replicas_of_one_model_come_before_the_proxy() -> None:
+    one = manifest(gate(models=["small"]), models=[{"name": "small", "serve": {"maxOngoingRequests": 7}}])
+    found = read(one, head(), worker("small", "10.0.0.3"), worker("small", "10.0.0.2"), worker("other"))
+    assert found.groups == ()
+    assert found.servers == (
+        Server("10.0.0.2", 8100, max_connections=7),
+        Server("10.0.0.3", 8100, max_connections=7),
+        Server("10.0.0.1", 8000, backup=True),
+    )
+    assert (found.service.replicas_listen, found.service.adapters) == (True, ())
+
+
+def test_without_direct_ingress_the_proxy_alone_is_asked() -> None:
+    one = manifest(gate(), models=[{"name": "small"}], runtime={"directIngress": False})
+    found = read(one, head(), worker("small", "10.0.0.2"))
+    assert (found.servers, found.groups) == ((Server("10.0.0.1", 8000),), ())
+    assert not found.service.replicas_listen
+
+
+def test_several_models_have_a_group_each_and_adapters_go_with_their_base() -> None:
+    models = [
+        {"name": "small", "lora": {"adapters": [{"name": "kind"}, {"name": "rude"}]}},
+        {"name": "org/big"},
+    ]
+    found = read(
+        manifest(gate(models=["small", "kind", "org/big", "rude"]), models=models),
+        head(),
+        worker("small", "10.0.0.2"),
+        worker("org/big", "10.0.0.3"),
+    )
+    backup = Server("10.0.0.1", 8000, backup=True)
+    assert found.servers == (Server("10.0.0.1", 8000),)
+    assert [(group.models, group.servers) for group in found.groups] == [
+        (("small", "kind", "rude"), (Server("10.0.0.2", 8100, max_connections=256), backup)),
+        (("org/big",), (Server("10.0.0.3", 8100, max_connections=256), backup)),
+    ]
+    assert found.service.adapters == ("kind", "rude")
+
+
+def test_a_model_that_the_spec_has_no_more_keeps_its_replicas() -> None:
+    """The cluster of yesterday serves on until its successor does."""
+    found = read(manifest(gate(models=["old"])), head(), worker("old", "10.0.0.2"))
+    assert found.servers[0] == Server("10.0.0.2", 8100, max_connections=256)
 
 
 @given(JSON, st.lists(JSON, max_size=2))
 @settings(max_examples=200)
 def test_any_manifest_can_be_read(found: Any, pods: list[Any]) -> None:
     if isinstance(found, dict):
-        wanted(found, [pod for pod in pods if isinstance(pod, dict)], 8000)
+        wanted(found, [pod for pod in pods if isinstance(pod, dict)], Ports())
 
 
 def claim(name: str, port: int, created: str = "1") -> Wanted:

@@ -6,7 +6,8 @@ local slots = require("slots")
 
 local all, waiting = slots.all, slots.waiting
 
-local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true }
+local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true,
+    replicas_listen = true }
 
 local function list(value)
     local items = {}
@@ -35,7 +36,7 @@ local function set(applet, _, _, number, ...)
     local before = slot.gate
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
-        if key == "models" or key == "keys" then
+        if key == "models" or key == "adapters" or key == "backends" or key == "keys" then
             slot[key] = list(value)
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))
@@ -48,8 +49,9 @@ local function set(applet, _, _, number, ...)
     if before == "closed" and slot.gate == "open" then
         slot.wakes = slot.wakes + 1
     end
+    slots.note_models(slot)
     slots.note_passing(slot)
-    slots.note_direct(slot)
+    slots.note_past_lua(slot)
     slots.changed(slot)
     applet:send("ok\n")
 end
@@ -59,7 +61,8 @@ local function unset(applet, _, _, number)
     number = slots.number(number)
     if number and all[number] then
         all[number].gate = "unset"
-        slots.note_direct(all[number])
+        slots.note_models(all[number])
+        slots.note_past_lua(all[number])
         all[number] = nil
     end
     applet:send("ok\n")
@@ -76,10 +79,10 @@ local function row(number, slot, flying, now)
         ends[#ends + 1] = quoted(reason) .. ":" .. count
     end
     return string.format(
-        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"direct":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
+        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
         '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s}%s%s}',
         number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went, slot.held, flying,
-        now - slot.last, slot.backend:get_srv_act(), slot.wakes, slot.connect_ms, table.concat(ends, ","),
+        now - slot.last, slots.servers_up(slot.backend), slot.wakes, slot.connect_ms, table.concat(ends, ","),
         times("holds", slot.holds), times("added", slot.added))
 end
 
@@ -128,6 +131,13 @@ local function ready(applet)
     applet:send("ok\n")
 end
 
+-- daybreak streams <backend>: requests in a model's backend, held ones included.
+local function streams(applet, _, _, name)
+    local backend = core.backends[name]
+    applet:send((backend and backend:get_stats().scur or 0) .. "\n")
+end
+
+core.register_cli({ "daybreak", "streams" }, "daybreak streams <backend> : how many requests it has", streams)
 core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have been told", ready)
 core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)

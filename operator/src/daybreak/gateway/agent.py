@@ -22,8 +22,8 @@ from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
 
-HEADS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}=head"
-"""Selects the head pods: the OpenAI ingress runs there, so requests go nowhere else."""
+RAY_PODS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}"
+"""Selects the pods that take requests: workers with replicas, and heads with Serve's proxy."""
 SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
 ROUTER_LOOK_SECONDS = 2.0
@@ -57,7 +57,7 @@ class Agent:
             cache,
             self.gateway,
             namespace=settings.namespace,
-            serve_port=settings.serve_port,
+            ports=settings.ray_ports,
             keys=keys,
             on_told=self.feed.poke,
         )
@@ -65,7 +65,7 @@ class Agent:
         self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports, keys=keys)
         self._reflectors = [
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
-            Reflector(api, cache, PODS, namespace=settings.namespace, selector=HEADS),
+            Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
         ]
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed = asyncio.Event()

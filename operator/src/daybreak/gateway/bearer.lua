@@ -14,10 +14,14 @@ local function equal(one, other)
     return difference == 0
 end
 
--- The digest of the request's key, in hexadecimal; nil if it brings none.
+-- The digest of the request's key, in hexadecimal; nil if it brings none. Clients of Anthropic's API (/v1/messages)
+-- send it as x-api-key.
 function bearer.digest(txn)
     local header = txn.sf:req_fhdr("authorization")
     local key = header:sub(1, 7):lower() == "bearer " and header:sub(8):match("^%s*(.-)%s*$") or ""
+    if key == "" then
+        key = txn.sf:req_fhdr("x-api-key"):match("^%s*(.-)%s*$")
+    end
     if key ~= "" then
         return txn.c:hex(txn.c:sha2(key, 256)):lower()
     end

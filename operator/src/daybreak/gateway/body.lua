@@ -64,7 +64,7 @@ function body.look(txn, slot, path, length)
     end
     -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
     -- minds it. Audio comes as a form.
-    local json = path ~= model.FORMS and txn.sf:method() == "POST"
+    local json = not model.FORMS[path] and txn.sf:method() == "POST"
     local scanner = json and guard.new(MAX_CHOICES)
     if scanner and scanner:feed(text) then
         refuse_field(txn, slot, scanner)

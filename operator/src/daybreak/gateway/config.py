@@ -32,7 +32,64 @@ Not before a request's head is here, whole and well formed: what it says then (4
 fixed in HAProxy 2.8, and neither `http-error` nor `errorfile` changes it.
 """
 
+PATHS = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/audio/transcriptions",
+    "/v1/score",
+    "/tokenize",
+    "/detokenize",
+)
+"""Where models are asked, with POST: what both Ray Serve LLM's ingress and vLLM's own server answer."""
+REPLICA_PATHS = (
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/audio/translations",
+    "/score",
+    "/rerank",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/classify",
+    "/pooling",
+    "/v2/embed",
+)
+"""The same for what vLLM's own server alone answers: a replica's own port."""
+
 _OWN_DESCRIPTORS = 100
+
+
+@dataclass(frozen=True)
+class Maps:
+    """HAProxy's maps: empty at first, kept by slots.lua."""
+
+    folder: Path
+
+    @property
+    def awake(self) -> Path:
+        """Backends that small requests reach without Lua: `replicas` where one is up, else `proxies`."""
+        return self.folder / "awake.map"
+
+    @property
+    def models(self) -> Path:
+        """The backend of each model, by the service's port and the model's name: `20000/llama`."""
+        return self.folder / "models.map"
+
+    @property
+    def several(self) -> Path:
+        """Ports of the services with several backends."""
+        return self.folder / "several.map"
+
+    @property
+    def adapters(self) -> Path:
+        """The models that are LoRA adapters, by the same keys: Serve's proxy does not know them."""
+        return self.folder / "adapters.map"
+
+    def empty(self) -> None:
+        """Write all of them, without an entry."""
+        for file in (self.awake, self.models, self.several, self.adapters):
+            file.write_text("")
 
 
 @dataclass(frozen=True)
@@ -49,8 +106,12 @@ class GatewayConfig:
     max_connections: int = 10000
     """Connections of clients at a time, held ones included. The hard limit of open files (RLIMIT_NOFILE)
     should be at least `descriptors`, 22,148 with these defaults; a lower one allows fewer connections."""
+    model_backends: int = 256
+    """Backends for the models of services that have several: more of them are asked by the Serve proxy."""
     stream_timeout: int = 3600
     """Seconds for which a request or an answer may be silent."""
+    queue_timeout: int = 600
+    """Seconds for which a request may wait for a server that has as many as it takes."""
     head_timeout: int = 10
     """Seconds within which a request's head must have arrived."""
     keep_alive_timeout: int = 300
@@ -80,9 +141,9 @@ class GatewayConfig:
         return self.folder / "haproxy.cfg"
 
     @property
-    def direct(self) -> Path:
-        """The map of backends that small requests reach without Lua: empty at first, kept by slots.lua."""
-        return self.folder / "direct.map"
+    def maps(self) -> Maps:
+        """The maps that HAProxy looks things up in."""
+        return Maps(self.folder)
 
     @property
     def descriptors(self) -> int:
@@ -121,7 +182,11 @@ def render(config: GatewayConfig) -> str:
     return template.render(
         added_buckets=ADDED_BUCKETS,
         address=config.address,
-        direct=config.direct,
+        maps=config.maps,
+        model_backends=config.model_backends,
+        paths=PATHS,
+        queue_timeout=config.queue_timeout,
+        replica_paths=REPLICA_PATHS,
         error_body=error_body,
         errors=ERRORS,
         first_port=config.first_port,

@@ -19,6 +19,7 @@ local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a fa
 local HELD = "txn.daybreak_held"
 local UNTOLD = "txn.daybreak_untold"
 local PASSED = "txn.daybreak_passed"
+local FOR_REPLICAS = "txn.daybreak_for_replicas"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -58,33 +59,37 @@ local function next_look(slot, place, now)
     return math.max(1, math.floor(math.min(look, place.deadline - now)))
 end
 
--- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake. The name is
--- found where it is in what has come of the body; who names none is the model's to judge.
+-- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake, and Serve's
+-- has another shape. The name is found where it is in what has come of the body; who names none is the model's to
+-- judge.
 local function check_model(txn, slot, path, text)
     local name
-    if path == model.FORMS then
+    if model.FORMS[path] then
         name = model.in_form(text, txn.sf:req_hdr("content-type"))
     else
         name = model.in_json(text)
     end
-    if name and #slot.models > 0 and not model.entry(slot.has, name) then
+    if name and #slot.models > 0 and not slot.has[name] then
         slots.count(slot, "unknown_model")
         answers.unknown(txn, name, slot.models)
     end
 end
 
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
-local function arrive(txn, slot, now)
+local function arrive(txn, slot, now, backend, for_replicas)
     local length = tonumber(txn.sf:req_hdr("content-length"))
     if length and length > slot.max_body_bytes then
         body.too_large(txn, slot)
     end
     local path = txn.sf:path()
     local text = body.look(txn, slot, path, length)
-    local passes = can_pass(slot)
-    if not passes then
-        check_model(txn, slot, path, text)
+    check_model(txn, slot, path, text)
+    if for_replicas and slot.replicas_listen == 0 then
+        slots.count(slot, "refused")
+        answers.refuse(txn, 404, "There is nothing at this path: Ray Serve's ingress does not have it, and the " ..
+            "service has runtime.directIngress off.", "invalid_request_error", "not_found")
     end
+    local passes = can_pass(slot, backend, for_replicas)
     slot.arrivals = slot.arrivals + 1
     slot.last = now
     slot.busy = true
@@ -103,7 +108,7 @@ local function arrive(txn, slot, now)
     slot.joined = slot.joined + 1
     slots.changed(slot)
     waiting[last_number] = {
-        slot = slot, order = slot.joined, since = now, deadline = now + slot.hold_ms, departed = false,
+        slot = slot, backend = backend, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms, departed = false,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)
@@ -130,7 +135,7 @@ local function hold(txn)
             return act.YIELD
         end
         keys.check(txn, slot)
-        number = arrive(txn, slot, now)
+        number = arrive(txn, slot, now, core.backends[txn.sf:be_name()], txn:get_var(FOR_REPLICAS))
         if not number then
             txn:set_var(PASSED, true)
             return act.CONTINUE
@@ -149,7 +154,7 @@ local function hold(txn)
         leave(txn, slot, number, "failed")
         answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
     end
-    if can_pass(slot) and take_token(slot, now) then
+    if can_pass(slot, place.backend, place.for_replicas) and take_token(slot, now) then
         leave(txn, slot, number, "passed")
         txn:set_var(PASSED, true)
         return act.CONTINUE

@@ -28,6 +28,7 @@ function keys.check(txn, slot)
             { headers = { ["www-authenticate"] = "Bearer" } })
     end
     txn.http:req_del_header("authorization")
+    txn.http:req_del_header("x-api-key")
 end
 
 return keys

@@ -2,7 +2,7 @@
 -- whether the rest is well formed is for the model to say.
 
 local model = {
-    FORMS = "/v1/audio/transcriptions",  -- the path whose bodies are forms; all others take JSON
+    FORMS = { ["/v1/audio/transcriptions"] = true, ["/v1/audio/translations"] = true },  -- all others take JSON
 }
 
 local find, byte, sub = string.find, string.byte, string.sub
@@ -177,16 +177,6 @@ function model.in_form(text, content_type)
         at = at and at + 2
     end
     return nil, true
-end
-
--- What a table has for a model. What follows a colon may be the name of a LoRA adapter, which may have colons itself.
-function model.entry(by_name, name)
-    local entry = by_name[name]
-    while not entry and name do
-        name = name:match("^(.+):[^:]*$")
-        entry = by_name[name]
-    end
-    return entry
 end
 
 return model

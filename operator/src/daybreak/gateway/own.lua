@@ -25,6 +25,7 @@ local function own(txn)
     end
     local path, method = txn.sf:path(), txn.sf:method()
     local lists = path:find("^/v1/models") ~= nil
+    local stored = path:match("^/v1/responses/(.*)$")
     local methods = lists and "GET, HEAD" or "POST"
     if method == "OPTIONS" then
         permit(txn, methods)
@@ -34,6 +35,10 @@ local function own(txn)
         answers.models(txn, slot.models, path)
     end
     slots.count(slot, "refused")
+    if stored then
+        answers.refuse(txn, 404, "The response " .. stored .. " is not stored: a replica keeps none, and none outlives " ..
+            "its sleep. Send the whole conversation.", "invalid_request_error", "response_not_found")
+    end
     answers.refuse(txn, 405, "The method " .. method .. " is not allowed here: use " .. methods .. ".",
         "invalid_request_error", "method_not_allowed", { headers = { allow = methods } })
 end

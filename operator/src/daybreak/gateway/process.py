@@ -10,7 +10,7 @@ from daybreak.gateway.config import GatewayConfig, render
 from daybreak.gateway.departures import TCP, TCP6, Departures
 from daybreak.gateway.haproxy import Haproxy
 from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Address, Servers
+from daybreak.gateway.servers import Server, Servers
 from daybreak.gateway.table import Gate, Service, Snapshot
 
 _LOOK = 0.05
@@ -24,6 +24,16 @@ _LAST_LOOK = 0.02
 takes longer; it goes on then, and holds back those whose turn comes later."""
 
 log = structlog.get_logger("daybreak.gateway")
+
+
+def own_backend(slot: int) -> str:
+    """Name of a service's own backend in HAProxy."""
+    return f"s{slot}"
+
+
+def model_backend(number: int) -> str:
+    """Name of the backend of a model, where the service has several."""
+    return f"m{number}"
 
 
 class Gateway:
@@ -55,7 +65,7 @@ class Gateway:
         if config != self.config:
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         self.config.file.write_text(render(config))
-        self.config.direct.write_text("")
+        self.config.maps.empty()
         self._servers.forget()
         await self._haproxy.start(seconds)
         self._sweeper = asyncio.create_task(self._sweep())
@@ -74,15 +84,29 @@ class Gateway:
     async def unset_service(self, slot: int) -> None:
         """The service has gone: its port answers 404, to who is held as well. Raises RuntimeApiError."""
         await self._api.expect(f"daybreak unset {slot}", "ok")
-        await self._servers.set(slot, ())
+        await self._servers.set(own_backend(slot), ())
 
-    async def set_servers(self, slot: int, addresses: Collection[Address]) -> None:
-        """Say where the service's Serve proxies listen. Raises RuntimeApiError."""
-        await self._servers.set(slot, addresses)
+    async def set_servers(self, slot: int, servers: Collection[Server]) -> None:
+        """Say which servers the service's own backend has. Raises RuntimeApiError."""
+        await self._servers.set(own_backend(slot), servers)
 
     async def remove_left_servers(self, slot: int) -> bool:
         """Remove servers whose last stream has ended. Returns whether one is still there."""
-        return await self._servers.remove_left(slot)
+        return await self._servers.remove_left(own_backend(slot))
+
+    async def set_model_servers(self, number: int, servers: Collection[Server]) -> None:
+        """Say which servers a model's backend has. Raises RuntimeApiError."""
+        await self._servers.set(model_backend(number), servers)
+
+    async def end_model_backend(self, number: int) -> bool:
+        """Take the servers from a model's backend. Returns whether its last request has ended.
+
+        Raises RuntimeApiError.
+        """
+        await self._servers.set(model_backend(number), ())
+        left = await self._servers.remove_left(model_backend(number))
+        streams = await self._api.command(f"daybreak streams {model_backend(number)}")
+        return not left and streams == "0"
 
     async def snapshot(self) -> Snapshot:
         """All services at one moment. Raises RuntimeApiError."""

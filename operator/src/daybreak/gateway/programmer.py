@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 import structlog
 
 from daybreak.gateway.keys import KeyFiles
+from daybreak.gateway.model_backends import ModelBackends
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
-from daybreak.gateway.wanted import Claims, wanted
+from daybreak.gateway.wanted import Claims, Group, Ports, Wanted, wanted
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
 
@@ -35,17 +36,18 @@ class _Told:
     uid: str
     name: str
     service: Service | None = None
-    addresses: tuple[Address, ...] | None = None
+    servers: tuple[Server, ...] | None = None
+    groups: tuple[Group, ...] | None = None
 
 
 class Programmer:
     """Programs the data path.
 
     Args:
-        cache: LLMServices and head pods.
+        cache: LLMServices and their Ray pods.
         gateway: The data path; started before `run` is.
         namespace: The namespace of all services.
-        serve_port: Where Serve's proxy listens in head pods.
+        ports: Where Ray pods listen for requests.
         keys: Reads API keys.
         on_told: Called after HAProxy was told something: True when a service was taken away.
     """
@@ -56,19 +58,20 @@ class Programmer:
         gateway: Gateway,
         *,
         namespace: str,
-        serve_port: int,
+        ports: Ports,
         keys: KeyFiles,
         on_told: Callable[[bool], None],
     ) -> None:
         self._cache = cache
         self._gateway = gateway
         self._namespace = namespace
-        self._serve_port = serve_port
+        self._ports = ports
         self._keys = keys
         self._keyed: set[str] = set()
         """Services with API keys: their files change without a word."""
         self._on_told = on_told
         self._claims = Claims()
+        self._backends = ModelBackends(gateway)
         self._told: dict[int, _Told] = {}
         self._names: set[str] = set()
         self._failed: set[str] = set()
@@ -137,6 +140,13 @@ class Programmer:
                 log.warning("servers were not removed", slot=slot, error=str(error))
             except Exception as error:  # one service must never stop the others
                 log.exception("servers were not removed", slot=slot, error=str(error))
+        try:
+            if await self._backends.free():
+                # Perhaps for a service that found none left.
+                self._names |= self._claims.names()
+                self._wake.set()
+        except RuntimeApiError as error:
+            log.warning("backends of models were not freed", error=str(error))
 
     def _changed(self, _: Resource, key: Key) -> None:
         if key.namespace == self._namespace:
@@ -153,7 +163,7 @@ class Programmer:
             self._keyed.discard(name)
             if manifest is not None:
                 digests = self._keys.digests(manifest)
-                claim = wanted(manifest, pods, self._serve_port, digests)
+                claim = wanted(manifest, pods, self._ports, digests)
                 if digests:
                     self._keyed.add(name)
         except Exception as error:  # one service must never stop the others
@@ -173,7 +183,7 @@ class Programmer:
     def _warn(self, name: str, why: str) -> None:
         if (name, why) not in self._warned:
             self._warned.add((name, why))
-            log.warning("a service is not served", service=name, why=why)
+            log.warning("a service is not served as it should be", service=name, why=why)
 
     async def _bring(self, slot: int) -> None:
         try:
@@ -194,6 +204,7 @@ class Programmer:
         if told is not None and (want is None or want.uid != told.uid):
             # Another service: who is held for the one before must not reach it.
             await self._gateway.unset_service(slot)
+            self._backends.keep(slot, ())
             self._lingering.add(slot)
             del self._told[slot]
             told = None
@@ -204,15 +215,33 @@ class Programmer:
         if told is None:
             told = self._told[slot] = _Told(want.uid, want.service.name)
         # What closes comes first and what opens comes last: the gate is never open for servers of yesterday.
-        opens = want.service.gate is Gate.OPEN
+        service = self._with_backends(slot, want)
+        opens = service.gate is Gate.OPEN
         if not opens:
-            told = await self._tell(slot, told, want.service)
-        if told.addresses != want.addresses:
+            told = await self._tell(slot, told, service)
+        if told.servers != want.servers:
             self._lingering.add(slot)
-            await self._gateway.set_servers(slot, want.addresses)
-            told = self._told[slot] = replace(told, addresses=want.addresses)
+            await self._gateway.set_servers(slot, want.servers)
+            told = self._told[slot] = replace(told, servers=want.servers)
+        if told.groups != want.groups:
+            for group in want.groups:
+                await self._backends.set(slot, group)
+            told = self._told[slot] = replace(told, groups=want.groups)
         if opens:
-            told = await self._tell(slot, told, want.service)
+            told = await self._tell(slot, told, service)
+        self._backends.keep(slot, [group.name for group in want.groups])
+
+    def _with_backends(self, slot: int, want: Wanted) -> Service:
+        """The service with a backend for each of its models, as far as there are backends."""
+        numbers = {group.name: self._backends.number(slot, group.name) for group in want.groups}
+        if short := [name for name, number in numbers.items() if number is None]:
+            self._warn(
+                want.service.name, f"no backend is free for {', '.join(short)}: Serve's proxy is asked"
+            )
+        found = ((model, numbers[group.name]) for group in want.groups for model in group.models)
+        return replace(
+            want.service, backends={model: number for model, number in found if number is not None}
+        )
 
     async def _tell(self, slot: int, told: _Told, service: Service) -> _Told:
         if told.service == service:

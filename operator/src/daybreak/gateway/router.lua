@@ -83,7 +83,7 @@ local function route(txn)
     end
     count(txn, #text)
     local name, well_formed, given_up
-    if txn.sf:path() == model.FORMS then
+    if model.FORMS[txn.sf:path()] then
         name, well_formed = model.in_form(text, txn.sf:req_hdr("content-type"))
         if not name and not well_formed then
             invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
@@ -101,7 +101,7 @@ local function route(txn)
     if not name or name == "" then
         invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
     end
-    local found = model.entry(routes, name)
+    local found = routes[name]
     if not found then
         answers.unknown(txn, name, visible(txn), unnamed())
     end

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import jinja2
 import structlog
 
-from daybreak.gateway.config import ERRORS, HERE, error_body
+from daybreak.gateway.config import ERRORS, HERE, PATHS, REPLICA_PATHS, error_body
 from daybreak.gateway.haproxy import Haproxy
 
 TEMPLATE = HERE / "router.cfg.j2"
@@ -151,7 +151,9 @@ def render(config: RouterConfig) -> str:
         max_connections=config.max_connections,
         max_headers=_MAX_HEADERS,
         max_url=_MAX_URL,
+        paths=PATHS,
         port=config.port,
+        replica_paths=REPLICA_PATHS,
         socket=config.socket,
         stream_timeout=config.stream_timeout,
     )

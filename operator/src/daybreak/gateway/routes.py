@@ -9,7 +9,7 @@ import structlog
 from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.router import Route, Router
 from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.wanted import Claims, Wanted, wanted
+from daybreak.gateway.wanted import Claims, Ports, Wanted, wanted
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import LLM_SERVICES, Resource
 
@@ -109,7 +109,7 @@ class RouteKeeper:
                 manifest = self._cache.get(LLM_SERVICES, key)
                 service = None
                 if manifest is not None:
-                    service = wanted(manifest, (), 0, self._keys.digests(manifest))
+                    service = wanted(manifest, (), Ports(), self._keys.digests(manifest))
             except Exception as error:  # one service must never stop the others
                 log.exception("a service cannot be read", service=key.name, error=str(error))
                 continue

@@ -1,71 +1,109 @@
-"""The servers of one slot: added while HAProxy runs, and removed without cutting a stream."""
+"""The servers of HAProxy's backends: added while HAProxy runs, and removed without cutting a stream."""
 
+import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
 
-CHECK = "check inter 2s fastinter 250ms downinter 250ms rise 1 fall 2 pool-purge-delay 1s"
-"""Every 250 ms while it is down, so that a woken server is used at once; every 2 s once it is up. Connections
-that nobody uses are closed after a second or two: a server with such connections cannot be removed."""
+CHECK = (
+    "check inter 2s fastinter 250ms downinter 250ms rise 1 fall 3 "
+    "observe layer4 error-limit 1 on-error mark-down pool-purge-delay 1s"
+)
+"""Every 250 ms while it is down, so that a woken server is used at once; every 2 s once it is up. A busy
+event loop may be late: only the third failure counts. A server that refuses a connection is down until a
+check finds it well: the request goes to another one, or to the backup, and those behind it need not try.
+Connections that nobody uses are closed after a second or two: a server with such connections cannot be
+removed.
+"""
 
 
 @dataclass(frozen=True, order=True)
-class Address:
-    """Where a Serve proxy listens."""
+class Server:
+    """Where requests can be sent: a replica of a model, or the Serve proxy of a Ray head."""
 
     host: str
     port: int
+    backup: bool = False
+    """Whether it is used only while no other server of its backend is up."""
+    max_connections: int = 0
+    """Requests that it gets at a time (HAProxy's `maxconn`); more wait in HAProxy. 0: any number."""
 
     @property
-    def server(self) -> str:
-        """The name of the server in HAProxy."""
-        return f"{self.host.replace(':', '_')}-{self.port}"
+    def name(self) -> str:
+        """Its name in HAProxy."""
+        return f"{self.host.replace(':', '_')}-{self.port}{'-backup' if self.backup else ''}"
 
     @property
     def text(self) -> str:
-        """As HAProxy writes it."""
+        """Its address as HAProxy writes it."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def words(self) -> str:
+        """Its address and settings, as in HAProxy's `add server`.
+
+        The id follows from the address, so that two gateways hash a request to the same server.
+        """
+        number = zlib.crc32(self.text.encode()) % (2**31 - 1) + 1
+        limit = f" maxconn {self.max_connections}" if self.max_connections else ""
+        return f"{self.text} id {number} {CHECK}{limit}{' backup' if self.backup else ''}"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A server that HAProxy has."""
+
+    server: Server
+    used: bool
+    """False: it is on its way out."""
 
 
 class Servers:
-    """Keeps the servers of all slots as they are wanted."""
+    """Keeps the servers of all backends as they are wanted."""
 
     def __init__(self, api: RuntimeApi) -> None:
         self._api = api
-        self._known: dict[int, dict[Address, bool]] = {}
-        """Servers that HAProxy has, by slot: True is in use, False is on its way out."""
+        self._known: dict[str, dict[str, _Known]] = {}
+        """Servers that HAProxy has, by backend and name."""
 
     def forget(self) -> None:
         """HAProxy was started anew: it has none."""
         self._known.clear()
 
-    async def set(self, slot: int, addresses: Collection[Address]) -> None:
-        """Make the slot's servers these. Streams of others go on until they end. Raises RuntimeApiError."""
-        known = self._known.setdefault(slot, {})
-        for address in sorted(set(addresses)):
-            if known.get(address) is True:
-                continue
-            name = f"s{slot}/{address.server}"
-            if address not in known:
-                await self._api.expect(f"add server {name} {address.text} {CHECK}", "New server registered")
-                known[address] = False
-                await self._api.expect(f"enable health {name}")
-            # It is up once it has answered, not before.
-            await self._api.expect_all(f"set server {name} state ready", f"set server {name} health down")
-            known[address] = True
-        for address in [address for address, used in known.items() if used and address not in addresses]:
-            await self._api.expect(f"set server s{slot}/{address.server} state maint")
-            known[address] = False
-        await self.remove_left(slot)
+    async def set(self, backend: str, servers: Collection[Server]) -> None:
+        """Make the backend's servers these; streams of others go on to their end. Raises RuntimeApiError."""
+        known = self._known.setdefault(backend, {})
+        for server in sorted(set(servers)):
+            await self._use(backend, known, server)
+        wanted = {server.name for server in servers}
+        for name in [name for name, one in known.items() if one.used and name not in wanted]:
+            await self._api.expect(f"set server {backend}/{name} state maint")
+            known[name] = replace(known[name], used=False)
+        await self.remove_left(backend)
 
-    async def remove_left(self, slot: int) -> bool:
+    async def _use(self, backend: str, known: dict[str, _Known], server: Server) -> None:
+        path, there = f"{backend}/{server.name}", known.get(server.name)
+        if there is not None and there.server.max_connections != server.max_connections:
+            await self._api.expect(f"set maxconn server {path} {server.max_connections}")
+            there = known[server.name] = replace(there, server=server)
+        if there is not None and there.used:
+            return
+        if there is None:
+            await self._api.expect(f"add server {path} {server.words}", "New server registered")
+            known[server.name] = _Known(server, used=False)
+            await self._api.expect(f"enable health {path}")
+        # It is up once it has answered, not before.
+        await self._api.expect_all(f"set server {path} state ready", f"set server {path} health down")
+        known[server.name] = _Known(server, used=True)
+
+    async def remove_left(self, backend: str) -> bool:
         """Remove the servers whose last stream has ended. Returns whether any is left on its way out."""
-        known = self._known.get(slot, {})
-        for address in [address for address, used in known.items() if not used]:
-            answer = await self._api.command(f"del server s{slot}/{address.server}")
+        known = self._known.get(backend, {})
+        for name in [name for name, one in known.items() if not one.used]:
+            answer = await self._api.command(f"del server {backend}/{name}")
             if "Server deleted" in answer:
-                del known[address]
+                del known[name]
             elif "still has" not in answer:
-                raise RuntimeApiError(f"del server s{slot}/{address.server}: {answer}")
-        return not all(known.values())
+                raise RuntimeApiError(f"del server {backend}/{name}: {answer}")
+        return not all(one.used for one in known.values())

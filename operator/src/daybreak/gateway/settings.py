@@ -8,6 +8,7 @@ from typing import Self
 
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.router import RouterConfig
+from daybreak.gateway.wanted import Ports
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,6 +33,8 @@ class Settings:
     """GATEWAY_ROUTER_PORT: port of the address that all models of the namespace share."""
     serve_port: int
     """GATEWAY_SERVE_PORT: where Serve's proxy listens in head pods."""
+    replica_port: int
+    """GATEWAY_REPLICA_PORT: where a replica's own server listens in worker pods."""
     address: str
     """GATEWAY_ADDRESS: the address that services are reached at; `*` is every one."""
     folder: Path
@@ -73,6 +76,7 @@ class Settings:
             slots=number("GATEWAY_SLOTS", 1024, 1, 65536 - first_port),
             router_port=number("GATEWAY_ROUTER_PORT", 19999, 1, 65535),
             serve_port=number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
+            replica_port=number("GATEWAY_REPLICA_PORT", 8100, 1, 65535),
             address=text("GATEWAY_ADDRESS", "*"),
             folder=Path(text("GATEWAY_FOLDER", "/run/daybreak-gateway")),
             keys_folder=Path(text("GATEWAY_KEYS_FOLDER", "/run/daybreak-keys")),
@@ -80,6 +84,11 @@ class Settings:
             drain_seconds=number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400),
             log_level=log_level,
         )
+
+    @property
+    def ray_ports(self) -> Ports:
+        """Where Ray pods listen."""
+        return Ports(serve=self.serve_port, replica=self.replica_port)
 
     @property
     def haproxy(self) -> GatewayConfig:

@@ -15,8 +15,11 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
 end
 local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
-local DIRECT = os.getenv("DAYBREAK_DIRECT")          -- the map of the backends that small requests reach without Lua
+local AWAKE = os.getenv("DAYBREAK_AWAKE")            -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
+local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
+local SEVERAL = os.getenv("DAYBREAK_SEVERAL")        -- the map of ports whose services have several backends
+local ADAPTERS = os.getenv("DAYBREAK_ADAPTERS")      -- the map of models that are LoRA adapters
 
 -- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
 collectgarbage("setpause", 400)
@@ -25,6 +28,7 @@ local slots = {
     all = {},      -- slot number -> what is known of its service
     waiting = {},  -- number of a held request -> its place
     seen = {},     -- slot number -> requests that have come to Lua, of whichever service
+    owners = {},   -- name of a model's backend -> the slot whose requests it has
     ready = false, -- whether every service that there is has been told
     boot = string.format("%d.%06d", core.now().sec, core.now().usec),
     -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
@@ -58,51 +62,145 @@ function slots.meant(txn, number)
     return slot
 end
 
--- A slot's number in a command's word; nil if there cannot be such a slot.
-function slots.number(word)
+function slots.natural(word)
     local number = math.tointeger(tonumber(word))
-    return number and number >= 0 and number < SLOTS and number or nil
+    return number and number >= 0 and number or nil
 end
 
--- How many requests have gone to the model without coming to Lua, of whichever service had the slot: HAProxy counts
--- all that reach the backend.
-local function went_directly(number, stats)
-    return stats.stot - (slots.seen[number] or 0)
+-- A slot's number in a command's word; nil if there cannot be such a slot.
+function slots.number(word)
+    local number = slots.natural(word)
+    return number and number < SLOTS and number or nil
+end
+
+-- HAProxy's counts of a slot's backends together: requests that came (stot), those that are here (scur), and the mean
+-- time to connect. Most slots have one backend.
+local function stats_of(slot)
+    local stats = slot.backend:get_stats()
+    local stot, scur, ctime = stats.stot, stats.scur, stats.ctime or 0
+    for _, backend in pairs(slot.model_backends) do
+        stats = backend:get_stats()
+        stot, scur, ctime = stot + stats.stot, scur + stats.scur, math.max(ctime, stats.ctime or 0)
+    end
+    return stot, scur, ctime
+end
+
+-- Requests that have gone to the model without coming to Lua, of whichever service had the slot: HAProxy counts all
+-- that reach the backends.
+local function went_past(slot, stot)
+    return stot - (slots.seen[slot.number] or 0)
 end
 
 function slots.fresh(number)
-    local backend = core.backends["s" .. number]
-    return {
-        number = number, backend = backend, models = {}, has = {}, keys = {}, reason = "", name = "",
-        direct = false,  -- whether small requests go to the model without coming to Lua
-        before = went_directly(number, backend:get_stats()), went = 0,  -- those of earlier services, and of this one
-        arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
+    local slot = {
+        number = number, backend = core.backends["s" .. number], model_backends = {}, keys = {}, reason = "", name = "",
+        models = {}, has = {}, adapters = {}, backends = {}, mapped = {}, replicas_listen = 0,
+        past_lua = false,  -- whether small requests go to the model without coming to Lua
+        went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
+    slot.before = went_past(slot, stats_of(slot))  -- those of earlier services
+    return slot
 end
 
--- Opens or closes the way past Lua. To be called when a slot was set.
-function slots.note_direct(slot)
-    local direct = slot.gate == "open" and #slot.keys == 0 and slot.max_body_bytes >= SMALL
-    if direct == slot.direct then
+local function give_up(slot, name)
+    local backend = slot.model_backends[name]
+    if backend then
+        slot.model_backends[name] = nil
+        slot.before = slot.before - backend:get_stats().stot
+        slots.owners[name] = nil
+    end
+end
+
+local function take(slot, name)
+    if slots.owners[name] == slot then
         return
     end
-    slot.direct = direct
-    if direct then
-        core.set_map(DIRECT, "s" .. slot.number, "1")
+    if slots.owners[name] then
+        give_up(slots.owners[name], name)
+    end
+    slots.owners[name] = slot
+    slot.model_backends[name] = core.backends[name]
+    slot.before = slot.before + core.backends[name]:get_stats().stot
+end
+
+-- Says to HAProxy which backend has the requests for each of a slot's models. To be called when a slot was set.
+function slots.note_models(slot)
+    local port, mapped, several = FIRST_PORT + slot.number, {}, false
+    for at, name in ipairs(slot.gate == "unset" and {} or slot.models) do
+        local key, backend = port .. "/" .. name, "s" .. slot.number
+        local number = slots.natural(slot.backends[at])
+        if number and core.backends["m" .. number] then
+            backend, several = "m" .. number, true
+            take(slot, backend)
+        end
+        mapped[key] = backend
+        if slot.mapped[key] ~= backend then
+            core.set_map(MODELS, key, backend)
+        end
+    end
+    for key in pairs(slot.mapped) do
+        if not mapped[key] then
+            core.del_map(MODELS, key)
+        end
+    end
+    for name in pairs(slot.adapts or {}) do
+        core.del_map(ADAPTERS, name)
+    end
+    slot.adapts = {}
+    for _, name in ipairs(slot.gate == "unset" and {} or slot.adapters) do
+        slot.adapts[port .. "/" .. name] = true
+        core.set_map(ADAPTERS, port .. "/" .. name, "1")
+    end
+    if several ~= (slot.several or false) then
+        if several then
+            core.set_map(SEVERAL, tostring(port), "1")
+        else
+            core.del_map(SEVERAL, tostring(port))
+        end
+    end
+    slot.mapped, slot.several = mapped, several
+end
+
+-- Whether a replica's own server is up in a backend: the Serve proxy is a backup server there.
+function slots.replica_up(slot, backend)
+    return slot.replicas_listen == 1 and backend:get_srv_act() > 0
+end
+
+local function note_backend(slot, name, backend)
+    local how = slot.past_lua and (slots.replica_up(slot, backend) and "replicas" or "proxies")
+    if how then
+        core.set_map(AWAKE, name, how)
     else
-        core.del_map(DIRECT, "s" .. slot.number)
-        slot.busy = true  -- perhaps: nobody has looked since
+        core.del_map(AWAKE, name)
     end
 end
 
-function slots.can_pass(slot)
-    return slot.gate == "open" and slot.backend:get_srv_act() > 0
+-- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
+function slots.note_past_lua(slot)
+    local past_lua = slot.gate == "open" and #slot.keys == 0 and slot.max_body_bytes >= SMALL
+    slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
+    slot.past_lua = past_lua
+    note_backend(slot, "s" .. slot.number, slot.backend)
+    for name, backend in pairs(slot.model_backends) do
+        note_backend(slot, name, backend)
+    end
+end
+
+-- How many servers of a backend are up; the backup servers together count as one, where there is no other.
+function slots.servers_up(backend)
+    local active = backend:get_srv_act()
+    return active > 0 and active or math.min(1, backend:get_stats().bck)
+end
+
+-- backend: that of the request. for_replicas: whether the Serve proxy cannot answer it.
+function slots.can_pass(slot, backend, for_replicas)
+    return slot.gate == "open" and slots.servers_up(backend) > 0 and (not for_replicas or slots.replica_up(slot, backend))
 end
 
 -- Remembers since when requests can pass. To be called when that may have changed.
 function slots.note_passing(slot)
-    slot.passes_since = slots.can_pass(slot) and (slot.passes_since or now_ms()) or nil
+    slot.passes_since = slots.can_pass(slot, slot.backend) and (slot.passes_since or now_ms()) or nil
 end
 
 -- Takes in a time: "holds" or "added". Only of requests that were held, so who passes at once pays nothing.
@@ -134,16 +232,28 @@ function slots.count(slot, reason)
     slots.changed(slot)
 end
 
+-- A model that has gone: its backend belongs to the slot until the last of its requests has ended.
+local function drop_unused(slot)
+    for name, backend in pairs(slot.model_backends) do
+        local used = false
+        for _, number in ipairs(slot.backends) do
+            used = used or name == "m" .. number
+        end
+        if not used and backend:get_stats().scur == 0 then
+            give_up(slot, name)
+        end
+    end
+end
+
 -- Requests of a slot that have passed its gate and have not ended. HAProxy counts the streams of a backend, held
 -- ones included. Asking costs something, so nobody asks for a slot that was empty and had no arrival since.
 function slots.in_flight(slot, now)
-    if not slot.busy and not slot.direct then
+    if not slot.busy and not slot.past_lua then
         return 0
     end
-    local stats = slot.backend:get_stats()
-    local streams = stats.scur
-    slot.connect_ms = stats.ctime or 0
-    local more = went_directly(slot.number, stats) - slot.before - slot.went
+    local came, streams, connect_ms = stats_of(slot)
+    slot.connect_ms = connect_ms
+    local more = went_past(slot, came) - slot.before - slot.went
     if more > 0 then
         slot.went = slot.went + more
         slot.arrivals = slot.arrivals + more
@@ -158,6 +268,7 @@ function slots.in_flight(slot, now)
         slots.changed(slot)
     end
     slot.swept = slot.arrivals
+    drop_unused(slot)
     return math.max(0, streams - slot.held)
 end
 
@@ -172,9 +283,10 @@ core.register_task(function()
 end)
 
 core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
-    local slot = slots.all[slots.number(data.proxy_name:match("^s(%d+)$"))]
+    local slot = slots.all[slots.number(data.proxy_name:match("^s(%d+)$"))] or slots.owners[data.proxy_name]
     if slot then
         slots.note_passing(slot)
+        slots.note_past_lua(slot)
         slots.changed(slot)
     end
 end)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import quote
@@ -38,7 +38,14 @@ class Service:
     epoch: int
     """Number of the gate's change; a snapshot gives it back as acknowledged."""
     models: Sequence[str] = ()
-    """Names that `/v1/models` lists while nobody else can answer it."""
+    """Names that requests may bear: `/v1/models` lists them, others are answered 404."""
+    adapters: Sequence[str] = ()
+    """Those of them that are LoRA adapters, which Serve's proxy does not know."""
+    backends: Mapping[str, int] = field(default_factory=dict)
+    """Number of the backend of a model, by its name, where the service has a backend for each of its models.
+    Whatever is not in here goes to the service's own."""
+    replicas_listen: bool = False
+    """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
     reason: str = ""
     """Why the gate is `failed`, in words for clients."""
     hold_ms: int = 300_000
@@ -61,6 +68,11 @@ class Service:
             "gate": self.gate.value,
             "epoch": self.epoch,
             "models": ",".join(quote(model, safe="") for model in self.models),
+            "adapters": ",".join(quote(model, safe="") for model in self.adapters),
+            "backends": ",".join(str(self.backends.get(model, "")) or "-" for model in self.models)
+            if self.backends
+            else "",
+            "replicas_listen": int(self.replicas_listen),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
             "max_held": self.max_held,
@@ -103,7 +115,7 @@ class SlotState:
     servers_up: int
     ends: Mapping[str, int]
     """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
-    direct: int = 0
+    past_lua: int = 0
     """Requests among those that arrived that went to the model without coming to Lua."""
     wakes: int = 0
     """How often the gate was opened after it had been closed."""

@@ -1,4 +1,4 @@
-"""What HAProxy should be told of a service, from its LLMService and its head pods: pure, and lenient.
+"""What HAProxy should be told of a service, from its LLMService and its Ray pods: pure, and lenient.
 
 Each service is read for itself, since a manifest of one that nobody can read must not stop the others.
 """
@@ -10,7 +10,7 @@ from typing import Any
 from daybreak.api import names
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.status import GateState
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
 
@@ -18,7 +18,29 @@ GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAI
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
+MAX_ONGOING = 256
 """What is used where the LLMService says nothing that can be read."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where Ray pods listen for requests."""
+
+    serve: int = 8000
+    """Serve's proxy, in head pods."""
+    replica: int = 8100
+    """A replica's own server, in the worker pods of its model."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The replicas of one model, with a backend of their own."""
+
+    name: str
+    """The worker group's name."""
+    models: tuple[str, ...]
+    """Names that its requests bear: the model's, and those of its LoRA adapters."""
+    servers: tuple[Server, ...]
 
 
 @dataclass(frozen=True)
@@ -31,7 +53,10 @@ class Wanted:
     """When it was created, as Kubernetes writes it: the older one keeps a port that two were given."""
     port: int
     service: Service
-    addresses: tuple[Address, ...]
+    servers: tuple[Server, ...]
+    """Servers of the service's own backend: of its one model, or the Serve proxy for several."""
+    groups: tuple[Group, ...] = ()
+    """Backends of the models, where the service has several."""
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -42,7 +67,7 @@ class Wanted:
 def wanted(
     manifest: Mapping[str, Any],
     pods: Iterable[Mapping[str, Any]],
-    serve_port: int,
+    ports: Ports,
     keys: tuple[str, ...] = (),
 ) -> Wanted | None:
     """What is to be programmed for an LLMService, or None while the operator has given it no gate.
@@ -54,6 +79,7 @@ def wanted(
     port = whole(gate.get("port"))
     if not port:
         return None
+    direct = at(manifest, "spec", "runtime").get("directIngress") is not False
     service = Service(
         name=text(metadata.get("name")),
         # A state of a newer operator that is unknown here: to hold loses nothing.
@@ -64,30 +90,84 @@ def wanted(
         hold_ms=1000 * (whole(gate.get("holdSeconds")) or HOLD_SECONDS),
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
+        replicas_listen=direct,
+        adapters=tuple(name for model in _written(manifest) for name in _adapters(model)),
         keys=keys,
     )
+    found = _Pods(pods, text(gate.get("cluster")), ports)
+    groups = found.groups(manifest, service.models) if direct else ()
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
         port=port,
         service=service,
-        addresses=addresses(pods, text(gate.get("cluster")), serve_port),
+        servers=groups[0].servers if len(groups) == 1 else found.proxies(),
+        groups=groups if len(groups) > 1 else (),
     )
 
 
-def addresses(pods: Iterable[Mapping[str, Any]], cluster: str, serve_port: int) -> tuple[Address, ...]:
-    """Where the Serve proxies of a RayCluster's head pods listen, in a fixed order."""
-    found = set()
-    for pod in pods:
-        metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
-        labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
-        ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
-        if not cluster or labels.get(names.RAY_CLUSTER_LABEL) != cluster:
-            continue
-        # The address of a pod that has ended may be another pod's by now.
-        if labels.get(names.RAY_NODE_TYPE_LABEL) == "head" and host and not ended:
-            found.add(Address(host, serve_port))
-    return tuple(sorted(found))
+class _Pods:
+    """The pods of the Ray cluster that the gate leads to, and the servers in them, in a fixed order."""
+
+    def __init__(self, pods: Iterable[Mapping[str, Any]], cluster: str, ports: Ports) -> None:
+        self._ports = ports
+        self._heads: set[str] = set()
+        self._workers: dict[str, set[str]] = {}
+        """Addresses of worker pods, by worker group."""
+        for pod in pods:
+            metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
+            labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
+            # The address of a pod that has ended may be another pod's by now.
+            ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
+            if not cluster or labels.get(names.RAY_CLUSTER_LABEL) != cluster or not host or ended:
+                continue
+            if labels.get(names.RAY_NODE_TYPE_LABEL) == "head":
+                self._heads.add(host)
+            elif group := text(labels.get(names.MODEL_LABEL)):
+                self._workers.setdefault(group, set()).add(host)
+
+    def proxies(self, *, backup: bool = False) -> tuple[Server, ...]:
+        """The Serve proxies, which hand a request to any model."""
+        return tuple(Server(host, self._ports.serve, backup=backup) for host in sorted(self._heads))
+
+    def groups(self, manifest: Mapping[str, Any], models: Iterable[str]) -> tuple[Group, ...]:
+        """The replicas of each model that can be asked for, with the proxies as backup."""
+        written = _written(manifest)
+        base = {text(model["name"]): model for model in written}
+        base |= {adapter: model for model in written for adapter in _adapters(model)}
+        named: dict[str, list[str]] = {}
+        limits: dict[str, int] = {}
+        for name in models:
+            # A model that the spec does not have any more is still served while its successor starts.
+            model = base.get(name, {"name": name})
+            group = names.worker_group(text(model["name"]))
+            named.setdefault(group, []).append(name)
+            limits[group] = _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
+        return tuple(
+            Group(
+                group,
+                tuple(served),
+                (
+                    *(
+                        Server(host, self._ports.replica, max_connections=limits[group])
+                        for host in sorted(self._workers.get(group, ()))
+                    ),
+                    *self.proxies(backup=True),
+                ),
+            )
+            for group, served in named.items()
+        )
+
+
+def _written(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The models of the spec."""
+    return [model for model in mappings(at(manifest, "spec").get("models")) if text(model.get("name"))]
+
+
+def _adapters(model: Mapping[str, Any]) -> tuple[str, ...]:
+    """Names of a model's LoRA adapters."""
+    adapters = mappings(at(model, "lora").get("adapters"))
+    return tuple(text(adapter.get("name")) for adapter in adapters if text(adapter.get("name")))
 
 
 def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -20,11 +20,11 @@ async def test_what_is_small_and_harmless_goes_directly(bench: Bench) -> None:
     await bench.wake()
     for number in range(3):
         assert (await bench.ask(f"small-{number}"))[0] == 200
-    assert (await bench.state()).direct == 3
+    assert (await bench.state()).past_lua == 3
     for number, body in enumerate(BODIES[1:]):
         assert (await bench.ask(f"other-{number}", body))[0] == 200
     state = await bench.state()
-    assert (state.arrivals, state.direct, state.ends) == (7, 3, {"passed": 7})
+    assert (state.arrivals, state.past_lua, state.ends) == (7, 3, {"passed": 7})
     assert bench.serve.seen.total() == 7
 
 
@@ -58,7 +58,7 @@ async def test_who_is_answered_after_the_gate_has_closed_is_in_flight(bench: Ben
     await bench.until(lambda state: bench.serve.seen["slow"] == 1)
     await bench.gate(Gate.CLOSED)
     state = await bench.state()
-    assert (state.in_flight, state.held, state.arrivals, state.direct) == (1, 0, 1, 1)
+    assert (state.in_flight, state.held, state.arrivals, state.past_lua) == (1, 0, 1, 1)
     bench.serve.finish.set()
     assert (await asking)[0] == 200
     await bench.until(lambda state: state.in_flight == 0)

@@ -1,0 +1,255 @@
+"""Replicas are asked at their own port; Serve's proxy is the backup for what they cannot take."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.servers import Server
+from daybreak.gateway.table import Gate, Service
+from tests.gateway.conftest import Bench
+from tests.gateway.fake_serve import FakeServe
+from tests.gateway.test_keys import KEYS
+
+BIG, SMALL = b'{"model": "big"}', b'{"model": "org/small"}'
+ADAPTER = b'{"model": "polite"}'
+
+
+class Replicas:
+    """A service whose replicas listen, beside the bench's fake Serve proxy."""
+
+    def __init__(self, bench: Bench, replicas: list[FakeServe]) -> None:
+        self.bench = bench
+        self.replicas = replicas
+
+    @property
+    def proxy(self) -> Server:
+        """The Serve proxy, as a backup server."""
+        return replace(self.bench.serve.address, backup=True)
+
+    async def gate(self, gate: Gate = Gate.OPEN, **more: Any) -> None:
+        """Set the gate of slot 0."""
+        self.bench.epoch += 1
+        settings: dict[str, Any] = {
+            "models": ("big", "org/small", "polite"),
+            "adapters": ("polite",),
+            "replicas_listen": True,
+            **more,
+        }
+        service = Service(name="qwen", gate=gate, epoch=self.bench.epoch, **settings)
+        await self.bench.gateway.set_service(0, service)
+
+    async def servers(self, *replicas: FakeServe, limit: int = 0) -> None:
+        """Say which replicas there are, beside the proxy."""
+        own = [replace(replica.address, max_connections=limit) for replica in replicas]
+        await self.bench.gateway.set_servers(0, [*own, self.proxy])
+        await self.bench.until(lambda state: state.servers_up == max(1, len(own)))
+
+    async def until_up(self, replica: FakeServe, backend: str = "s0") -> None:
+        """Wait until HAProxy has found a replica well."""
+        api = self.bench.gateway._api
+        async with asyncio.timeout(60):
+            while True:
+                stat = await api.command(f"show servers state {backend}")
+                rows = [row.split() for row in stat.splitlines() if f" {replica.address.name} " in row]
+                if rows and rows[0][5] == "2":
+                    return
+                await asyncio.sleep(0.02)
+
+    async def statuses(self, *bodies: bytes, path: str = "/v1/chat/completions") -> list[int]:
+        """Ask with each body, one after the other."""
+        found = []
+        for number, body in enumerate(bodies):
+            status, _, _ = await self.bench.ask(f"{path}-{number}", body, path)
+            found.append(status)
+        return found
+
+
+@pytest.fixture
+async def scene(bench: Bench) -> AsyncIterator[Replicas]:
+    async with AsyncExitStack() as stack:
+        yield Replicas(bench, [await stack.enter_async_context(FakeServe()) for _ in range(2)])
+
+
+async def test_requests_go_to_replicas_and_never_to_the_proxy(scene: Replicas) -> None:
+    await scene.gate()
+    await scene.servers(*scene.replicas)
+    assert await scene.statuses(*[BIG] * 10) == [200] * 10
+    assert [replica.seen.total() for replica in scene.replicas] == [5, 5]
+    assert not scene.bench.serve.seen
+    assert (await scene.bench.state()).past_lua == 10
+
+
+async def test_the_proxy_takes_what_comes_while_no_replica_is_up(scene: Replicas) -> None:
+    first, _ = scene.replicas
+    await scene.gate()
+    await scene.servers()
+    assert await scene.statuses(BIG) == [200]
+    assert scene.bench.serve.seen.total() == 1
+    await scene.servers(first)
+    await scene.until_up(first)
+    assert await scene.statuses(BIG) == [200]
+    assert (first.seen.total(), scene.bench.serve.seen.total()) == (1, 1)
+
+
+async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None:
+    """Its port refuses: the request goes to another one, or to the proxy, and nothing was sent before."""
+    first, second = scene.replicas
+    await scene.gate()
+    await scene.servers(first, second)
+    await scene.until_up(first)
+    await scene.until_up(second)
+    await first._runner.cleanup()
+    assert await scene.statuses(*[BIG] * 20) == [200] * 20
+    await second._runner.cleanup()
+    assert await scene.statuses(*[BIG] * 20, path="/v1/embeddings") == [200] * 20
+    assert set((first.seen + second.seen + scene.bench.serve.seen).values()) == {1}
+    assert scene.bench.serve.seen.total() == 20
+
+
+async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
+    first, _ = scene.replicas
+    await scene.gate()
+    await scene.servers(first, limit=2)
+    await scene.until_up(first)
+    first.hold_answers = True
+    asking = [asyncio.create_task(scene.bench.ask(f"r{number}", BIG)) for number in range(5)]
+    await scene.bench.until(lambda state: state.in_flight == 5)
+    await asyncio.sleep(0.3)
+    assert first.seen.total() == 2
+    # A change of the limit needs no new server: streams go on.
+    await scene.servers(first, limit=4)
+    first.finish.set()
+    assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 5
+    assert (first.seen.total(), scene.bench.serve.seen.total()) == (5, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [("/v1/responses", BIG), ("/v1/messages", BIG), ("/rerank", BIG), ("/v1/chat/completions", ADAPTER)],
+)
+async def test_what_the_proxy_does_not_know_waits_for_a_replica(
+    scene: Replicas, path: str, body: bytes
+) -> None:
+    first, _ = scene.replicas
+    await scene.gate()
+    await scene.servers()
+    asking = asyncio.create_task(scene.bench.ask("one", body, path))
+    await scene.bench.until(lambda state: state.held == 1)
+    await scene.servers(first)
+    await scene.until_up(first)
+    assert (await asking)[0] == 200
+    assert await scene.statuses(body, path=path) == [200]
+    assert (first.seen.total(), scene.bench.serve.seen.total()) == (2, 0)
+    assert (await scene.bench.state()).past_lua == 1, "once a replica is up Lua is not asked"
+
+
+async def test_without_direct_ingress_those_paths_do_not_exist(scene: Replicas) -> None:
+    await scene.gate(replicas_listen=False)
+    await scene.bench.gateway.set_servers(0, [scene.bench.serve.address])
+    await scene.bench.until(lambda state: state.servers_up == 1)
+    status, _, body = await scene.bench.ask("one", BIG, "/v1/responses")
+    assert (status, "directIngress" in body["error"]["message"]) == (404, True)
+    assert not scene.bench.serve.seen
+
+
+async def test_a_stored_response_is_nowhere(scene: Replicas) -> None:
+    await scene.gate(Gate.CLOSED)
+    for method in ("get", "delete"):
+        async with scene.bench.clients.request(method, f"{scene.bench.url}/v1/responses/resp_1") as answer:
+            error = (await answer.json())["error"]
+            assert (answer.status, error["code"]) == (404, "response_not_found")
+    assert (await scene.bench.state()).arrivals == 0, "it wakes nothing"
+
+
+async def test_the_key_of_anthropics_clients(scene: Replicas) -> None:
+    first, _ = scene.replicas
+    await scene.gate(keys=KEYS)
+    await scene.servers(first)
+    await scene.until_up(first)
+    status, _, _ = await scene.bench.ask("one", BIG, "/v1/messages", **{"x-api-key": "sk-one"})
+    assert (status, "x-api-key" in first.headers) == (200, False)
+    assert (await scene.bench.ask("two", BIG, "/v1/messages", **{"x-api-key": "wrong"}))[0] == 401
+
+
+class TestSeveralModels:
+    """Each model has a backend of its own, which the body's `model` chooses."""
+
+    async def open(self, scene: Replicas, gate: Gate = Gate.OPEN) -> tuple[FakeServe, FakeServe]:
+        big, small = scene.replicas
+        await scene.bench.gateway.set_servers(0, [scene.bench.serve.address])
+        await scene.bench.gateway.set_model_servers(0, [big.address, scene.proxy])
+        await scene.bench.gateway.set_model_servers(1, [small.address, scene.proxy])
+        await scene.gate(gate, backends={"big": 0, "polite": 0, "org/small": 1})
+        for number, replica in enumerate(scene.replicas):
+            await scene.until_up(replica, f"m{number}")
+        await scene.bench.until(lambda state: state.servers_up == 1)
+        return big, small
+
+    async def test_each_goes_to_its_own(self, scene: Replicas) -> None:
+        big, small = await self.open(scene)
+        assert await scene.statuses(*[BIG, SMALL, SMALL, ADAPTER]) == [200] * 4
+        assert (big.seen.total(), small.seen.total(), scene.bench.serve.seen.total()) == (2, 2, 0)
+        state = await scene.bench.until(lambda state: not state.in_flight)
+        assert (state.arrivals, state.past_lua, state.ends) == (4, 4, {"passed": 4})
+
+    @pytest.mark.parametrize("chunked", [False, True])
+    async def test_a_large_body_too(self, scene: Replicas, chunked: bool) -> None:
+        big, small = await self.open(scene)
+        body = json.dumps({"model": "org/small", "messages": [{"content": "x" * 200_000}]}).encode()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for at in range(0, len(body), 5000):
+                yield body[at : at + 5000]
+
+        status, _, answer = await scene.bench.ask("large", pieces() if chunked else body)
+        assert (status, answer["bytes"]) == (200, len(body))
+        assert (big.seen.total(), small.seen.total(), scene.bench.serve.seen.total()) == (0, 1, 0)
+
+    async def test_a_name_that_comes_late_is_the_proxys_to_find(self, scene: Replicas) -> None:
+        await self.open(scene)
+        body = json.dumps({"messages": [{"content": "x" * 200_000}], "model": "org/small"}).encode()
+        assert (await scene.bench.ask("late", body))[0] == 200
+        assert scene.bench.serve.seen == {"late": 1}
+
+    async def test_unknown_ones_reach_nobody(self, scene: Replicas) -> None:
+        big, small = await self.open(scene)
+        status, _, answer = await scene.bench.ask("none", b'{"model": "none"}')
+        assert (status, answer["error"]["code"]) == (404, "model_not_found")
+        assert not (big.seen + small.seen + scene.bench.serve.seen)
+
+    async def test_held_requests_are_counted_together_and_go_where_they_belong(self, scene: Replicas) -> None:
+        big, small = await self.open(scene, Gate.CLOSED)
+        bodies = [BIG, SMALL, SMALL, ADAPTER]
+        asking = [asyncio.create_task(scene.bench.ask(f"r{n}", body)) for n, body in enumerate(bodies)]
+        state = await scene.bench.until(lambda state: state.held == 4)
+        assert (state.arrivals, state.in_flight) == (4, 0)
+        await scene.gate(Gate.OPEN, backends={"big": 0, "polite": 0, "org/small": 1})
+        assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 4
+        assert (dict(big.seen), dict(small.seen)) == ({"r0": 1, "r3": 1}, {"r1": 1, "r2": 1})
+        await scene.bench.until(lambda state: (state.arrivals, state.in_flight) == (4, 0))
+
+    async def test_a_model_that_goes_is_counted_until_its_last_request_has_ended(
+        self, scene: Replicas
+    ) -> None:
+        _, small = await self.open(scene)
+        small.hold_answers = True
+        asking = asyncio.create_task(scene.bench.ask("slow", SMALL))
+        await scene.bench.until(lambda state: state.in_flight == 1)
+        await scene.gate(models=("big",), backends={"big": 0})
+        assert not await scene.bench.gateway.end_model_backend(1)
+        await asyncio.sleep(0.7)  # longer than the pause between two looks at who is in flight
+        assert (await scene.bench.state()).in_flight == 1
+        small.finish.set()
+        assert (await asking)[0] == 200
+        await scene.bench.until(lambda state: state.in_flight == 0)
+        async with asyncio.timeout(30):
+            while not await scene.bench.gateway.end_model_backend(1):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        # Its next owner begins at nought, and the first one's count does not move.
+        await scene.gate(models=("big", "org/small"), backends={"big": 0, "org/small": 1})
+        assert (await scene.bench.state()).arrivals == 1
