@@ -73,16 +73,22 @@ local function times(name, found)
         table.concat(found.counts, ",")) or ""
 end
 
-local function row(number, slot, flying, now)
-    local ends = {}
-    for reason, count in pairs(slot.ends) do
-        ends[#ends + 1] = quoted(reason) .. ":" .. count
+local function counts(found)
+    local rows = {}
+    for name, count in pairs(found) do
+        rows[#rows + 1] = quoted(name) .. ":" .. count
     end
+    return table.concat(rows, ",")
+end
+
+local function row(number, slot, flying, now)
+    local answers, response_ms = slots.answers(slot)
     return string.format(
         '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
-        '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s}%s%s}',
+        '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},"response_ms":%d%s%s}',
         number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went, slot.held, flying,
-        now - slot.last, slots.servers_up(slot.backend), slot.wakes, slot.connect_ms, table.concat(ends, ","),
+        now - slot.last, slots.servers_up(slot.backend), slot.wakes, slot.connect_ms, counts(slot.ends),
+        counts(answers), response_ms,
         times("holds", slot.holds), times("added", slot.added))
 end
 

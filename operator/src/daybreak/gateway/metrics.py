@@ -30,7 +30,9 @@ class ServiceMetrics(Collector):
             labels=["service"],
         )
         servers = GaugeMetricFamily(
-            "daybreak_gateway_servers_up", "Serve proxies that answer.", labels=["service"]
+            "daybreak_gateway_servers_up",
+            "Replicas that answer; 1 where only Serve's proxy does.",
+            labels=["service"],
         )
         arrivals = CounterMetricFamily(
             "daybreak_gateway_arrivals", "Requests that arrived.", labels=["service"]
@@ -44,6 +46,16 @@ class ServiceMetrics(Collector):
         connect = GaugeMetricFamily(
             "daybreak_gateway_connect_seconds",
             "Mean time to connect to the model, of the latest 1024 requests; 0 where connections are reused.",
+            labels=["service"],
+        )
+        answers = CounterMetricFamily(
+            "daybreak_gateway_answers",
+            "Answers by the class of their status, the gateway's own included.",
+            labels=["service", "code"],
+        )
+        response = GaugeMetricFamily(
+            "daybreak_gateway_response_seconds",
+            "Mean time until the model's answer began, of the latest 1024 requests.",
             labels=["service"],
         )
         holds = HistogramMetricFamily(
@@ -66,12 +78,15 @@ class ServiceMetrics(Collector):
                 ends.add_metric([name, reason], count)
             wakes.add_metric([name], state.wakes)
             connect.add_metric([name], state.connect_ms / 1000)
+            for code, count in state.answers.items():
+                answers.add_metric([name, code], count)
+            response.add_metric([name], state.response_ms / 1000)
             never_held = state.ends.get("passed", 0) - sum(state.added.counts)
             holds.add_metric([name], _buckets(HOLD_BUCKETS, state.holds), state.holds.sum_ms / 1000)
             added.add_metric(
                 [name], _buckets(ADDED_BUCKETS, state.added, never_held), state.added.sum_ms / 1000
             )
-        yield from (held, flying, servers, arrivals, ends, wakes, connect, holds, added)
+        yield from (held, flying, servers, arrivals, ends, wakes, connect, answers, response, holds, added)
 
 
 def _buckets(bounds: Sequence[float], times: Times, more: int = 0) -> list[tuple[str, float]]:

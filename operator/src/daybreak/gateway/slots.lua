@@ -85,6 +85,31 @@ local function stats_of(slot)
     return stot, scur, ctime
 end
 
+local ANSWERS = { "1xx", "2xx", "3xx", "4xx", "5xx" }
+
+-- Adds a backend's answers, by the class of their status, to a slot's.
+local function add_answers(answers, backend, sign)
+    local stats = backend:get_stats()
+    for _, class in ipairs(ANSWERS) do
+        answers[class] = (answers[class] or 0) + sign * (stats["hrsp_" .. class] or 0)
+    end
+end
+
+-- A slot's answers by the class of their status, and the mean time until they began, in ms, of the latest ones.
+function slots.answers(slot)
+    local answers = {}
+    add_answers(answers, slot.backend, 1)
+    local response_ms = slot.backend:get_stats().rtime or 0
+    for _, backend in pairs(slot.model_backends) do
+        add_answers(answers, backend, 1)
+        response_ms = math.max(response_ms, backend:get_stats().rtime or 0)
+    end
+    for class, before in pairs(slot.answers_before) do
+        answers[class] = answers[class] - before
+    end
+    return answers, response_ms
+end
+
 -- Requests that have gone to the model without coming to Lua, of whichever service had the slot: HAProxy counts all
 -- that reach the backends.
 local function went_past(slot, stot)
@@ -99,7 +124,10 @@ function slots.fresh(number)
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
-    slot.before = went_past(slot, stats_of(slot))  -- those of earlier services
+    -- Those of earlier services.
+    slot.before = went_past(slot, stats_of(slot))
+    slot.answers_before = {}
+    add_answers(slot.answers_before, slot.backend, 1)
     return slot
 end
 
@@ -108,6 +136,7 @@ local function give_up(slot, name)
     if backend then
         slot.model_backends[name] = nil
         slot.before = slot.before - backend:get_stats().stot
+        add_answers(slot.answers_before, backend, -1)
         slots.owners[name] = nil
     end
 end
@@ -122,6 +151,7 @@ local function take(slot, name)
     slots.owners[name] = slot
     slot.model_backends[name] = core.backends[name]
     slot.before = slot.before + core.backends[name]:get_stats().stot
+    add_answers(slot.answers_before, core.backends[name], 1)
 end
 
 -- Says to HAProxy which backend has the requests for each of a slot's models. To be called when a slot was set.

@@ -121,6 +121,10 @@ class SlotState:
     """How often the gate was opened after it had been closed."""
     connect_ms: int = 0
     """Mean time to connect to a server, of the latest 1,024 requests."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """Answers by the class of their status (`2xx`), the gateway's own refusals included."""
+    response_ms: int = 0
+    """Mean time until a model's answer began, of the latest 1,024 requests."""
     holds: Times = Times()
     """How long requests were held, in HOLD_BUCKETS."""
     added: Times = Times()
