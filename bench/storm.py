@@ -3,7 +3,7 @@
 At least 1,000 requests to the tiny sample, sent while it is awake, as its gate closes, while it sleeps, while
 it wakes and as the gate opens, over connections that are kept alive all the time. Each answer is matched to
 its request by the number in it; and how often each request reached the model's server is counted there, in
-the access log that Ray Serve's ingress writes. The end-to-end tests run the same storm.
+the access logs of the replicas and of Ray Serve's ingress. The end-to-end tests run the same storm.
 
 Needs the embedded cluster with Daybreak and the sample (`make up`).
 """
@@ -67,7 +67,7 @@ def main(requests: int = REQUESTS) -> None:
         runs=[{key: value for key, value in asdict(tally).items() if key != "reached"}],
         notes=f"At most {AT_ONCE} at once, every fourth one streamed. `connections` are those opened in all: "
         "the same ones before, through and after the sleep. Which requests reached the model, and how often, "
-        "is counted in the access log of Ray Serve's ingress, by each request's own X-Request-Id. The "
+        "is counted in the access logs of the replicas and of Ray Serve's ingress, by each request's own X-Request-Id. The "
         "slowest waited for the whole wake.",
     )
 

@@ -14,7 +14,8 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAIError
 
 from story.kubernetes import Kubernetes
 from story.phases import Phases, turned_round, watched
-from story.serve_log import reached
+from story.request_log import count as counted
+from story.request_log import ingress_lines, replica_lines
 
 AT_ONCE = 48
 """Connections: several for each thing that the tiny model computes at once."""
@@ -37,7 +38,9 @@ class Tally:
     lost: list[str] = field(default_factory=list)
     """Requests that ended in an error."""
     reached: dict[int, int] = field(default_factory=dict)
-    """How often each request, by its number, has reached the model's server."""
+    """How often each request, by its number, has reached a replica or Ray Serve's ingress."""
+    at_replicas: int = 0
+    """Requests that came to a replica's own port."""
     connections: int = 0
     """Connections that were opened, from the first request to the last."""
     slowest: float = 0.0
@@ -67,7 +70,7 @@ class Storm:
     """A client that sends waves of requests, and keeps count.
 
     Each prompt has a number of its own, which vLLM gives back in front of its answer (`echo`). Each request
-    bears this number in its id too, by which Ray Serve logs it.
+    bears this number in its id too, by which who takes it for the model logs it.
     """
 
     def __init__(self, base_url: str, model: str) -> None:
@@ -193,7 +196,10 @@ async def through_every_transition(
     """
     client = Storm(base, model)
     try:
-        async with watched(kubernetes, name) as phases:
+        async with (
+            watched(kubernetes, name) as phases,
+            replica_lines(kubernetes, name, client.name) as replicas,
+        ):
             client.tally.phases = phases.seen
             client.wave(phases.now, 200)
             await client.calm()
@@ -210,7 +216,9 @@ async def through_every_transition(
     finally:
         await client.close()
     # All is written by now: the gateways have nothing in flight any more.
-    client.tally.reached = await asyncio.to_thread(reached, kubernetes, name, client.name)
+    by_proxy = await asyncio.to_thread(ingress_lines, kubernetes, name, client.name)
+    client.tally.reached = counted([*by_proxy, *replicas.lines], client.name)
+    client.tally.at_replicas = len(replicas.lines)
     return client.tally
 
 

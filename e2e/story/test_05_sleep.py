@@ -98,7 +98,8 @@ def test_a_storm_from_one_to_zero_to_one(
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
     tally = asyncio.run(through_every_transition(kubernetes, tiny, base_url(kubernetes, tiny), model, STORM))
     print(
-        f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.connections} connections, {tally.waves}, "
+        f"storm: {tally.sent} sent, {len(tally.lost)} lost, {tally.connections} connections, "
+        f"{tally.at_replicas} at replicas, {tally.waves}, "
         f"slowest {tally.slowest:.1f} s, {tally.phases}"
     )
     assert tally.sent >= STORM
@@ -109,6 +110,7 @@ def test_a_storm_from_one_to_zero_to_one(
     assert not tally.never_there, tally.never_there[:5]
     assert not tally.there_twice, tally.there_twice[:5]
     assert sum(tally.reached.values()) == tally.sent
+    assert tally.at_replicas > tally.sent // 2, "the proxy is the backup"
     assert tally.connections <= AT_ONCE, "none was closed on the way"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases

@@ -1,4 +1,4 @@
-"""What the storm of the end-to-end tests makes of Ray Serve's log and of what a watch brings."""
+"""What the storm of the end-to-end tests makes of access logs and of what a watch brings."""
 
 import asyncio
 import subprocess
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from quickstart.target import Target
-from story import serve_log
+from story import request_log
 from story.kubernetes import Kubernetes
 from story.phases import Phases, turned_round
-from story.serve_log import count, reached
+from story.request_log import count, ingress_lines
 from story.storm import Tally
 
 STORM = "storm-0a1b2c3d"
@@ -44,7 +44,7 @@ class Heads(Target):
 
 @pytest.fixture
 def head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kubernetes:
-    monkeypatch.setattr(serve_log, "FILES", f"{tmp_path}/replica_*OpenAiIngress_*.log*")
+    monkeypatch.setattr(request_log, "INGRESS_FILES", f"{tmp_path}/replica_*OpenAiIngress_*.log*")
     return Kubernetes(Heads(tmp_path, embedded=True))
 
 
@@ -61,22 +61,23 @@ def test_every_log_of_an_ingress_is_read_and_no_other(head: Kubernetes, tmp_path
     ingress = "replica_llm_OpenAiIngress_2t1w9y8n.log"
     for name in (ingress, f"{ingress}.1", "replica_llm_LLMServer_tiny_n7rnwoza.log", "proxy_192.0.2.2.log"):
         (tmp_path / name).write_text(LOG)
-    assert reached(head, "tiny", STORM) == {1: 2, 12: 2, 5: 4, 6: 2}
+    assert count(ingress_lines(head, "tiny", STORM), STORM) == {1: 2, 12: 2, 5: 4, 6: 2}
 
 
 def test_a_log_without_the_storm_is_no_count(head: Kubernetes, tmp_path: Path) -> None:
     log = tmp_path / "replica_llm_OpenAiIngress_a.log"
     log.write_text(LOG)
-    with pytest.raises(LookupError, match=r"no request of storm-deadbeef .*pod/tiny-head"):
-        reached(head, "tiny", "storm-deadbeef")
+    assert ingress_lines(head, "tiny", "storm-deadbeef") == []
+    with pytest.raises(LookupError, match="no request of storm-deadbeef"):
+        count([], "storm-deadbeef")
     log.write_text(LOG.replace("POST /v1/completions", "POST"))
     with pytest.raises(LookupError, match=r"lines with its name: \['INFO"):
-        reached(head, "tiny", STORM)
+        count(ingress_lines(head, "tiny", STORM), STORM)
 
 
 def test_no_log_is_an_error(head: Kubernetes) -> None:
     with pytest.raises(subprocess.CalledProcessError):
-        reached(head, "tiny", STORM)
+        ingress_lines(head, "tiny", STORM)
 
 
 @pytest.mark.parametrize(
