@@ -12,8 +12,8 @@ import uvicorn
 from daybreak_runtime.http.asgi import App
 
 KEEP_ALIVE_SECONDS = 90
-"""How long an idle connection stays open: longer than the gateway keeps one, so that the gateway never sends on
-one that is just being closed."""
+"""How long an idle connection stays open: longer than the gateway keeps one, so that the gateway never sends
+on one that is just being closed."""
 _BIND_SECONDS = 30.0
 """How long to try while somebody else has the port: a replica that was here before may be ending."""
 _START_SECONDS = 30.0

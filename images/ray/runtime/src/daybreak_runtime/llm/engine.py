@@ -20,6 +20,7 @@ class Engine:
         app = await self._engine.build_asgi_app()
         self._state = app.state
         _add_one_model(app)
+        _say_what_is_missing(app)
         return app
 
     @property
@@ -54,3 +55,27 @@ def _add_one_model(app: Any) -> None:
         raise HTTPException(404, f"The model `{name}` does not exist.")
 
     app.add_api_route("/v1/models/{name:path}", model, methods=["GET"], include_in_schema=False)
+
+
+def _say_what_is_missing(app: Any) -> None:
+    """Answer paths that this model does not serve in OpenAI's shape, instead of the web framework's."""
+    from starlette.exceptions import HTTPException
+
+    async def missing(request: Any, error: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        said = str(error.detail)
+        if error.status_code == 404:
+            said = f"The model does not serve {request.url.path}."
+        document = {
+            "message": said,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": error.status_code,
+        }
+        return JSONResponse({"error": document}, error.status_code, error.headers)
+
+    # vLLM's own handler is for FastAPI's class of errors; what the router itself raises is of Starlette's.
+    app.add_exception_handler(HTTPException, missing)
+    # vLLM has put its middlewares together already; they are again at the first request.
+    app.middleware_stack = None
