@@ -7,6 +7,7 @@ from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
 from daybreak_runtime.llm.replica import OwnPaths, Replica
+from daybreak_runtime.llm.weights import look_here
 from daybreak_runtime.start.cause import told
 
 
@@ -20,6 +21,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
 
     async def start(self) -> None:
         """Start the engine, then listen."""
+        await look_here(self._llm_config)
         with told():
             await super().start()
         engine = Engine(self.engine)
