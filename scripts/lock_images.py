@@ -21,7 +21,7 @@ PYTHON = "3.11"
 PLATFORMS = {"x86_64": "x86_64-manylinux_2_34", "aarch64": "aarch64-manylinux_2_34"}
 """`platform_machine` → uv's name of the platform. The first one decides on versions."""
 HEADER = """\
-# Made from {source} by scripts/lock_images.py: wheels for CPython {python} on Linux with glibc, x86-64 and arm64.
+# Made from {source} by scripts/lock_images.py: wheels for CPython {python}, glibc on x86-64 and arm64.
 """
 
 Locks = Mapping[str, dict[str, Any]]

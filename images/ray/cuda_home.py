@@ -17,7 +17,7 @@ from pathlib import Path
 
 HOME = Path("nvidia", "cu13")
 DRIVER = "libcuda.so.1"
-"""The name under which the driver's library is loaded, and which the stub puts into what is linked with it."""
+"""The name under which the driver's library is loaded, and which the stub puts into what links with it."""
 
 _VERSIONED = re.compile(r"(?P<linked>lib[\w+-]+\.so)\.(?P<version>[\d.]+)")
 _DECLARED = re.compile(r"\bCUDAAPI\s+(cu[A-Z]\w*)\s*\(")

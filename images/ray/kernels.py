@@ -6,7 +6,8 @@ would wait for nvcc; with sixteen cores a minute and a half. Neither nvcc nor Fl
 files needs a GPU, and of torch the generator wants only two facts, which stand below: so this runs without
 torch, in the image before it is installed and in the tests.
 
-Usage: kernels.py SITE_PACKAGES [ARCHITECTURE ...], for example 9.0; by default all that Daybreak supports.
+Usage: kernels.py SITE_PACKAGES [ARCHITECTURE ...], for example 9.0; by default what every GPU needs that vLLM
+samples with FlashInfer on (compute capability 8.0 to 12.1). Needs `c++` and `ninja`.
 """
 
 import importlib
@@ -20,20 +21,23 @@ from typing import Any
 
 from cuda_home import HOME
 
-ARCHITECTURES = ("8.0", "8.6", "8.9", "9.0", "10.0", "10.3", "12.0")
-"""CUDA compute capabilities whose machine code goes into the image: A100, A10, L4 and L40S, H100 and H200,
-B200, B300, RTX PRO. On any other GPU FlashInfer compiles for itself, at the first start."""
+ARCHITECTURES = ("8.0", "9.0", "10.0f", "12.0f")
+"""Machine code of 8.0 runs on all of 8.x (A100, A10, L4, L40S), of 9.0 on H100 and H200, of 10.0f on 10.0 and
+10.3 (B200, B300), of 12.0f on 12.0 and 12.1 (RTX PRO, DGX Spark)."""
+PORTABLE = "-gencode=arch=compute_80,code=compute_80"
+"""For any other GPU, the driver compiles this at the first start: FlashInfer does not compile by itself where
+it finds a library."""
 
 
 def compile_sampling(site: Path, architectures: list[str], work: Path) -> Path:
     """Compile and link the sampling module as FlashInfer itself would; returns the library."""
     os.environ["CUDA_HOME"] = str(site / HOME)
     os.environ["FLASHINFER_CUDA_ARCH_LIST"] = " ".join(architectures)
+    os.environ["FLASHINFER_EXTRA_CUDAFLAGS"] = PORTABLE
     os.environ["FLASHINFER_WORKSPACE_BASE"] = str(work)
-    sampling = _without_the_rest(site)
-    module: Any = sampling.gen_sampling_module()
+    module: Any = _without_the_rest(site).gen_sampling_module()
     module.write_ninja()
-    command = ["ninja", "-C", str(module.build_dir), "-f", str(module.ninja_path)]
+    command = ["ninja", "--quiet", "-C", str(module.build_dir), "-f", str(module.ninja_path)]
     subprocess.run(command, check=True, stdout=sys.stderr)  # noqa: S603 - FlashInfer's own build
     library: Path = module.jit_library_path
     return library
@@ -51,22 +55,18 @@ def install(site: Path, library: Path) -> Path:
 def _without_the_rest(site: Path) -> ModuleType:
     """FlashInfer's description of the sampling module, imported without what its packages import on top."""
     sys.path.insert(0, str(site))
-    for package in ("flashinfer", "flashinfer.jit"):
+    for package in ("flashinfer", "flashinfer.jit", "tvm_ffi"):
         stand_in = ModuleType(package)
         stand_in.__path__ = [str(site.joinpath(*package.split(".")))]
         sys.modules[package] = stand_in
-    sys.modules["torch"] = None  # type: ignore[assignment]  # tvm-ffi would go on to look for its types
-    importlib.import_module("tvm_ffi")
+    importlib.import_module("tvm_ffi.libinfo")  # where its headers are
     torch: Any = ModuleType("torch")
     torch._C = ModuleType("torch._C")
     # PyPI's torch is built with it since 2.7. FlashInfer's modules meet torch through tvm-ffi, which is C.
     torch._C._GLIBCXX_USE_CXX11_ABI = True
     torch.__getattr__ = lambda name: f"torch.{name}"  # types, as keys of tables
     sys.modules["torch"] = torch
-    try:
-        return importlib.import_module("flashinfer.jit.sampling")
-    finally:
-        del sys.modules["torch"]
+    return importlib.import_module("flashinfer.jit.sampling")
 
 
 def main(arguments: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""What Daybreak runs inside Ray pods."""
