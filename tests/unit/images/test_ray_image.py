@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from daybreak import versions
+
 IMAGE = Path(__file__).parents[3] / "images" / "ray"
 LAYERS = runpy.run_path(str(IMAGE / "layers.py"))
 CUDA_HOME = runpy.run_path(str(IMAGE / "cuda_home.py"))
@@ -45,6 +47,10 @@ def test_the_compiler_is_of_the_same_cuda_as_headers_and_libraries() -> None:
         assert f"\nnvidia-cuda-{package}==13.0." in lock
     for package in ("nvjitlink", "nvvm"):
         assert f"\nnvidia-{package}==13.0." in lock
+
+
+def test_the_container_runtime_is_told_which_cuda_the_driver_must_know() -> None:
+    assert f'NVIDIA_REQUIRE_CUDA="cuda>={versions.CUDA}"' in (IMAGE / "Dockerfile").read_text()
 
 
 def test_libraries_get_the_name_that_one_links_with() -> None:
