@@ -33,6 +33,7 @@ OURS = ("operator", "gateway")
 """What Daybreak itself runs in."""
 
 _IMAGES = paths.REPOSITORY / "images"
+_OF_BOTH_RAY_IMAGES = tuple(_IMAGES / "ray" / name for name in ("install_runtime.py", "ray.sh", "runtime"))
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def _base_context(folder: Path) -> Path:
 
 
 def _ray_cpu_context(folder: Path) -> Path:
-    shutil.copytree(_IMAGES / "ray-cpu", folder, dirs_exist_ok=True)
+    for image in ("ray", "ray-cpu"):
+        shutil.copytree(_IMAGES / image, folder / image)
     for name, seed in MODELS.items():
         tiny_model.write(folder / "models" / name, seed)
     return folder
@@ -93,10 +95,10 @@ def recipes() -> Mapping[str, Recipe]:
             True,
             lambda _: paths.REPOSITORY,
         ),
-        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES / "ray"),
+        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES),
         "ray-cpu": Recipe(
             f"{_text('ray-cpu')}\nCOPY models /models\n",
-            (_IMAGES / "ray-cpu", *model),
+            (_IMAGES / "ray-cpu", *_OF_BOTH_RAY_IMAGES, *model),
             True,
             _ray_cpu_context,
             made,

@@ -91,6 +91,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_GATEWAY_IMAGE": f"daybreak-gateway:{versions.DAYBREAK}",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "",
         "DAYBREAK_GATEWAY_REPLICAS": "2",
+        "DAYBREAK_ASSIGNED_USERS": "false",
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -108,6 +109,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_GATEWAY_IMAGE": "",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "registry,mirror",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
+        "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -134,6 +136,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert settings.http_port == 8080
     others = {
         "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",

@@ -26,6 +26,7 @@ def test_everything_set() -> None:
             "DAYBREAK_GATEWAY_IMAGE": "g:1",
             "DAYBREAK_GATEWAY_PULL_SECRETS": "s, t",
             "DAYBREAK_GATEWAY_REPLICAS": "3",
+            "DAYBREAK_ASSIGNED_USERS": "true",
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
@@ -42,6 +43,7 @@ def test_everything_set() -> None:
         "g:1",
         ("s", "t"),
         3,
+        True,
         "debug",
         9000,
     )
@@ -57,6 +59,7 @@ def test_everything_set() -> None:
     ("name", "value"),
     [
         ("NETWORK_POLICY", "maybe"),
+        ("ASSIGNED_USERS", "1"),
         ("LOG_LEVEL", "loud"),
         ("HTTP_PORT", "http"),
         ("HTTP_PORT", "0"),

@@ -93,6 +93,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ join "," .Values.gateway.imagePullSecrets | quote }}
 - name: DAYBREAK_GATEWAY_REPLICAS
   value: {{ .Values.gateway.replicas | quote }}
+- name: DAYBREAK_ASSIGNED_USERS
+  value: {{ .Values.assignedUsers | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

@@ -40,6 +40,8 @@ class Settings:
     """DAYBREAK_GATEWAY_PULL_SECRETS: names of Secrets for pulling it, separated by commas."""
     gateway_replicas: int
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
+    assigned_users: bool
+    """DAYBREAK_ASSIGNED_USERS: whether the platform chooses the users of containers, as OpenShift does."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -52,9 +54,12 @@ class Settings:
         def text(name: str, default: str) -> str:
             return environment.get(f"DAYBREAK_{name}", "").strip() or default
 
-        network_policy = text("NETWORK_POLICY", "true").lower()
-        if network_policy not in ("true", "false"):
-            raise InvalidSettings(f"DAYBREAK_NETWORK_POLICY is {network_policy!r}: use true or false")
+        def flag(name: str, default: str) -> bool:
+            value = text(name, default).lower()
+            if value not in ("true", "false"):
+                raise InvalidSettings(f"DAYBREAK_{name} is {value!r}: use true or false")
+            return value == "true"
+
         log_level = text("LOG_LEVEL", "info").lower()
         if log_level not in LOG_LEVELS:
             raise InvalidSettings(f"DAYBREAK_LOG_LEVEL is {log_level!r}: use one of {', '.join(LOG_LEVELS)}")
@@ -72,12 +77,13 @@ class Settings:
             kuberay_namespace=text("KUBERAY_NAMESPACE", ""),
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
-            network_policy=network_policy == "true",
+            network_policy=flag("NETWORK_POLICY", "true"),
             gateway_image=text("GATEWAY_IMAGE", ""),
             gateway_pull_secrets=tuple(
                 name.strip() for name in text("GATEWAY_PULL_SECRETS", "").split(",") if name.strip()
             ),
             gateway_replicas=int(replicas),
+            assigned_users=flag("ASSIGNED_USERS", "false"),
             log_level=log_level,
             http_port=int(port),
         )
@@ -93,5 +99,6 @@ class Settings:
             gateway_image=self.gateway_image,
             gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_replicas=self.gateway_replicas,
+            assigned_users=self.assigned_users,
             operator_namespace=self.operator_namespace,
         )

@@ -15,6 +15,7 @@ from daybreak.lifecycle.course import HOLD_BOUNDS
 Manifest = dict[str, Any]
 
 USER_ID = 65532
+_USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
 `Auto` gives, and then an answer.
@@ -147,9 +148,7 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         "terminationGracePeriodSeconds": DRAIN_SECONDS + EXIT_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
+            **({} if platform.assigned_users else _USERS),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "topologySpreadConstraints": [

@@ -24,6 +24,8 @@ class Platform:
     """Secrets for pulling it, in the namespaces of the services."""
     gateway_replicas: int = 2
     """Gateway pods in each namespace."""
+    assigned_users: bool = False
+    """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
     operator_namespace: str = "default"
     """Where the operator runs: it asks models, and listens to gateways."""
 

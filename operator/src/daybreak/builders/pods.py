@@ -45,13 +45,16 @@ def container_security() -> dict[str, Any]:
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def _pod_security() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
+def _pod_security(platform: Platform) -> dict[str, Any]:
+    users: dict[str, Any] = {
         "runAsUser": USER_ID,
         "fsGroup": USER_ID,
         # Volumes with hundreds of gigabytes of weights are not walked through at every start.
         "fsGroupChangePolicy": "OnRootMismatch",
+    }
+    return {
+        "runAsNonRoot": True,
+        **({} if platform.assigned_users else users),
         "seccompProfile": {"type": "RuntimeDefault"},
     }
 
@@ -132,7 +135,7 @@ def template(
         "serviceAccountName": service_account.name(svc),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(),
+        "securityContext": _pod_security(platform),
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [container],
         "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, runtime.volumes)],

@@ -31,6 +31,16 @@ LEAST_DRAIN_SECONDS = 30
 EXIT_SECONDS = 30
 """What Ray's processes may take to end after the drain, before the kubelet kills them."""
 
+_COMPILED = {
+    "CUDA_CACHE_PATH": f"{pods.CACHE_DIRECTORY}/cuda",
+    "FLASHINFER_WORKSPACE_BASE": pods.CACHE_DIRECTORY,
+    "TORCHINDUCTOR_CACHE_DIR": f"{pods.CACHE_DIRECTORY}/inductor",
+    "TRITON_CACHE_DIR": f"{pods.CACHE_DIRECTORY}/triton",
+}
+"""Where the driver, FlashInfer, torch and Triton keep what they have compiled for the GPU: by default below
+the home directory and /tmp. vLLM keeps its own, with those of torch.compile and autotuning, below
+XDG_CACHE_HOME."""
+
 
 def bounds(svc: LLMService, model: Model) -> tuple[int, int]:
     """Fewest and most pods of the model's worker group."""
@@ -104,6 +114,8 @@ def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str,
     }
     if svc.spec.runtime.direct_ingress:
         environment["DAYBREAK_HTTP_PORT"] = str(ports.DIRECT)
+    if model.accelerator.kind is AcceleratorKind.GPU:
+        environment |= _COMPILED
     if model.accelerator.kind is AcceleratorKind.CPU:
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))
