@@ -5,7 +5,6 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from pathlib import Path
 
 from bench import report
 from bench.names import NAMES

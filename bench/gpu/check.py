@@ -181,21 +181,13 @@ class Check:
         self._result.write()
 
     def _placement(self, cluster: RayCluster) -> None:
-        groups = [group for group in cluster.placement_groups() if len(group["bundles"]) >= 1]
-        tensor = self._options.wish.tensor
-        wrong = [
-            group
-            for group in groups
-            if tensor > 1
-            and (
-                group["strategy"] != "STRICT_PACK"
-                or len(group["bundles"]) != tensor
-                or len({bundle["node"] for bundle in group["bundles"]}) != 1
-            )
-        ]
-        self._result.write(placement_groups=groups)
-        if not groups or wrong:
-            self._result.failures.append(f"placement groups: {wrong or 'none'}")
+        """A replica's bundles must lie on one node, as many as it has GPUs."""
+        groups, tensor = cluster.placement_groups(), self._options.wish.tensor
+        self._result.write(placement={"strategy": self._rendered.strategy, "groups": groups})
+        bundles = [len(group) for group in groups]
+        nodes = [len({bundle["node"] for bundle in group}) for group in groups]
+        if bundles != [tensor] or nodes != [1] or (tensor > 1 and self._rendered.strategy != "STRICT_PACK"):
+            raise Failed(f"the replica is not placed as it should be: {self._rendered.strategy}, {groups}")
 
     def _ways_through_ray(self, step: str) -> None:
         cluster = self._cluster

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 CONTENT = re.compile(rb'"content":\s?"(?!")')
 """The first chunk of an answer names the role only."""
@@ -106,8 +106,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way out."""
-        if isinstance(transport, asyncio.WriteTransport):
-            self.transport = transport
+        # uvloop's transports are no subclass of asyncio's, but the same in use.
+        self.transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever waits has been cut off."""

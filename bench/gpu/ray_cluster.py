@@ -166,21 +166,14 @@ class RayCluster:
             for replica in one["replicas"]
         ]
 
-    def placement_groups(self) -> list[dict[str, Any]]:
-        """The placement groups that are there: strategy, and each bundle's resources and node."""
+    def placement_groups(self) -> list[list[dict[str, Any]]]:
+        """The placement groups that are placed: each bundle's resources and node."""
         answer = ask(self.dashboard, "GET", "/api/v0/placement_groups?detail=1")
         if answer is None or answer.status != 200:
             raise Failed(f"Ray does not tell its placement groups: {answer}")
-        groups = answer.json["data"]["result"]["result"]
         return [
-            {
-                "strategy": (group.get("stats") or {}).get("strategy") or group.get("strategy"),
-                "bundles": [
-                    {"resources": bundle["unit_resources"], "node": bundle["node_id"]}
-                    for bundle in group["bundles"]
-                ],
-            }
-            for group in groups
+            [{"resources": each["unit_resources"], "node": each["node_id"]} for each in group["bundles"]]
+            for group in answer.json["data"]["result"]["result"]
             if group["state"] == "CREATED"
         ]
 

@@ -58,6 +58,11 @@ class Rendered:
         return found
 
     @property
+    def strategy(self) -> str:
+        """How the replica's accelerators are to be placed."""
+        return str(self._llm_config["placement_group_config"]["strategy"])
+
+    @property
     def source(self) -> str:
         """Where the engine reads the model."""
         source = self._llm_config["model_loading_config"]["model_source"]
