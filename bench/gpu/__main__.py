@@ -1,6 +1,7 @@
 """`python -m bench.gpu`: the command line."""
 
 import argparse
+import json
 import shlex
 import sys
 import tempfile
@@ -36,7 +37,7 @@ def main() -> int:
         folder=model,
         dummy=models.dummy_weights(options.model_shape),
         tensor=options.tensor,
-        max_num_seqs=options.max_num_seqs,
+        more_args=options.engine_args,
     )
     what = f"{options.model_shape}-tensor-{options.tensor}" if options.tensor > 1 else options.model_shape
     file = options.out
@@ -85,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model-shape", choices=models.SHAPES, default="8b")
     parser.add_argument("--sample", help="a file of manifests/samples (default: the one for the shape)")
     parser.add_argument("--tensor", type=int, default=1, help="GPUs of the replica (default 1)")
-    parser.add_argument("--max-num-seqs", type=int, help="the engine's argument, for both")
+    parser.add_argument(
+        "--engine-args", type=json.loads, default={}, help="more engine arguments for both, as a JSON object"
+    )
     parser.add_argument(
         "--cpu", action="store_true", help="with images/ray-cpu's packages, to try the check itself"
     )

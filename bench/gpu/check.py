@@ -145,7 +145,8 @@ class Check:
             self._say(f"{name}: {self._result.starts[name]}")
             if loads:
                 self._result.checks[name] = checks(engine.address, rendered.model)
-                self._load_all([_Way("vllm", engine.address)], engine.processes, name)
+                way = _Way("vllm", engine.address)
+                self._load_all([way], self._options.clients, engine.processes, name)
         finally:
             engine.stop()
             self._until_free()
@@ -206,8 +207,11 @@ class Check:
             for way in ways:
                 self._result.checks[f"{step}:{way.name}"] = checks(way.address, self._rendered.model)
             self._result.write()
-            # The order turns, so that nobody is always measured after the same one.
-            self._load_all(ways if step == "serve" else ways[::-1], cluster.processes, step)
+            if step == "serve":
+                self._load_all(ways, self._options.clients, cluster.processes, step)
+            else:
+                # Once more, after the other engine and the other way round, with the fewest clients only.
+                self._load_all(ways[::-1], self._options.clients[:1], cluster.processes, step)
 
     def _direct_answers(self, address: tuple[str, int]) -> bool:
         last = time.monotonic() + _DIRECT_SECONDS
@@ -237,9 +241,13 @@ class Check:
             yield _Way(name, (HOST, port), (one,))
 
     def _load_all(
-        self, ways: Sequence[_Way], processes: Callable[[], list[psutil.Process]], step: str
+        self,
+        ways: Sequence[_Way],
+        numbers: Sequence[int],
+        processes: Callable[[], list[psutil.Process]],
+        step: str,
     ) -> None:
-        for clients in self._options.clients:
+        for clients in numbers:
             for way in ways:
 
                 def look(way: _Way = way) -> cores.Used:

@@ -34,6 +34,8 @@ class Lengths:
     mean_out: float = 114.0
     sigma: float = 0.7
     most: int = 1024
+    template: int = 11
+    """Tokens that the model's chat template adds to a question."""
 
     def draw(self, dice: random.Random) -> tuple[int, int]:
         """Tokens of one question and of its answer."""
@@ -78,6 +80,7 @@ def body(job: Job, dice: random.Random) -> tuple[bytes, int]:
     """A request, and the tokens that it asks for."""
     tokens_in, tokens_out = job.lengths.draw(dice)
     text: list[str] = []
+    tokens_in = max(1, tokens_in - job.lengths.template)
     while tokens_in > 0:
         word, tokens = dice.choice(job.words)
         text.append(word)

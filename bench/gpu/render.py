@@ -91,7 +91,6 @@ class Wish:
     """Where the model lies."""
     dummy: bool = False
     tensor: int = 1
-    max_num_seqs: int | None = None
     more_args: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -136,7 +135,6 @@ def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rende
         spec["replicas"] = 0
     args = model.setdefault("engine", {}).setdefault("args", {})
     own: dict[str, Any] = {"load_format": "dummy"} if wish.dummy else {}
-    own |= {} if wish.max_num_seqs is None else {"max_num_seqs": wish.max_num_seqs}
     own |= wish.more_args
     if own:
         args.update(own)

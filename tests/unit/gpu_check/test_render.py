@@ -28,7 +28,7 @@ def test_the_worker_offers_ray_what_its_pod_would() -> None:
 
 
 def test_what_is_changed_of_the_sample_is_said() -> None:
-    wish = Wish("llama-8b-one-gpu", Path("/models/8b"), dummy=True, tensor=2, max_num_seqs=256)
+    wish = Wish("llama-8b-one-gpu", Path("/models/8b"), dummy=True, tensor=2, more_args={"max_num_seqs": 256})
     rendered = render(wish, port=1234, cache=CACHE)
     assert rendered.source == "/models/8b"
     assert rendered.engine_args["load_format"] == "dummy"
