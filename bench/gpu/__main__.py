@@ -46,7 +46,7 @@ def main() -> int:
     result = Result(
         file,
         title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
-        command=f"python -m bench.gpu {shlex.join(sys.argv[1:])}".strip(),
+        command=command_line(sys.argv[1:]),
         samples=render.rendered_samples(),
         lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
     )
@@ -78,6 +78,18 @@ def main() -> int:
     return 0 if good else 1
 
 
+def command_line(arguments: list[str]) -> str:
+    """The command for the result: without the folders of this machine."""
+    kept, words = [], iter(arguments)
+    for word in words:
+        if word in _FOLDERS:
+            next(words, None)
+        elif word.partition("=")[0] not in _FOLDERS:
+            kept.append(word)
+    return shlex.join(["python", "-m", "bench.gpu", *kept])
+
+
+_FOLDERS = ("--work", "--out")
 _SHAPE = {"tiny": "a model of 3 MB", "8b": "the shape of Llama 3.1 8B with dummy weights"}
 
 

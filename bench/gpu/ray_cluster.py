@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ _RAY = Path("/opt/daybreak/bin/ray")
 """Ours, in the image; elsewhere Ray's own."""
 _RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
 _START_SECONDS = 120.0
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -97,17 +98,21 @@ class RayCluster:
         ]
         # A head sees no device.
         no_device = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-        self._head = self._start("head", 0, command, pod, no_device)
-        until("Ray's head", self._status, _START_SECONDS, self._head)
+        self._head = self._start_up(
+            lambda: self._start("head", 0, command, pod, no_device), "Ray's head", self._status
+        )
         return time.monotonic() - began
 
     def start_worker(self, pod: Pod) -> float:
         """Start the worker; returns the seconds until the head knew it."""
         began = time.monotonic()
         own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0))}
-        before = self._nodes()
-        self._worker = self._start("worker", 1, [f"--address={HOST}:{self.ports.gcs}"], pod, own)
-        until("Ray's worker", lambda: self._nodes() > before or None, _START_SECONDS, self._worker)
+        before, command = self._nodes(), [f"--address={HOST}:{self.ports.gcs}"]
+        self._worker = self._start_up(
+            lambda: self._start("worker", 1, command, pod, own),
+            "Ray's worker",
+            lambda: self._nodes() > before or None,
+        )
         return time.monotonic() - began
 
     def stop_worker(self) -> None:
@@ -190,6 +195,25 @@ class RayCluster:
             self.dashboard, "GET", "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE"
         )
         return 0 if answer is None or answer.status != 200 else int(answer.json["data"]["result"]["total"])
+
+    def _start_up(
+        self, start: Callable[[], Process], what: str, look: Callable[[], object | None]
+    ) -> Process:
+        """Start it until it stays, as a pod's container is started again.
+
+        `ray start` gives itself half a minute, which a busy machine may not keep.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            process = start()
+            try:
+                until(what, look, _START_SECONDS, process)
+            except Failed:
+                process.end()
+            else:
+                return process
+        process = start()
+        until(what, look, _START_SECONDS, process)
+        return process
 
     def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
         first = self.ports.agent(node)
