@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from pydantic import ValidationError
+
 from daybreak import versions
+from daybreak.api import gateway_pods
+from daybreak.api.gateway_pods import GatewayPods
+from daybreak.api.llmservice import readable
 from daybreak.builders.platform import Platform
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -40,6 +45,8 @@ class Settings:
     """DAYBREAK_GATEWAY_PULL_SECRETS: names of Secrets for pulling it, separated by commas."""
     gateway_replicas: int
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
+    gateway_pods: GatewayPods
+    """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -78,6 +85,7 @@ class Settings:
                 name.strip() for name in text("GATEWAY_PULL_SECRETS", "").split(",") if name.strip()
             ),
             gateway_replicas=int(replicas),
+            gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             log_level=log_level,
             http_port=int(port),
         )
@@ -93,5 +101,17 @@ class Settings:
             gateway_image=self.gateway_image,
             gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_replicas=self.gateway_replicas,
+            gateway_pods=self.gateway_pods,
             operator_namespace=self.operator_namespace,
         )
+
+
+def _gateway_pods(text: str) -> GatewayPods:
+    """Read DAYBREAK_GATEWAY_PODS. Raises InvalidSettings with each wrong field."""
+    try:
+        pods = GatewayPods.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {readable(error, 'gateway')}") from error
+    if wrong := gateway_pods.problems(pods):
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {'; '.join(wrong)}")
+    return pods
