@@ -147,9 +147,11 @@ _templates: st.SearchStrategy[Any] = st.fixed_dictionaries(
 _head_templates: st.SearchStrategy[Any] = _templates.filter(lambda one: "hostNetwork" not in one["spec"])
 
 
-_sized: dict[str, st.SearchStrategy[Any]] = {
-    "resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})
-}
+_heads: st.SearchStrategy[Any] = st.builds(
+    lambda sized, more: {**sized, **more},
+    st.fixed_dictionaries({"resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})}),
+    st.fixed_dictionaries({}, optional={"podTemplate": _head_templates}),
+)
 
 _runtime = st.fixed_dictionaries(
     {},
@@ -162,10 +164,7 @@ _runtime = st.fixed_dictionaries(
             unique=True,
             max_size=4,
         ).map(lambda names: [{"name": name, "value": "7"} for name in names]),
-        "head": st.fixed_dictionaries(
-            _sized,
-            optional={"podTemplate": _head_templates},
-        ),
+        "head": _heads,
     },
 )
 
