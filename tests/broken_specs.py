@@ -52,6 +52,7 @@ _CPU_AND_GPU = [
     {"name": "large", "source": "hf://owner/large"},
 ]
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
+_CLAIM = {"templateName": "one-gpu", "devices": 1}
 _TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
 
 BY_RULE = [
@@ -282,6 +283,36 @@ BY_RULE = [
         "spec.sleep",
     ),
     Broken(
+        "claim on the CPU",
+        with_model(accelerator={"kind": "cpu", "claim": _CLAIM}),
+        "accelerator claim belongs to kind gpu: leave it out on the CPU",
+        "spec.models[0].accelerator",
+    ),
+    Broken(
+        "claim and resource",
+        with_model(accelerator={"resource": "amd.com/gpu", "claim": _CLAIM}),
+        "accelerators come by resource or by claim, not by both",
+        "spec.models[0].accelerator",
+    ),
+    Broken(
+        "prefix settings for sessions",
+        with_model(routing={"policy": "Session", "prefix": {}}),
+        "routing.prefix belongs to policy Prefix",
+        "spec.models[0].routing",
+    ),
+    Broken(
+        "session settings for prefixes",
+        with_model(routing={"policy": "Prefix", "session": {}}),
+        "routing.session belongs to policy Session",
+        "spec.models[0].routing",
+    ),
+    Broken(
+        "more left than remembered",
+        with_model(routing={"policy": "Prefix", "prefix": {"evictionThresholdChars": 10}}),
+        "prefix.evictionTargetChars must not be above prefix.evictionThresholdChars",
+        "spec.models[0].routing.prefix",
+    ),
+    Broken(
         "way out of a claim",
         with_model(source="pvc://models/../other"),
         "'..' may not stand in a path",
@@ -328,6 +359,11 @@ BY_SCHEMA = [
 
 TAKEN = {
     "least": manifest(),
+    "accelerators by a claim": with_model(accelerator={"claim": _CLAIM}),
+    "a policy alone": with_model(routing={"policy": "Session"}),
+    "a pod that Kubernetes knows better": with_model(
+        podTemplate={"spec": {"hostname": "a", "containers": [{"name": "ray", "workingDir": "/a"}]}}
+    ),
     "remote code of a commit": with_model(trustRemoteCode=True, revision=_COMMIT),
     "remote code in a claim": with_model(source="pvc://models/llama", trustRemoteCode=True),
     "no replicas at first": with_model(replicas={"min": 0, "initial": 0}),

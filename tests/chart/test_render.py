@@ -92,6 +92,13 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_GATEWAY_PULL_SECRETS": "",
         "DAYBREAK_GATEWAY_REPLICAS": "2",
         "DAYBREAK_ASSIGNED_USERS": "false",
+        "DAYBREAK_GATEWAY_PODS": json.dumps(
+            {
+                "pullPolicy": "IfNotPresent",
+                "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
+            },
+            separators=(",", ":"),
+        ),
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -110,6 +117,15 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_GATEWAY_PULL_SECRETS": "registry,mirror",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_ASSIGNED_USERS": "true",
+        "DAYBREAK_GATEWAY_PODS": json.dumps(
+            {
+                name: value
+                for name, value in sorted(yaml.safe_load(EVERYTHING.read_text())["gateway"].items())
+                if name not in ("enabled", "image", "imagePullSecrets", "replicas")
+            },
+            separators=(",", ":"),
+            sort_keys=True,
+        ),
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -122,9 +138,9 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
 
     Each variable sets one thing, and there is a variable for everything that can be set.
     """
-    from daybreak.settings import (
-        Settings,
-    )  # here, so that the other tests do without the operator's libraries
+    # Here, so that the other tests do without the operator's libraries.
+    from daybreak.api.gateway_pods import GatewayPods
+    from daybreak.settings import Settings
 
     fields = {"metadata.namespace": "daybreak-system", "metadata.name": "daybreak-7d4b9-x2x"}
     given = {name: fields.get(value, value) for name, value in environment(rendered).items()}
@@ -134,7 +150,9 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert settings.identity == "daybreak-7d4b9-x2x"
     assert settings.ray_image == f"daybreak-ray:{versions.DAYBREAK}"
     assert settings.http_port == 8080
+    assert settings.gateway_pods == GatewayPods()
     others = {
+        "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
         "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_REPLICAS": "3",

@@ -77,6 +77,8 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             )
         ),
     }
+    if draw(st.booleans()):
+        found["podTemplate"] = draw(_templates)
     if kind == "gpu":
         found["parallelism"] = {"tensor": draw(st.integers(1, 16)), "pipeline": draw(st.integers(1, 4))}
         found["placement"] = draw(st.sampled_from([None, "PACK", "STRICT_PACK"]))
@@ -100,6 +102,57 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     return found
 
 
+_HELPER = {"name": "helper", "image": "helper:1", "resources": {"requests": {"cpu": "100m"}}}
+_SPREAD = {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1, "labelSelector": {}}
+_ray_containers = st.fixed_dictionaries(
+    {"name": st.just("ray")},
+    optional={
+        "env": st.just([{"name": "OWN", "value": "8"}, {"name": "NCCL_DEBUG", "value": "INFO"}]),
+        "resources": st.just({"limits": {"rdma/hca": 1}}),
+        "securityContext": st.sampled_from([{"privileged": True}, {"capabilities": {"add": ["IPC_LOCK"]}}]),
+        "volumeMounts": st.sampled_from([["/scratch"], ["/var/cache/daybreak", "/dev/shm"]]).map(  # noqa: S108
+            lambda paths: [{"name": "scratch", "mountPath": path} for path in paths]
+        ),
+    },
+)
+_templates: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {}, optional={"labels": st.just({"team": "a"}), "annotations": st.just({"note": "b"})}
+        ),
+        "spec": st.fixed_dictionaries(
+            {
+                "volumes": st.just([{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}]),
+                "containers": st.one_of(
+                    st.just([]),
+                    st.just([_HELPER]),
+                    _ray_containers.map(lambda ray: [ray]),
+                    _ray_containers.map(lambda ray: [_HELPER, ray]),
+                ),
+            },
+            optional={
+                "runtimeClassName": st.just("nvidia"),
+                "schedulerName": st.just("volcano"),
+                "nodeSelector": st.just({"rack": "a"}),
+                "tolerations": _tolerations,
+                "topologySpreadConstraints": st.just([_SPREAD]),
+                "initContainers": st.just([{"name": "first", "image": "first:1"}]),
+                "securityContext": st.just({"runAsUser": 5}),
+                "hostNetwork": st.booleans(),
+            },
+        ),
+    }
+)
+"""What a person may add to pods."""
+_head_templates: st.SearchStrategy[Any] = _templates.filter(lambda one: "hostNetwork" not in one["spec"])
+
+
+_heads: st.SearchStrategy[Any] = st.builds(
+    lambda sized, more: {**sized, **more},
+    st.fixed_dictionaries({"resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})}),
+    st.fixed_dictionaries({}, optional={"podTemplate": _head_templates}),
+)
+
 _runtime = st.fixed_dictionaries(
     {},
     optional={
@@ -111,9 +164,7 @@ _runtime = st.fixed_dictionaries(
             unique=True,
             max_size=4,
         ).map(lambda names: [{"name": name, "value": "7"} for name in names]),
-        "head": st.fixed_dictionaries(
-            {"resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})}
-        ),
+        "head": _heads,
     },
 )
 

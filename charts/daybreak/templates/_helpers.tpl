@@ -58,6 +58,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
+{{- define "daybreak.gatewayPods" -}}
+{{- $pods := dict -}}
+{{- range $name := list "pullPolicy" "resources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "podTemplate" -}}
+{{- with index $.Values.gateway $name -}}
+{{- $_ := set $pods $name . -}}
+{{- end -}}
+{{- end -}}
+{{- $pods | toJson -}}
+{{- end -}}
+
 {{- /*
 Environment of the operator: all of its settings. Watching "the release's own namespace" is told by the pod's own
 namespace, so that a kustomization that moves the objects moves the watch with them.
@@ -95,6 +106,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ .Values.gateway.replicas | quote }}
 - name: DAYBREAK_ASSIGNED_USERS
   value: {{ .Values.assignedUsers | quote }}
+- name: DAYBREAK_GATEWAY_PODS
+  value: {{ include "daybreak.gatewayPods" . | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from pydantic import ValidationError
+
 from daybreak import versions
+from daybreak.api import gateway_pods
+from daybreak.api.gateway_pods import GatewayPods
+from daybreak.api.llmservice import readable
 from daybreak.builders.platform import Platform
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -42,6 +47,8 @@ class Settings:
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
     assigned_users: bool
     """DAYBREAK_ASSIGNED_USERS: whether the platform chooses the users of containers, as OpenShift does."""
+    gateway_pods: GatewayPods
+    """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -84,6 +91,7 @@ class Settings:
             ),
             gateway_replicas=int(replicas),
             assigned_users=flag("ASSIGNED_USERS", "false"),
+            gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             log_level=log_level,
             http_port=int(port),
         )
@@ -100,5 +108,17 @@ class Settings:
             gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_replicas=self.gateway_replicas,
             assigned_users=self.assigned_users,
+            gateway_pods=self.gateway_pods,
             operator_namespace=self.operator_namespace,
         )
+
+
+def _gateway_pods(text: str) -> GatewayPods:
+    """Read DAYBREAK_GATEWAY_PODS. Raises InvalidSettings with each wrong field."""
+    try:
+        pods = GatewayPods.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {readable(error, 'gateway')}") from error
+    if wrong := gateway_pods.problems(pods):
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {'; '.join(wrong)}")
+    return pods

@@ -133,6 +133,22 @@ Labels = Annotated[
 ]
 """Kubernetes labels."""
 
+Annotations = Annotated[
+    dict[
+        Annotated[str, Field(max_length=317, pattern=rf"^({DNS_SUBDOMAIN}/)?{_LABEL_NAME}$")],
+        Annotated[str, Field(max_length=65536)],
+    ],
+    Field(max_length=64),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": 65536},
+            "maxProperties": 64,
+        }
+    ),
+]
+"""Kubernetes annotations."""
+
 _IS_DURATION = f"self.matches('{DURATION_PATTERN}')"
 
 Duration = Annotated[

@@ -8,7 +8,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from daybreak.api.base import ApiModel, Rule
 from daybreak.api.kubernetes_types import (
@@ -19,7 +19,10 @@ from daybreak.api.kubernetes_types import (
     SecretKeySource,
     Toleration,
     VolumeMount,
+    list_by,
 )
+from daybreak.api.pod_template import PodMetadata, PodTemplate
+from daybreak.api.routing import Routing
 from daybreak.api.scalars import (
     AutoOrDuration,
     Duration,
@@ -31,6 +34,8 @@ from daybreak.api.scalars import (
 )
 from daybreak.api.source import Source
 
+DEFAULT_DEVICE = "nvidia.com/gpu"
+"""Kubernetes' extended resource of an accelerator where none is named."""
 COMMIT_PATTERN = "^[0-9a-f]{40}$"
 """A commit of a Hugging Face repository."""
 
@@ -46,11 +51,6 @@ EngineArgs = Annotated[
     ),
 ]
 """Values of any JSON type by name."""
-
-
-def list_by(*keys: str) -> dict[str, JsonValue]:
-    """Schema of a list whose items are told apart by these fields, so that two managers can share it."""
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def _left_to_the_operator(schema: dict[str, Any]) -> None:
@@ -90,10 +90,31 @@ class AcceleratorKind(StrEnum):
     CPU = "cpu"
 
 
+class DeviceClaim(ApiModel):
+    """Accelerators by Dynamic Resource Allocation (DRA) instead of an extended resource."""
+
+    template_name: ObjectName
+    """A ResourceClaimTemplate of the service's namespace. Each worker pod gets a claim of its own from it."""
+    devices: Annotated[int, Field(ge=1, le=4096)]
+    """How many accelerators one claim holds. Nothing of the template is read: this number must be that of the
+    template, and what one worker pod needs, which is `parallelism.tensor`, times `parallelism.pipeline` where
+    a replica is one pod."""
+
+
 class Accelerator(ApiModel):
     """What a replica computes on, and on which nodes."""
 
     rules = (
+        Rule(
+            "!has(self.claim) || self.kind != 'cpu'",
+            "accelerator claim belongs to kind gpu: leave it out on the CPU",
+            lambda self: self.claim is None or self.kind is not AcceleratorKind.CPU,
+        ),
+        Rule(
+            f"!has(self.claim) || !has(self.resource) || self.resource == '{DEFAULT_DEVICE}'",
+            "accelerators come by resource or by claim, not by both",
+            lambda self: self.claim is None or self.resource == DEFAULT_DEVICE,
+        ),
         Rule(
             "!has(self.type) || self.kind != 'cpu'",
             "accelerator type belongs to kind gpu: leave it out on the CPU",
@@ -108,8 +129,11 @@ class Accelerator(ApiModel):
         Field(
             pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253, json_schema_extra=_left_to_the_operator
         ),
-    ] = "nvidia.com/gpu"
-    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu."""
+    ] = DEFAULT_DEVICE
+    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu, or with
+    a claim."""
+    claim: DeviceClaim | None = None
+    """Accelerators by a claim (DRA) instead: then no extended resource is asked for."""
     type: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Ray's name of the accelerator, such as `H100`, to tell several kinds in one service apart. Unset: any.
     Which node a pod gets is up to `nodeSelector`."""
@@ -271,6 +295,18 @@ class Model(ApiModel):
     """How many replicas, and what moves that number."""
     serve: Serve = Field(default_factory=Serve)
     """Ray Serve's settings."""
+    routing: Routing | None = None
+    """How Serve's proxy chooses among the replicas. Unset: Serve's default."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """More volumes for this model's worker pods."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
+    """Where volumes of the model or of `runtime.volumes` appear in its Ray containers."""
+    pod_template: PodTemplate | None = None
+    """What to add to this model's worker pods."""
 
 
 class SleepDepth(StrEnum):
@@ -386,6 +422,16 @@ class Head(ApiModel):
     """Labels that its node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
     """Taints that it tolerates."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """More volumes for the head pod. It reads no weights, so those of models stay off it."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
+    """Where those volumes appear."""
+    pod_template: PodTemplate | None = None
+    """What to add to the head pod."""
 
 
 class Runtime(ApiModel):
@@ -405,6 +451,9 @@ class Runtime(ApiModel):
     """Whether replicas serve requests on a port of their own, in place of Serve's proxy and ingress on the
     head, which stay for what comes while no replica is up. The image must have the package
     `daybreak-runtime`, as Daybreak's images do. A change of it needs new pods."""
+    metadata: PodMetadata | None = None
+    """Labels and annotations of the RayService, which KubeRay hands on to each new RayCluster: a queue's
+    name, for instance."""
     head: Head = Field(default_factory=Head)
     """The head pod."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
@@ -414,7 +463,7 @@ class Runtime(ApiModel):
     volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """More volumes for every Ray pod."""
+    """More volumes for the worker pods of every model. The head has `head.volumes`."""
     volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("mountPath")
     )

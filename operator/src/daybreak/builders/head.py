@@ -60,6 +60,9 @@ def head_group(svc: LLMService, platform: Platform) -> dict[str, Any]:
             node_selector=head.node_selector,
             tolerations=head.tolerations,
             grace_seconds=GRACE_SECONDS,
+            own_volumes=head.volumes,
+            own_mounts=head.volume_mounts,
+            overlay=head.pod_template,
         ),
     }
 

@@ -13,7 +13,7 @@ import yaml
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import ingress, ports
+from daybreak.builders import ingress, ports, request_router
 from daybreak.builders.figures import as_seconds, plain
 from daybreak.builders.sources import weights
 from daybreak.lifecycle.needs import bundle, placement
@@ -108,6 +108,8 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     if model.engine.args.get("disable_log_stats"):
         # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
         config["log_engine_metrics"] = False
+    if model.routing is not None:
+        config["deployment_config"] = {"request_router_config": request_router.config(model.routing)}
     if model.accelerator.kind is AcceleratorKind.GPU and (kind := accelerator_type(model)) is not None:
         config["accelerator_type"] = kind
     return config
@@ -129,7 +131,7 @@ def _parallelism(model: Model) -> dict[str, Any]:
 def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
     """How Serve runs one model's replicas."""
     serve = model.serve
-    return {
+    options: dict[str, Any] = {
         "name": names.serve_deployment(model.name),
         "max_ongoing_requests": serve.max_ongoing_requests,
         "max_queued_requests": serve.max_queued_requests,
@@ -140,6 +142,9 @@ def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
         # Serve takes this whole or not at all: what is left out goes back to Serve's default.
         "autoscaling_config": _autoscaling(svc, model),
     }
+    if model.routing is not None:
+        options["request_router_config"] = request_router.config(model.routing)
+    return options
 
 
 def _target(model: Model) -> float:

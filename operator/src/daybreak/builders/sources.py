@@ -12,7 +12,6 @@ from daybreak.api.source import ModelSource, Scheme
 from daybreak.api.spec import Model
 from daybreak.builders import pods
 
-_VOLUME = f"{names.VOLUME_PREFIX}model"
 _COPIES = f"{pods.CACHE_DIRECTORY}/buckets"
 """Below it, each bucket's weights have a directory of their own."""
 _COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
@@ -77,8 +76,8 @@ def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
     root = names.model_directory(model.name)
     return Weights(
         model_source=f"{root}/{path}" if path else root,
-        volume={"name": _VOLUME, **volume},
-        mount={"name": _VOLUME, "mountPath": root, "readOnly": True},
+        volume={"name": names.WEIGHTS_VOLUME, **volume},
+        mount={"name": names.WEIGHTS_VOLUME, "mountPath": root, "readOnly": True},
     )
 
 

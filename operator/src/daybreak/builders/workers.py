@@ -55,6 +55,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     fewest, most = bounds(svc, model)
     need = worker_need(model)
     direct = svc.spec.runtime.direct_ingress
+    claim = model.accelerator.claim
     shared_memory = worker_shared_memory(model)
     drain = max(LEAST_DRAIN_SECONDS, whole_seconds(model.serve.graceful_shutdown_timeout))
     places = [
@@ -85,6 +86,10 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             node_selector=dict(need.node_selector),
             tolerations=need.tolerations,
             grace_seconds=drain + EXIT_SECONDS,
+            own_volumes=[*svc.spec.runtime.volumes, *model.volumes],
+            own_mounts=[*svc.spec.runtime.volume_mounts, *model.volume_mounts],
+            claim=None if claim is None else claim.template_name,
+            overlay=model.pod_template,
         ),
     }
 
