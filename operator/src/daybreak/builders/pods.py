@@ -24,6 +24,18 @@ CACHE_DIRECTORY = "/var/cache/daybreak"
 """Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
 emptyDir, and then outlives the pod."""
 
+COMPILED_DIRECTORY = f"{CACHE_DIRECTORY}/compiled"
+"""Compiled kernels and what was tuned alone: what may be shared by pods that write at the same time."""
+COMPILERS = {
+    "CUDA_CACHE_PATH": f"{COMPILED_DIRECTORY}/cuda",
+    "FLASHINFER_WORKSPACE_BASE": COMPILED_DIRECTORY,
+    "TORCHINDUCTOR_CACHE_DIR": f"{COMPILED_DIRECTORY}/inductor",
+    "TRITON_CACHE_DIR": f"{COMPILED_DIRECTORY}/triton",
+    "VLLM_CACHE_ROOT": f"{COMPILED_DIRECTORY}/vllm",
+}
+"""Where whoever compiles keeps it, by the variables of each."""
+_COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
+
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Nothing is reported to anybody."""
 
@@ -45,7 +57,8 @@ def container_security() -> dict[str, Any]:
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def _pod_security() -> dict[str, Any]:
+def pod_security() -> dict[str, Any]:
+    """What the restricted Pod Security Standard asks of a pod."""
     return {
         "runAsNonRoot": True,
         "runAsUser": USER_ID,
@@ -76,6 +89,14 @@ def log_place() -> Place:
 def cache_place() -> Place:
     """Downloaded weights and compiled kernels."""
     return _directory_place(_CACHE_VOLUME, CACHE_DIRECTORY)
+
+
+def compiled_place(claim: str, directory: str) -> Place:
+    """A directory of a claim, for what engines compile; weights that a pod fetches stay out of it."""
+    return Place(
+        {"name": _COMPILED_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
+        {"name": _COMPILED_VOLUME, "mountPath": COMPILED_DIRECTORY, "subPath": directory},
+    )
 
 
 def environment(svc: LLMService, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()) -> list[Any]:
@@ -132,7 +153,7 @@ def template(
         "serviceAccountName": service_account.name(svc),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(),
+        "securityContext": pod_security(),
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [container],
         "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, runtime.volumes)],

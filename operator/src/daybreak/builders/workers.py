@@ -52,9 +52,12 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
         pods.log_place(),
         pods.cache_place(),
     ]
-    weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
+    weights = sources.weights(svc.name, model, svc.spec.runtime.image_pull_policy)
     if weights.volume is not None and weights.mount is not None:
         places.append(pods.Place(weights.volume, weights.mount))
+    if svc.spec.runtime.compile_cache is not None:
+        directory = names.compile_cache(svc.name, model.name)
+        places.append(pods.compiled_place(svc.spec.runtime.compile_cache.claim_name, directory))
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -69,7 +72,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             component="worker",
             labels={names.MODEL_LABEL: group},
             ports=WORKER_PORTS,
-            env=pods.environment(svc, _environment(model, drain), sources.environment(model)),
+            env=pods.environment(svc, _environment(svc, model, drain), _secret(model)),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),
@@ -94,7 +97,12 @@ def _ray_resources(model: Model) -> dict[str, str]:
     return resources
 
 
-def _environment(model: Model, drain_seconds: int) -> dict[str, str]:
+def _secret(model: Model) -> list[dict[str, Any]]:
+    """Variables of this model alone. The token of a model with a cache is for the Job that fills it."""
+    return [] if model.cache is not None else sources.environment(model)
+
+
+def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str, str]:
     environment = {
         # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
         # of a draining node this long before its deadline, at once therefore, and the pod leaves when
@@ -102,6 +110,8 @@ def _environment(model: Model, drain_seconds: int) -> dict[str, str]:
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_seconds),
         "XDG_CACHE_HOME": pods.CACHE_DIRECTORY,
     }
+    if svc.spec.runtime.compile_cache is not None:
+        environment |= pods.COMPILERS
     if model.accelerator.kind is AcceleratorKind.CPU:
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))

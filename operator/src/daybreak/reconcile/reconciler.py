@@ -105,7 +105,7 @@ class Reconciler:
                 if refusal or wrote:
                     seen = replace(self._observer.again(key, seen), refusal=refusal)
                     decision = decide(seen)
-                if not _turned(seen, decision):
+                if not _turned(seen, decision) and not plan.filling:
                     again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
