@@ -48,7 +48,7 @@ def variables(pod: dict[str, Any]) -> dict[str, Any]:
 def test_a_job_and_a_claim_come_before_the_ray_service() -> None:
     svc = service(model(cache={"size": "10Gi"}))
     kinds = [each["kind"] for each in desired(svc, PLATFORM, None, unfilled=["m"])]
-    assert kinds[-3:] == ["PersistentVolumeClaim", "Job", "RayService"]
+    assert kinds[-4:] == ["PersistentVolumeClaim", "Job", "Service", "RayService"]
 
 
 def test_a_claim_that_is_there_is_left_to_its_owner() -> None:

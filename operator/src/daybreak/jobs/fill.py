@@ -60,7 +60,7 @@ class Source(NamedTuple):
 
 def hugging_face(repository: str, revision: str | None) -> Source:
     """A repository of the Hugging Face Hub, at the commit that the revision is now."""
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, hf_hub_download
 
     with _hub_errors(repository, revision):
         found = HfApi().model_info(repository, revision=revision, files_metadata=True)
@@ -68,12 +68,12 @@ def hugging_face(repository: str, revision: str | None) -> Source:
     files = _without_doubles([File(each.rfilename, each.size or 0) for each in found.siblings or ()])
 
     def fetch(into: Path, wanted: list[File]) -> None:
-        patterns = [_literal(file.path) for file in wanted]
+        def copy(file: File) -> None:
+            hf_hub_download(repository, file.path, revision=commit, local_dir=into)
+
         # Who may see that a gated repository is there need not be allowed to read its files.
         with _hub_errors(repository, revision):
-            snapshot_download(
-                repository, revision=commit, local_dir=into, allow_patterns=patterns, max_workers=AT_ONCE
-            )
+            _each(copy, _missing(into, wanted))
 
     return Source(files, commit, fetch)
 
@@ -94,11 +94,6 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
         raise Stuck(f"{name} has no revision {revision}") from error
     except errors.RepositoryNotFoundError as error:
         raise Stuck(f"{name} does not exist, or is private and the model's token may not see it") from error
-
-
-def _literal(path: str) -> str:
-    """A path as a pattern that matches it alone."""
-    return "".join(f"[{character}]" if character in "*?[" else character for character in path)
 
 
 def _without_doubles(files: list[File]) -> list[File]:
@@ -290,6 +285,7 @@ def _gather(root: Path, directory: str, source: Source) -> dict[str, Any]:
     for path in _files(into):
         if path not in wanted:  # parts of files, of a try that was ended
             path.unlink()
+    shutil.rmtree(into / ".cache", ignore_errors=True)  # the hub's library's own notes
     told = {"bytes": total, "revision": source.revision}
     _write(into / MARKER, json.dumps(told))
     whole = root / directory
