@@ -1,14 +1,14 @@
-"""Weights that a Job copies into a claim, on a real API server; the Job's controller and KubeRay are played."""
+"""Weights that a Job copies into a claim, on a real API server. The real controller runs Jobs here."""
 
 import json
 from typing import Any
 
 from daybreak.api import names
+from daybreak.lifecycle.caches import JOB_NAME_LABEL
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.objects import tiny as service
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import play_pod
 
 CACHED = model(source="s3://bucket/tiny", cache={"size": "1Gi"})
 CLAIM = "tiny-tiny-weights"
@@ -26,35 +26,19 @@ def one_job(admin: Admin) -> dict[str, Any]:
     return job
 
 
-def play_job_pod(admin: Admin, job: dict[str, Any], name: str, **state: Any) -> None:
-    """A pod of the Job, whose container is in a state."""
-    labels = job["spec"]["template"]["metadata"]["labels"]
-    container = {
-        "name": "fill",
-        "image": "played",
-        "imageID": "",
-        "ready": False,
-        "restartCount": 1,
-        **state,
-    }
-    play_pod(admin, name, labels, containerStatuses=[container])
+def kubelet_says(admin: Admin, job: dict[str, Any], phase: str, **container: Any) -> None:
+    """Play the kubelet: the pod that the Job's controller has made is in a phase, and its container so."""
+    name = job["metadata"]["name"]
+    pods = eventually("a pod", lambda: admin.list("Pod", labelSelector=f"{JOB_NAME_LABEL}={name}"))
+    usual = {"name": "fill", "image": "played", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"phase": phase, "containerStatuses": [{**usual, **container}]}
+    admin.merge("Pod", pods[0]["metadata"]["name"], {"status": status}, subresource="status")
 
 
-def complete(admin: Admin, job: dict[str, Any], pod: str, size: int = 42) -> None:
-    """The Job succeeds."""
-    told = json.dumps({"bytes": size, "revision": None})
-    ended = {"exitCode": 0, "reason": "Completed", "message": told}
-    play_job_pod(admin, job, pod, state={"terminated": ended})
-    began, done = "2026-01-01T00:00:00Z", "2026-01-01T00:05:00Z"
-    said = {"status": "True", "lastTransitionTime": done, "lastProbeTime": done}
-    status = {
-        "startTime": began,
-        "completionTime": done,
-        "succeeded": 1,
-        "uncountedTerminatedPods": {},
-        "conditions": [{"type": kind, **said} for kind in ("SuccessCriteriaMet", "Complete")],
-    }
-    admin.merge("Job", job["metadata"]["name"], {"status": status}, subresource="status")
+def complete(admin: Admin, job: dict[str, Any], size: int = 42) -> None:
+    """The program succeeds, and the Job with it."""
+    ended = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"bytes": size, "revision": None})}
+    kubelet_says(admin, job, "Succeeded", state={"terminated": ended})
 
 
 def cache(admin: Admin) -> dict[str, Any]:
@@ -76,7 +60,7 @@ def test_the_ray_service_comes_when_the_weights_are_there(admin: Admin, operator
     )
     assert admin.get("RayService", "tiny") is None
 
-    complete(admin, job, "fill-1")
+    complete(admin, job)
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     found = eventually("the copy noted", lambda: cache(admin).get("phase") == "Complete" and cache(admin))
     assert found["bytes"] == 42
@@ -90,13 +74,8 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     admin.create(service(models=[CACHED]))
     job = one_job(admin)
     why = {"exitCode": 2, "reason": "Error", "message": "s3://bucket/tiny/: NoSuchBucket"}
-    play_job_pod(
-        admin,
-        job,
-        "fill-1",
-        state={"waiting": {"reason": "CrashLoopBackOff"}},
-        lastState={"terminated": why},
-    )
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    kubelet_says(admin, job, "Running", state=waits, lastState={"terminated": why}, restartCount=1)
     told = eventually(
         "it is told",
         lambda: (
@@ -109,8 +88,7 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     assert told["status"]["phase"] == "Failed"
     assert cache(admin)["phase"] == "Failed"
     assert admin.get("RayService", "tiny") is None
-    admin.delete("Pod", "fill-1")
-    complete(admin, job, "fill-2")
+    complete(admin, job)
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     eventually(
         "nobody has to act",
@@ -122,7 +100,7 @@ def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(service(models=[CACHED]))
-    complete(admin, one_job(admin), "fill-1")
+    complete(admin, one_job(admin))
     eventually("the copy noted", lambda: cache(admin).get("phase") == "Complete")
     before = eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     eventually("the Job gone", lambda: not admin.list("Job"))
@@ -134,7 +112,7 @@ def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
     now = admin.get("RayService", "tiny")
     assert now["metadata"]["uid"] == before["metadata"]["uid"]
     assert now["spec"] == before["spec"]
-    complete(admin, job, "fill-2")
+    complete(admin, job)
     eventually(
         "the new weights in use",
         lambda: "s3-bucket-other-" in admin.get("RayService", "tiny")["spec"]["serveConfigV2"],
@@ -143,7 +121,7 @@ def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
 
 def test_without_a_cache_the_claim_goes(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service(models=[CACHED]))
-    complete(admin, one_job(admin), "fill-1")
+    complete(admin, one_job(admin))
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     admin.merge("LLMService", "tiny", {"spec": {"models": [model(source="s3://bucket/tiny")]}})
 
