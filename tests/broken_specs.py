@@ -97,6 +97,30 @@ BY_RULE = [
         "spec.models[0]",
     ),
     Broken(
+        "cache of a file",
+        with_model(source="file:///models/tiny", cache={"size": "1Gi"}),
+        "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+        "spec.models[0]",
+    ),
+    Broken(
+        "cache without a claim",
+        with_model(cache={}),
+        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "spec.models[0].cache",
+    ),
+    Broken(
+        "cache with two claims",
+        with_model(cache={"claimName": "models", "size": "1Gi"}),
+        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "spec.models[0].cache",
+    ),
+    Broken(
+        "storage class of a claim that is there",
+        with_model(cache={"claimName": "models", "storageClassName": "fast"}),
+        "cache.storageClassName and cache.accessMode belong to a claim that Daybreak makes",
+        "spec.models[0].cache",
+    ),
+    Broken(
         "remote code without revision",
         with_model(trustRemoteCode=True),
         "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",

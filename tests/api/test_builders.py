@@ -81,13 +81,15 @@ def accept(admin: Admin, svc: LLMService) -> None:
 
     Awake and asleep in the default installation, and awake without a gateway.
     """
-    objects = desired(svc, PLATFORM, None, GATEWAY_PORT)
+    unfilled = [model.name for model in svc.spec.models]
+    objects = desired(svc, PLATFORM, None, GATEWAY_PORT, unfilled=unfilled)
     asleep = desired(svc, PLATFORM, None, GATEWAY_PORT, SleepDepth.WORKERS)
     direct = desired(svc, replace(PLATFORM, gateway_image=""), f"{svc.name}-abcde")
     for manifest in [*asleep, *direct, *objects]:
         apply(admin, manifest, dryRun="All")
     cluster = objects[-1]["spec"]["rayClusterConfig"]
-    for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
+    jobs = [manifest["spec"] for manifest in objects if manifest["kind"] == "Job"]
+    for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"], *jobs]:
         pod = pod_of(group, admin.namespace)
         # These must exist for a pod to be taken; they have no part in what is tested.
         pod["spec"].pop("serviceAccountName")

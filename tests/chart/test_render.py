@@ -189,6 +189,17 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
         "metrics.serviceMonitor.labels": ["metrics.serviceMonitor.enabled=true"],
         "metrics.podMonitor.interval": ["metrics.podMonitor.enabled=true"],
         "metrics.podMonitor.labels": ["metrics.podMonitor.enabled=true"],
+        **{
+            f"prePull.{name}": ["prePull.enabled=true"]
+            for name in (
+                "images",
+                "weights",
+                "imagePullSecrets",
+                "nodeSelector",
+                "tolerations",
+                "priorityClassName",
+            )
+        },
         "operatorNetworkPolicy.metricsFrom": ["operatorNetworkPolicy.enabled=true"],
         "operatorNetworkPolicy.apiServerPorts": ["operatorNetworkPolicy.enabled=true"],
     }
@@ -336,6 +347,40 @@ def test_namespaced_mode_has_nothing_of_the_clusters_scope(helm: Helm) -> None:
     for manifest in manifests:
         assert manifest["metadata"].get("namespace") == "models", f"{manifest['kind']} has another scope"
     assert not {m["kind"] for m in manifests} & {"ClusterRole", "ClusterRoleBinding"}
+
+
+def pulling(helm: Helm, *options: str) -> dict[str, Any]:
+    """Spec of the pods that pull images ahead."""
+    manifests = helm.template("--set", "prePull.enabled=true", *options)
+    spec: dict[str, Any] = one(manifests, "DaemonSet")["spec"]["template"]["spec"]
+    return spec
+
+
+def test_images_are_pulled_ahead_only_where_it_is_wanted(helm: Helm, rendered: list[Manifest]) -> None:
+    assert not of_kind(rendered, "DaemonSet")
+    pod = pulling(helm)
+    assert [container["image"] for container in pod["containers"]] == [f"daybreak-ray:{versions.DAYBREAK}"]
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
+    pod = pulling(helm, "--set", "prePull.images[0]=r.example/x:1")
+    assert pod["automountServiceAccountToken"] is False
+    assert len(pod["containers"]) == 2
+    for container in pod["containers"]:
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+
+
+def test_a_selector_of_ones_own_takes_the_place_of_the_default(helm: Helm) -> None:
+    assert pulling(helm, "--set", "prePull.nodeSelector.pool=gpu")["nodeSelector"] == {"pool": "gpu"}
+
+
+def test_weights_are_pulled_as_image_volumes(helm: Helm) -> None:
+    pod = pulling(helm, "--set", "prePull.weights[0]=r.example/w:1")
+    assert [volume["image"]["reference"] for volume in pod["volumes"]] == ["r.example/w:1"]
+    assert pod["containers"][0]["volumeMounts"][0]["name"] == pod["volumes"][0]["name"]
 
 
 def test_names_stay_within_kubernetes_limits(helm: Helm) -> None:

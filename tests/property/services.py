@@ -62,6 +62,15 @@ def _replicas(draw: st.DrawFn) -> dict[str, Any]:
     return found
 
 
+_caches = st.sampled_from(
+    [
+        {"claimName": "claim"},
+        {"size": "1Gi"},
+        {"size": "1Gi", "accessMode": "ReadWriteOnce", "storageClassName": "fast"},
+    ]
+)
+
+
 @st.composite
 def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {
@@ -83,7 +92,7 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
         found["parallelism"] = {"tensor": draw(st.integers(1, 16)), "pipeline": draw(st.integers(1, 4))}
         found["placement"] = draw(st.sampled_from([None, "PACK", "STRICT_PACK"]))
         found["accelerator"]["type"] = draw(st.sampled_from([None, "H100", "A10G"]))
-    match draw(st.sampled_from(["hf", "hf+token", "s3", "gs", "pvc", "image", "file"])):
+    match draw(st.sampled_from(["hf", "hf+token", "hf+cache", "s3", "gs", "pvc", "image", "file"])):
         case "hf":
             found["source"] = "hf://owner/name"
         case "hf+token":
@@ -91,6 +100,10 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             found["revision"] = COMMIT
             found["trustRemoteCode"] = draw(st.booleans())
             found["token"] = {"secretKeyRef": {"name": SECRET, "key": "token"}}
+        case "hf+cache":
+            found["source"] = "hf://owner/name"
+            found["token"] = {"secretKeyRef": {"name": SECRET, "key": "token"}}
+            found["cache"] = draw(_caches)
         case "s3" | "gs" as scheme:
             found["source"] = f"{scheme}://bucket/prefix"
         case "pvc":
@@ -158,6 +171,7 @@ _runtime = st.fixed_dictionaries(
     optional={
         "image": st.just("registry.example.com/ray:1"),
         "serviceAccountName": st.just("identity"),
+        "compileCache": st.just({"claimName": "compiled"}),
         "idleTimeout": _durations,
         "env": st.lists(
             st.sampled_from(["RAY_USAGE_STATS_ENABLED", "OWN", "XDG_CACHE_HOME", "OMP_NUM_THREADS"]),

@@ -28,6 +28,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- define "daybreak.prePullLabels" -}}
+app.kubernetes.io/name: {{ include "daybreak.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: pre-pull
+app.kubernetes.io/part-of: daybreak
+{{- end -}}
+
 {{- define "daybreak.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "daybreak.fullname" .) .Values.serviceAccount.name -}}

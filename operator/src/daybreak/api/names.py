@@ -21,6 +21,8 @@ FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
 """On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
+CACHE_ANNOTATION = "daybreak.dev/cache"
+"""On a Job that fills a cache: claim and directory, as `claim/directory`."""
 GATEWAY = "daybreak-gateway"
 """Name of a namespace's gateway: of its Deployment and of everything that goes with it."""
 GATEWAY_COMPONENT = "gateway"
@@ -82,6 +84,30 @@ _BUCKET_COPY_LIMIT = 200
 def model_directory(model: str) -> str:
     """Where a model's weights appear in its worker pods, if they come in a volume."""
     return f"{MODELS_DIRECTORY}/{worker_group(model)}"
+
+
+def cached_weights(source: str, revision: str | None) -> str:
+    """Name of the directory with the weights of a source in a claim; another one for every revision."""
+    return bucket_copy(f"{source}@{revision}" if revision else source)
+
+
+def cache_claim(service: str, model: str) -> str:
+    """Name of the claim that Daybreak makes for the weights of a model."""
+    return f"{service}-{worker_group(model)}-weights"
+
+
+def cache_job(service: str, digest: str) -> str:
+    """Name of a Job that fills a cache. A Job cannot be changed, so that one with other content has another
+    name: `digest`, of at most 10 characters.
+
+    At most 63 characters, as many as the label has that Kubernetes makes of it.
+    """
+    return f"{service}-fill-{digest}"
+
+
+def compile_cache(service: str, model: str) -> str:
+    """Path of a model's directory in a claim for what engines compile."""
+    return f"{service}/{worker_group(model)}"
 
 
 def bucket_copy(uri: str) -> str:

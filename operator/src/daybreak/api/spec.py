@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema
 
 from daybreak.api.base import ApiModel, Rule
+from daybreak.api.cache import CompileCache, ModelCache
 from daybreak.api.kubernetes_types import (
     EnvVar,
     KeySelector,
@@ -244,6 +245,11 @@ class Model(ApiModel):
             lambda self: self.revision is None or self.source.startswith("hf://"),
         ),
         Rule(
+            "!has(self.cache) || ['hf', 's3', 'gs'].exists(s, self.source.startsWith(s + '://'))",
+            "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+            lambda self: self.cache is None or self.source.startswith(("hf://", "s3://", "gs://")),
+        ),
+        Rule(
             "!self.trustRemoteCode || !self.source.startsWith('hf://') || "
             f"(has(self.revision) && self.revision.matches('{COMMIT_PATTERN}'))",
             "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
@@ -276,6 +282,9 @@ class Model(ApiModel):
     """Commit, tag or branch of an hf:// model; a commit pins it."""
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret."""
+    cache: ModelCache | None = None
+    """Keeps the weights in a PersistentVolumeClaim, filled once by a Job. Unset: each worker pod fetches them
+    itself."""
     trust_remote_code: bool = False
     """Whether code from the model's repository may run in the pods. An hf:// model then needs a commit as
     `revision`."""
@@ -468,6 +477,9 @@ class Runtime(ApiModel):
         default_factory=list, json_schema_extra=list_by("mountPath")
     )
     """Where those volumes appear."""
+    compile_cache: CompileCache | None = None
+    """Keeps compiled kernels and what was tuned beyond the life of a worker pod, so that a wake need not
+    compile again. Unset: for the life of a pod."""
     service_account_name: ObjectName | None = None
     """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
     priority_class_name: ObjectName | None = None

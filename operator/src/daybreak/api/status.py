@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from daybreak.api.base import ApiModel
+from daybreak.api.cache import CacheStatus
 from daybreak.api.spec import SleepDepth
 
 MAX_ASKABLE = 32
@@ -79,6 +80,10 @@ class Reason(StrEnum):
     """The API server knows no RayService: KubeRay is not installed."""
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
+    FILLING_CACHE = "FillingCache"
+    """A Job copies the weights of a model into its claim; no worker pod is made before it is done."""
+    CACHE_FAILED = "CacheFailed"
+    """The weights of a model cannot be copied into its claim; the message says why. It is tried again."""
     MODEL_FAILED = "ModelFailed"
     """A model cannot start; the message is the engine's own."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
@@ -146,6 +151,8 @@ class ModelStatus(ApiModel):
     """What stands in the way, in the engine's own words where it has spoken."""
     answered: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+    cache: CacheStatus | None = None
+    """The copy of its weights, where it has a cache."""
 
 
 class GateState(StrEnum):

@@ -21,6 +21,19 @@ CACHE_DIRECTORY = names.CACHE_DIRECTORY
 """Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
 emptyDir, and then outlives the pod."""
 
+COMPILED_DIRECTORY = f"{CACHE_DIRECTORY}/compiled"
+"""Compiled kernels and what was tuned alone: what may be shared by pods that write at the same time."""
+COMPILERS = {
+    "CUDA_CACHE_PATH": f"{COMPILED_DIRECTORY}/cuda",
+    "FLASHINFER_WORKSPACE_BASE": COMPILED_DIRECTORY,
+    "TORCHINDUCTOR_CACHE_DIR": f"{COMPILED_DIRECTORY}/inductor",
+    "TRITON_CACHE_DIR": f"{COMPILED_DIRECTORY}/triton",
+    "VLLM_CACHE_ROOT": f"{COMPILED_DIRECTORY}/vllm",
+}
+"""Where the driver, FlashInfer, torch, Triton and vLLM keep what they have compiled and tuned: by default
+below the home directory and /tmp, which go with the container."""
+_COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
+
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Nothing is reported to anybody."""
 
@@ -42,7 +55,8 @@ def container_security() -> dict[str, Any]:
     return pod_template.restricted()
 
 
-def _pod_security(platform: Platform) -> dict[str, Any]:
+def pod_security(platform: Platform) -> dict[str, Any]:
+    """What the restricted Pod Security Standard asks of a pod."""
     users: dict[str, Any] = {
         "runAsUser": USER_ID,
         "fsGroup": USER_ID,
@@ -76,6 +90,14 @@ def log_place() -> Place:
 def cache_place() -> Place:
     """Downloaded weights and compiled kernels."""
     return _directory_place(names.CACHE_VOLUME, CACHE_DIRECTORY)
+
+
+def compiled_place(claim: str, directory: str) -> Place:
+    """A directory of a claim, for what engines compile; weights that a pod fetches stay out of it."""
+    return Place(
+        {"name": _COMPILED_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
+        {"name": _COMPILED_VOLUME, "mountPath": COMPILED_DIRECTORY, "subPath": directory},
+    )
 
 
 def environment(svc: LLMService, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()) -> list[Any]:
@@ -140,7 +162,7 @@ def template(
         "serviceAccountName": service_account.name(svc),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(platform),
+        "securityContext": pod_security(platform),
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [container],
         "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, own_volumes)],

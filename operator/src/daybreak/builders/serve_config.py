@@ -86,7 +86,7 @@ def accelerator_type(model: Model) -> str | None:
 
 def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     """What Ray Serve LLM is told of one model."""
-    source = weights(model, svc.spec.runtime.image_pull_policy)
+    source = weights(svc.name, model, svc.spec.runtime.image_pull_policy)
     config: dict[str, Any] = {
         "model_loading_config": {"model_id": model.name, "model_source": source.model_source},
         "accelerator_config": {"kind": model.accelerator.kind.value},

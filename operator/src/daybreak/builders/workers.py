@@ -31,16 +31,6 @@ LEAST_DRAIN_SECONDS = 30
 EXIT_SECONDS = 30
 """What Ray's processes may take to end after the drain, before the kubelet kills them."""
 
-_COMPILED = {
-    "CUDA_CACHE_PATH": f"{pods.CACHE_DIRECTORY}/cuda",
-    "FLASHINFER_WORKSPACE_BASE": pods.CACHE_DIRECTORY,
-    "TORCHINDUCTOR_CACHE_DIR": f"{pods.CACHE_DIRECTORY}/inductor",
-    "TRITON_CACHE_DIR": f"{pods.CACHE_DIRECTORY}/triton",
-}
-"""Where the driver, FlashInfer, torch and Triton keep what they have compiled for the GPU: by default below
-the home directory and /tmp. vLLM keeps its own, with those of torch.compile and autotuning, below
-XDG_CACHE_HOME."""
-
 
 def bounds(svc: LLMService, model: Model) -> tuple[int, int]:
     """Fewest and most pods of the model's worker group."""
@@ -63,9 +53,12 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
         pods.log_place(),
         pods.cache_place(),
     ]
-    weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
+    weights = sources.weights(svc.name, model, svc.spec.runtime.image_pull_policy)
     if weights.volume is not None and weights.mount is not None:
         places.append(pods.Place(weights.volume, weights.mount))
+    if svc.spec.runtime.compile_cache is not None:
+        directory = names.compile_cache(svc.name, model.name)
+        places.append(pods.compiled_place(svc.spec.runtime.compile_cache.claim_name, directory))
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -80,7 +73,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             component="worker",
             labels={names.MODEL_LABEL: group},
             ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
-            env=pods.environment(svc, _environment(svc, model, drain), sources.environment(model)),
+            env=pods.environment(svc, _environment(svc, model, drain), _secret(model)),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),
@@ -109,6 +102,11 @@ def _ray_resources(model: Model) -> dict[str, str]:
     return resources
 
 
+def _secret(model: Model) -> list[dict[str, Any]]:
+    """Variables of this model alone. The token of a model with a cache is for the Job that fills it."""
+    return [] if model.cache is not None else sources.environment(model)
+
+
 def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str, str]:
     environment = {
         # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
@@ -119,8 +117,8 @@ def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str,
     }
     if svc.spec.runtime.direct_ingress:
         environment["DAYBREAK_HTTP_PORT"] = str(ports.DIRECT)
-    if model.accelerator.kind is AcceleratorKind.GPU:
-        environment |= _COMPILED
+    if model.accelerator.kind is AcceleratorKind.GPU or svc.spec.runtime.compile_cache is not None:
+        environment |= pods.COMPILERS
     if model.accelerator.kind is AcceleratorKind.CPU:
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))

@@ -59,7 +59,11 @@ class Observed:
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
-    """The Ray pods, of every RayCluster of the service."""
+    """The Ray pods, of every RayCluster of the service, and those of its Jobs."""
+    jobs: tuple[Manifest, ...] = ()
+    """The Jobs that copy weights into claims; their pods are among `pods`."""
+    claims: tuple[Manifest, ...] = ()
+    """The PersistentVolumeClaims that Daybreak has made."""
     nodes: tuple[Node, ...] | None = None
     """None: the operator may not see nodes."""
     refusal: str = ""

@@ -68,6 +68,8 @@ def status(
     reconciling = verdicts.reconciling(look, models, ready, stalled)
     if course is not None and not stalled:
         reconciling = gated.reconciling(course, ready, reconciling)
+    if look.filling and not stalled:
+        reconciling = verdicts.filling(look)
     conditions.set(ConditionType.RECONCILING, *reconciling)
     conditions.set(ConditionType.STALLED, *verdicts.stalled(stalled))
     return LLMServiceStatus(
@@ -152,4 +154,5 @@ def _model(model: ModelView) -> ModelStatus:
         gpus=model.gpus,
         message=(model.trouble.message if model.trouble else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         answered=model.answered,
+        cache=model.cache,
     )

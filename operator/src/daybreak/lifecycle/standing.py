@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.status import ConditionType, LLMServiceStatus, ModelState, ModelStatus, Phase, Reason
+from daybreak.lifecycle.caches import kept as kept_cache
 from daybreak.lifecycle.conditions import Conditions, Truth
 from daybreak.lifecycle.course import course_before, kept_gate, wakes_before
 from daybreak.lifecycle.observed import Observed
@@ -63,4 +64,5 @@ def _kept(item: Mapping[str, Any]) -> ModelStatus:
         gpus=whole(item.get("gpus")),
         message=text(item.get("message"))[:MODEL_MESSAGE_LIMIT] or None,
         answered=text(item.get("answered")) or None,
+        cache=kept_cache(item),
     )

@@ -31,6 +31,8 @@ def ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> S
     if found:
         return "False", found[0].reason, "; ".join(trouble.message for trouble in found)
     doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
+    if look.filling:
+        return "Unknown", Reason.FILLING_CACHE, doing
     lost = look.before.ready.get("status") in ("True", "False")
     if lost and look.ray.active and not look.ray.ready:
         return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
@@ -158,6 +160,12 @@ def reconciling(
     if not ray.observed or ray.application is None or not ray.application.settled:
         return "True", Reason.UPDATING, "a change is being carried out"
     return "False", Reason.STEADY, "everything is as the spec says"
+
+
+def filling(look: Look) -> Said:
+    """Reconciling, while weights are being copied into claims."""
+    said = "; ".join(f"model {view.model}: {view.doing}" for view in look.filling)
+    return "True", Reason.FILLING_CACHE, said
 
 
 def phase(

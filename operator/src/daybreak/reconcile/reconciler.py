@@ -15,6 +15,7 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS, of
+from daybreak.lifecycle.caches import caches
 from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
@@ -105,7 +106,7 @@ class Reconciler:
                 if refusal or wrote:
                     seen = replace(self._observer.again(key, seen), refusal=refusal)
                     decision = decide(seen)
-                if not _turned(seen, decision):
+                if not _turned(seen, decision) and not plan.filling:
                     again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
@@ -114,6 +115,11 @@ class Reconciler:
             return None
         if decision.course is not None and decision.course.asleep != course_or_start(seen).asleep:
             # It is written before it is carried out: whoever goes on after a crash knows of it.
+            again.append(0.0)
+        if seen.service is not None and any(
+            copy.complete and not copy.noted for copy in caches(seen, seen.service)
+        ):
+            # It is written now: its Job is not needed any more.
             again.append(0.0)
         if decision.requeue_after is not None:
             again.append(decision.requeue_after.total_seconds())
