@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api import engine_args, names, schedule_rules
+from daybreak.api import engine_args, lora_rules, names, schedule_rules
 from daybreak.api.kubernetes_types import NamedVolume
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
@@ -62,6 +62,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += _deployment_names(svc.spec.models)
+    found += lora_rules.problems(svc)
     found += _ray_version(svc)
     found += _service_account(svc)
     found += _volumes(svc)

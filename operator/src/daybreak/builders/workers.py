@@ -10,7 +10,7 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import pods, sources
+from daybreak.builders import lora, pods, sources
 from daybreak.builders.figures import whole_seconds
 from daybreak.builders.platform import Platform
 from daybreak.builders.ports import WORKER_PORTS
@@ -55,6 +55,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
     if weights.volume is not None and weights.mount is not None:
         places.append(pods.Place(weights.volume, weights.mount))
+    places += lora.places(model, svc.spec.runtime.image_pull_policy)
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -69,7 +70,9 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             component="worker",
             labels={names.MODEL_LABEL: group},
             ports=WORKER_PORTS,
-            env=pods.environment(svc, _environment(model, drain), sources.environment(model)),
+            env=pods.environment(
+                svc, _environment(model, drain), sources.environment(model) + lora.environment(model)
+            ),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),
