@@ -11,7 +11,7 @@ ray. The JSON on standard output is committed as operator/src/daybreak/api/engin
 - `accelerator_types`: names that Ray has for accelerators beside TPUs, which Daybreak does not run on.
 
 Ray Serve LLM takes the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
-FrontendArgs (its OpenAI layer, of which Ray uses the part that is not an HTTP server).
+FrontendArgs (its OpenAI layer, which the replica's own HTTP port and Ray's ingress share).
 """
 
 import builtins
@@ -34,10 +34,17 @@ OWNED = {
     "tensor_parallel_size": "spec.models[].parallelism.tensor",
     "pipeline_parallel_size": "spec.models[].parallelism.pipeline",
     "trust_remote_code": "spec.models[].trustRemoteCode",
+    "enable_lora": "spec.models[].lora",
+    "max_loras": "spec.models[].lora.maxLoaded",
+    "max_lora_rank": "spec.models[].lora.maxRank",
+    "lora_modules": "spec.models[].lora.adapters",
 }
 
 _RAY_PLACES = "Ray places the processes; use spec.models[].parallelism and spec.models[].placement"
-_RAY_HTTP = "Ray Serve is the HTTP server, vLLM's own never starts"
+_OWN_PORT = "Daybreak opens the replica's HTTP port and decides how it listens"
+_LISTED_PATHS = "a replica answers on a fixed list of paths, and this one is not among them"
+_IN_FRONT = "nothing may stand in front of the replica's own count of requests and list of paths"
+_BROWSERS = "replicas are not reached by browsers; let what stands in front of the gateway answer them"
 _NO_SECRETS = "a credential must not stand in a manifest; name a Secret instead"
 _NOT_WITH_RAY = "Ray Serve LLM never reads it"
 
@@ -64,44 +71,42 @@ REFUSED = {
     "tokens_only": "it turns the text endpoints off",
     "fail_on_environ_validation": _NOT_WITH_RAY,
     # FrontendArgs
-    "lora_modules": "adapters come from Ray Serve LLM's own LoRA settings",
     "tool_parser_plugin": "only vLLM's own launcher loads it",
     "log_config_file": _NOT_WITH_RAY,
-    "enable_server_load_tracking": _RAY_HTTP,
-    "sse_keep_alive_interval": _RAY_HTTP,
-    "enable_tokenizer_info_endpoint": _RAY_HTTP,
-    "log_error_stack": _RAY_HTTP,
-    "enable_offline_docs": _RAY_HTTP,
-    "host": _RAY_HTTP,
-    "port": _RAY_HTTP,
-    "uds": _RAY_HTTP,
-    "uvicorn_log_level": _RAY_HTTP,
-    "disable_uvicorn_access_log": _RAY_HTTP,
-    "disable_access_log_for_endpoints": _RAY_HTTP,
-    "allow_credentials": _RAY_HTTP,
-    "allowed_origins": _RAY_HTTP,
-    "allowed_methods": _RAY_HTTP,
-    "allowed_headers": _RAY_HTTP,
+    "enable_server_load_tracking": _LISTED_PATHS,
+    "enable_tokenizer_info_endpoint": _LISTED_PATHS,
+    "enable_offline_docs": _LISTED_PATHS,
+    "host": _OWN_PORT,
+    "port": _OWN_PORT,
+    "uds": _OWN_PORT,
+    "uvicorn_log_level": _OWN_PORT,
+    "disable_uvicorn_access_log": _OWN_PORT,
+    "disable_access_log_for_endpoints": _OWN_PORT,
+    "allow_credentials": _BROWSERS,
+    "allowed_origins": _BROWSERS,
+    "allowed_methods": _BROWSERS,
+    "allowed_headers": _BROWSERS,
     "api_key": _NO_SECRETS,
-    "ssl_keyfile": _RAY_HTTP,
-    "ssl_certfile": _RAY_HTTP,
-    "ssl_ca_certs": _RAY_HTTP,
-    "enable_ssl_refresh": _RAY_HTTP,
-    "ssl_cert_reqs": _RAY_HTTP,
-    "ssl_ciphers": _RAY_HTTP,
-    "root_path": _RAY_HTTP,
-    "middleware": _RAY_HTTP,
-    "enable_request_id_headers": _RAY_HTTP,
-    "disable_fastapi_docs": _RAY_HTTP,
-    "h11_max_incomplete_event_size": _RAY_HTTP,
-    "h11_max_header_count": _RAY_HTTP,
+    "ssl_keyfile": _OWN_PORT,
+    "ssl_certfile": _OWN_PORT,
+    "ssl_ca_certs": _OWN_PORT,
+    "enable_ssl_refresh": _OWN_PORT,
+    "ssl_cert_reqs": _OWN_PORT,
+    "ssl_ciphers": _OWN_PORT,
+    "root_path": _OWN_PORT,
+    "middleware": _IN_FRONT,
+    "enable_request_id_headers": "every answer has X-Request-Id already",
+    "disable_fastapi_docs": _LISTED_PATHS,
+    "h11_max_incomplete_event_size": _OWN_PORT,
+    "h11_max_header_count": _OWN_PORT,
     "data_parallel_supervisor_port": _RAY_PLACES,
     "dp_supervisor_probe_interval_s": _RAY_PLACES,
     "dp_supervisor_probe_timeout_s": _RAY_PLACES,
     "dp_supervisor_probe_failure_threshold": _RAY_PLACES,
 }
 
-# The part of FrontendArgs that reaches vLLM's serving objects through init_app_state. A field that is neither
+# The part of FrontendArgs that reaches vLLM's serving objects or its app (some of it only requests on the
+# replica's own port: spec.runtime.directIngress). A field that is neither
 # here nor above stops the script: somebody has to look at it first.
 FRONTEND_USED = {
     "chat_template",
@@ -119,9 +124,11 @@ FRONTEND_USED = {
     "exclude_tools_when_tool_choice_none",
     "fingerprint_mode",
     "fingerprint_value",
+    "log_error_stack",
     "max_log_len",
     "response_role",
     "return_tokens_as_token_ids",
+    "sse_keep_alive_interval",
     "tool_call_parser",
     "tool_server",
     "trust_request_chat_template",

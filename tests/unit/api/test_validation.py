@@ -183,3 +183,10 @@ def test_what_is_not_looked_at_is_noticed() -> None:
     assert "2.61.0" in notice
     whole["spec"]["runtime"] = {"rayVersion": versions.RAY}
     assert notices(LLMService.from_manifest(whole), gateway=True) == ()
+
+
+@pytest.mark.parametrize("name", ["VLLM_API_KEY", "DAYBREAK_HTTP_PORT"])
+def test_a_variable_that_shuts_the_gateway_out(name: str) -> None:
+    env = [{"name": "FINE", "value": "1"}, {"name": name, "value": "1"}]
+    assert one(with_runtime(env=env)).startswith(f"spec.runtime.env[1]: {name}: ")
+    assert said(with_runtime(env=env, directIngress=False)) == ()

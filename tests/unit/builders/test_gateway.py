@@ -89,3 +89,15 @@ def test_behind_a_gateway_nobody_else_reaches_the_models() -> None:
     assert from_operator["namespaceSelector"]["matchLabels"] == {
         "kubernetes.io/metadata.name": "daybreak-system"
     }
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_the_replicas_own_port_is_for_the_gateway_and_the_operator(direct: bool) -> None:
+    svc = service(runtime={"directIngress": direct})
+    policy = next(each for each in desired(svc, PLATFORM, None) if each["kind"] == "NetworkPolicy")
+    open_to = [
+        rule.get("from")
+        for rule in policy["spec"]["ingress"]
+        if any(port["port"] == 8100 for port in rule.get("ports", ()))
+    ]
+    assert [len(peers) for peers in open_to] == ([2] if direct else [])

@@ -53,6 +53,15 @@ def test_a_tensor_parallel_replica_is_one_pod() -> None:
     }
 
 
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_replica_is_told_its_port_where_it_serves_on_one(direct: bool) -> None:
+    svc = service(runtime={"directIngress": direct})
+    opened = {port["name"]: port["containerPort"] for port in container(worker(svc))["ports"]}
+    assert opened == {"metrics": 8080, "serve": 8000} | ({"direct": 8100} if direct else {})
+    assert environment(worker(svc)).get("DAYBREAK_HTTP_PORT") == ("8100" if direct else None)
+    assert "DAYBREAK_HTTP_PORT" not in environment(head(svc))
+
+
 def test_a_pipeline_has_a_pod_for_each_stage() -> None:
     svc = service(model(parallelism={"tensor": 2, "pipeline": 3}, replicas={"min": 1, "max": 2}))
     group = worker(svc)

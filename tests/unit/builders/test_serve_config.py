@@ -10,7 +10,7 @@ import yaml
 
 from daybreak import versions
 from daybreak.api import names
-from daybreak.builders.serve_config import NO_MEDIA_DOMAIN, serve_config
+from daybreak.builders.serve_config import NO_MEDIA_DOMAIN, SERVER_CLASS, serve_config
 from tests.unit.builders.services import model, service
 
 RAY = json.loads(Path(__file__).with_name("serve_schema.json").read_text())
@@ -107,7 +107,18 @@ def test_every_model_setting_of_the_api_is_handed_to_serve_llm() -> None:
             "trust_remote_code": True,
         },
         "log_engine_metrics": False,
+        "server_cls": SERVER_CLASS,
     }
+
+
+def test_serves_proxies_alone_need_no_class_of_ours() -> None:
+    """An image without Daybreak's package must be able to serve that way."""
+    assert "server_cls" not in llm_config(service(runtime={"directIngress": False}))
+
+
+def test_the_class_keeps_the_names_of_the_deployments() -> None:
+    """Serve calls a deployment after the last name of its class; everything else finds it by that name."""
+    assert f"{SERVER_CLASS.rpartition(':')[2]}:m" == names.serve_deployment("m")
 
 
 @pytest.mark.parametrize("svc", [service(), EVERYTHING, service(replicas=0)], ids=["least", "most", "zero"])

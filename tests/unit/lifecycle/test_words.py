@@ -51,6 +51,27 @@ def test_the_root_of_a_chain_is_found() -> None:
     )
 
 
+NO_PACKAGE = """Deploying app 'llm' failed with exception:
+Traceback (most recent call last):
+  File "/opt/ray/llm/_internal/common/utils/import_utils.py", line 25, in try_import
+    return importlib.import_module(name)
+ModuleNotFoundError: No module named 'daybreak_runtime'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/opt/ray/serve/_private/application_state.py", line 1, in build_serve_application
+ImportError: Could not import daybreak_runtime.llm"""
+
+
+@pytest.mark.parametrize("message", [NO_PACKAGE, NO_PACKAGE.partition("\n\nDuring")[0]])
+def test_an_image_without_daybreaks_package_is_told_with_the_fix(message: str) -> None:
+    said = engine_error(message)
+    assert said.startswith("the image (spec.runtime.image) lacks Daybreak's package")
+    assert "daybreak-runtime" in said
+    assert "spec.runtime.directIngress: false" in said
+
+
 def test_a_validation_error_is_told_without_its_input() -> None:
     assert engine_error(VALIDATION) == (
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig Value error, "

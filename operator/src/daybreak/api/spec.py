@@ -404,6 +404,10 @@ class Runtime(ApiModel):
     """Secrets for pulling images."""
     ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
     """Version of Ray in the image. Unset: the version that the operator is built for."""
+    direct_ingress: bool = True
+    """Whether replicas serve requests on a port of their own, in place of Serve's proxy and ingress on the
+    head, which stay for what comes while no replica is up. The image must have the package
+    `daybreak-runtime`, as Daybreak's images do. A change of it needs new pods."""
     head: Head = Field(default_factory=Head)
     """The head pod."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = Field(

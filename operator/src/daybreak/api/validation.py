@@ -20,6 +20,12 @@ _LEAST_SHARED_MEMORY = 150
 _ACCOUNT_NAME_LIMIT = 50
 """Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
 
+_NOT_FOR_REPLICAS = {
+    "VLLM_API_KEY": "replicas would refuse the gateway's requests; name keys in spec.access.apiKeys",
+    "DAYBREAK_HTTP_PORT": "Daybreak sets it, and the gateway knows no other port; leave it out",
+}
+"""Variables that keep the gateway from the replicas' own port."""
+
 VOLUME_SOURCES = (
     "awsElasticBlockStore",
     "azureDisk",
@@ -66,7 +72,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     found += _ray_version(svc)
     found += _service_account(svc)
     found += _volumes(svc)
-    found += _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
+    found += _environment(svc)
     return tuple(found)
 
 
@@ -175,6 +181,14 @@ def _service_account(svc: LLMService) -> Iterator[str]:
             f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay "
             f"keeps {_ACCOUNT_NAME_LIMIT}; use a shorter name"
         )
+
+
+def _environment(svc: LLMService) -> Iterator[str]:
+    """Variables that would break the replicas' own port, and those that stand there twice."""
+    for number, variable in enumerate(svc.spec.runtime.env):
+        if svc.spec.runtime.direct_ingress and variable.name in _NOT_FOR_REPLICAS:
+            yield f"spec.runtime.env[{number}]: {variable.name}: {_NOT_FOR_REPLICAS[variable.name]}"
+    yield from _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
 
 
 def _volumes(svc: LLMService) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
 
-Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests,
-metrics and, for KubeRay's operator only, the dashboard's REST API. It also asks the head's Serve proxy
-whether it is healthy, with a time-out of 2 s in every reconcile, of which it does one at a time: a packet
-that is dropped there slows down all RayServices of the cluster. Nothing is said of outgoing traffic: weights
-come from anywhere.
+Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests (by
+Serve's proxies, and by the port that each replica has of its own), metrics and, for KubeRay's operator only,
+the dashboard's REST API. It also asks the head's Serve proxy whether it is healthy, with a time-out of 2 s in
+every reconcile, of which it does one at a time: a packet that is dropped there slows down all RayServices of
+the cluster. Nothing is said of outgoing traffic: weights come from anywhere.
 """
 
 from typing import Any
@@ -34,14 +34,17 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
                 {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
-                *_askers(platform),
+                *_askers(svc, platform),
             ],
         },
     }
 
 
-def _askers(platform: Platform) -> list[dict[str, Any]]:
+def _askers(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
     """Who may send requests and read metrics: with a gateway, requests come through it alone."""
+    serving = [_port(ports.SERVE)]
+    if svc.spec.runtime.direct_ingress:
+        serving.append(_port(ports.DIRECT))
     if not platform.gateway_image:
         return [{"ports": [_port(ports.SERVE), _port(ports.METRICS)]}]
     gateway = {"podSelector": {"matchLabels": names.gateway_selector()}}
@@ -50,7 +53,7 @@ def _askers(platform: Platform) -> list[dict[str, Any]]:
         "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
     }
     return [
-        {"from": [gateway, operator], "ports": [_port(ports.SERVE)]},
+        {"from": [gateway, operator], "ports": serving},
         {"ports": [_port(ports.METRICS)]},
     ]
 

@@ -2,6 +2,9 @@
 
 SERVE = 8000
 """Requests: Ray Serve's HTTP proxy, on every pod that runs a replica."""
+DIRECT = 8100
+"""Requests to one replica past Serve's proxies: the HTTP port of the replica itself, on the worker pod that
+its actor runs in. None of Ray's own ports, whose lowest is 10002 there."""
 METRICS = 8080
 """Prometheus metrics of the pod."""
 DASHBOARD = 8265
@@ -11,5 +14,7 @@ GCS = 6379
 CLIENT = 10001
 """Ray Client on the head."""
 
-WORKER_PORTS = {"metrics": METRICS, "serve": SERVE}
-HEAD_PORTS = {"gcs-server": GCS, "dashboard": DASHBOARD, "client": CLIENT, **WORKER_PORTS}
+_EVERY_POD = {"metrics": METRICS, "serve": SERVE}
+WORKER_PORTS = {**_EVERY_POD, "direct": DIRECT}
+WORKER_PORTS_WITHOUT_DIRECT = _EVERY_POD
+HEAD_PORTS = {"gcs-server": GCS, "dashboard": DASHBOARD, "client": CLIENT, **_EVERY_POD}

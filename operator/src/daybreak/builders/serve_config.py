@@ -20,6 +20,9 @@ from daybreak.lifecycle.needs import bundle, placement
 from daybreak.lifecycle.replicas import replica_range
 
 IMPORT_PATH = "ray.serve.llm:build_openai_app"
+SERVER_CLASS = "daybreak_runtime.llm:LLMServer"
+"""Ray Serve LLM's own server, which also takes requests on a port of its own. Serve names the deployments
+after the class, so its last name is that of Ray's own."""
 _TARGET_ONGOING_REQUESTS = 16
 NO_MEDIA_DOMAIN = "media-urls-are-off.invalid"
 """The one domain from which the engine may fetch images, audio and video unless a person names others: it
@@ -94,6 +97,8 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
             "strategy": placement(model).value,
         },
     }
+    if svc.spec.runtime.direct_ingress:
+        config["server_cls"] = SERVER_CLASS
     if source.callback is not None:
         config["callback_config"] = source.callback
     engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)

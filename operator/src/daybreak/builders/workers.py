@@ -10,10 +10,9 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import lora, pods, sources
+from daybreak.builders import lora, pods, ports, sources
 from daybreak.builders.figures import whole_seconds
 from daybreak.builders.platform import Platform
-from daybreak.builders.ports import WORKER_PORTS
 from daybreak.builders.serve_config import accelerator_type
 from daybreak.lifecycle.needs import (
     accelerators_per_pod,
@@ -45,6 +44,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     group = names.worker_group(model.name)
     fewest, most = bounds(svc, model)
     need = worker_need(model)
+    direct = svc.spec.runtime.direct_ingress
     shared_memory = worker_shared_memory(model)
     drain = max(LEAST_DRAIN_SECONDS, whole_seconds(model.serve.graceful_shutdown_timeout))
     places = [
@@ -56,6 +56,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     if weights.volume is not None and weights.mount is not None:
         places.append(pods.Place(weights.volume, weights.mount))
     places += lora.places(model, svc.spec.runtime.image_pull_policy)
+    secrets = sources.environment(model) + lora.environment(model)
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -69,10 +70,8 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             platform,
             component="worker",
             labels={names.MODEL_LABEL: group},
-            ports=WORKER_PORTS,
-            env=pods.environment(
-                svc, _environment(model, drain), sources.environment(model) + lora.environment(model)
-            ),
+            ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
+            env=pods.environment(svc, _environment(svc, model, drain), secrets),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),
@@ -97,7 +96,7 @@ def _ray_resources(model: Model) -> dict[str, str]:
     return resources
 
 
-def _environment(model: Model, drain_seconds: int) -> dict[str, str]:
+def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str, str]:
     environment = {
         # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
         # of a draining node this long before its deadline, at once therefore, and the pod leaves when
@@ -105,6 +104,8 @@ def _environment(model: Model, drain_seconds: int) -> dict[str, str]:
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_seconds),
         "XDG_CACHE_HOME": pods.CACHE_DIRECTORY,
     }
+    if svc.spec.runtime.direct_ingress:
+        environment["DAYBREAK_HTTP_PORT"] = str(ports.DIRECT)
     if model.accelerator.kind is AcceleratorKind.CPU:
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))

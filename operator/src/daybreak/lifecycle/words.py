@@ -44,6 +44,11 @@ _SAYS_NOTHING = (
 )
 """vLLM's and Ray's messages that only point at another one."""
 _MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
+_NO_PACKAGE = re.compile(r"(?:No module named|Could not import) '?daybreak_runtime\b")
+_PACKAGE = (
+    "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it (images/ray/runtime "
+    "of Daybreak's sources), or set spec.runtime.directIngress: false"
+)
 _MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
 """What Ray Serve writes before the words of the replica."""
 
@@ -69,6 +74,8 @@ def engine_error(message: str, limit: int = LIMIT) -> str:
         if found and after.strip():
             said = after
             break
+    if _NO_PACKAGE.search(said):
+        return excerpt(_PACKAGE, limit)
     errors = _exceptions(said)
     telling = [error for error in errors if not any(phrase in error for phrase in _SAYS_NOTHING)]
     if errors and not telling:
