@@ -46,8 +46,8 @@ _SAYS_NOTHING = (
 _MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
 _NO_PACKAGE = re.compile(r"(?:No module named|Could not import) '?daybreak_runtime\b")
 _PACKAGE = (
-    "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it (images/ray/runtime "
-    "of Daybreak's sources), or set spec.runtime.directIngress: false"
+    "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it "
+    "(images/ray/runtime of Daybreak's sources), or set spec.runtime.directIngress: false"
 )
 _MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
 """What Ray Serve writes before the words of the replica."""
