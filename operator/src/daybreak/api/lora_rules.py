@@ -37,7 +37,7 @@ def problems(svc: LLMService) -> Iterator[str]:
             )
         for mount in svc.spec.runtime.volume_mounts:
             if f"{mount.mount_path}/".startswith(f"{names.ADAPTERS_DIRECTORY}/"):
-                yield f"spec.runtime.volumeMounts: {mount.mount_path} is where adapters appear; use another path"
+                yield f"spec.runtime.volumeMounts: {mount.mount_path} is where adapters appear; use another"
 
 
 def _names(svc: LLMService) -> Iterator[str]:
@@ -66,6 +66,6 @@ def _arguments(model: Model, path: str) -> Iterator[str]:
     memory = args.get("max_cpu_loras")
     if isinstance(memory, int | float) and memory < model.lora.max_loaded:
         yield (
-            f"{path}.engine.args.max_cpu_loras: {memory} is less than lora.maxLoaded ({model.lora.max_loaded}), "
-            "which the worker's memory must hold too"
+            f"{path}.engine.args.max_cpu_loras: {memory} is less than lora.maxLoaded, which is "
+            f"{model.lora.max_loaded}; write as many at least"
         )

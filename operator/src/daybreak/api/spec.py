@@ -258,8 +258,8 @@ class Model(ApiModel):
     engine: Engine = Field(default_factory=Engine)
     """The engine's settings."""
     lora: Lora | None = None
-    """LoRA adapters, each a model name of its own. Unset: the engine takes none; to set it, or to take it away,
-    restarts the replicas."""
+    """LoRA adapters, each a model name of its own. Unset: the engine takes none; to set it, or to take it
+    away, restarts the replicas."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
     """How one replica is spread over accelerators."""
     placement: Placement | None = None

@@ -83,6 +83,8 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     if unused and not gateway:
         fields = " and ".join(f"spec.{name}" for name in unused)
         found.append(f"{fields} without effect: the gateway is turned off in this installation")
+    if any(model.lora is not None for model in svc.spec.models) and not gateway:
+        found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "

@@ -5,15 +5,13 @@ only what makes room for them (engine arguments) and what only a pod can bring (
 replicas or pods.
 """
 
-import hashlib
-import json
 from typing import Any
 
 from daybreak.api import names
-from daybreak.api.lora import Adapter
 from daybreak.api.source import ModelSource, Scheme
 from daybreak.api.spec import Model
 from daybreak.builders.pods import Place
+from daybreak.lifecycle.adapter_origin import identity, origin, token, volume
 
 _IN_MEMORY = 16
 """Adapters that the worker keeps in its memory, beside those on the accelerator."""
@@ -35,13 +33,10 @@ def user_config(model: Model) -> dict[str, Any]:
     """`user_config` of the model's deployment, as part of its options; empty for a model without LoRA."""
     if model.lora is None:
         return {}
-    adapters = [{"name": adapter.name, "id": identity(adapter), **_origin(adapter)} for adapter in model.lora.adapters]
+    adapters = [
+        {"name": adapter.name, "id": identity(adapter), **origin(adapter)} for adapter in model.lora.adapters
+    ]
     return {"user_config": {"lora": {"adapters": adapters}}}
-
-
-def identity(adapter: Adapter) -> str:
-    """Digest of everything about an adapter but its name: replicas tell it back with how the adapter is."""
-    return hashlib.sha256(json.dumps(_origin(adapter), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def places(model: Model, pull_policy: str) -> list[Place]:
@@ -51,14 +46,13 @@ def places(model: Model, pull_policy: str) -> list[Place]:
         source = ModelSource.parse(adapter.source)
         match source.scheme:
             case Scheme.CLAIM:
-                volume = {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
+                kind = {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
             case Scheme.IMAGE:
-                volume = {"image": {"reference": source.reference, "pullPolicy": pull_policy}}
+                kind = {"image": {"reference": source.reference, "pullPolicy": pull_policy}}
             case _:
                 continue
-        root, name = _root(source), names.adapter_volume(_volume(source))
-        mount = {"name": name, "mountPath": root, "readOnly": True}
-        found.setdefault(root, Place({"name": name, **volume}, mount))
+        name, path = names.adapter_volume(volume(source)), names.adapter_directory(volume(source))
+        found[name] = Place({"name": name, **kind}, {"name": name, "mountPath": path, "readOnly": True})
     return list(found.values())
 
 
@@ -66,48 +60,8 @@ def environment(model: Model) -> list[dict[str, Any]]:
     """Variables with the adapters' tokens. A token stays a reference, read by the kubelet."""
     found: dict[str, dict[str, Any]] = {}
     for adapter in model.lora.adapters if model.lora is not None else ():
-        if adapter.token is not None:
+        name = token(adapter)
+        if name is not None and adapter.token is not None:
             reference = adapter.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
-            name = _token(adapter)
             found[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
     return list(found.values())
-
-
-def _origin(adapter: Adapter) -> dict[str, Any]:
-    """Where an adapter comes from, as daybreak_runtime.lora reads it."""
-    source = ModelSource.parse(adapter.source)
-    match source.scheme:
-        case Scheme.HUGGING_FACE:
-            origin = {"repository": source.reference}
-            if adapter.revision is not None:
-                origin["revision"] = adapter.revision
-            if adapter.token is not None:
-                origin["token"] = _token(adapter)
-            return origin
-        case Scheme.S3 | Scheme.GCS:
-            return {"bucket": source.reference}
-        case Scheme.FILE:
-            return {"path": source.path}
-        case Scheme.CLAIM:
-            # Its files may be changed or removed, and the engine reads an adapter again when it needs it:
-            # one whose files are gone by then would end the engine.
-            return {"path": _path(source), "copy": True}
-        case Scheme.IMAGE:
-            return {"path": _path(source)}
-
-
-def _path(source: ModelSource) -> str:
-    return f"{_root(source)}/{source.path}" if source.path else _root(source)
-
-
-def _root(source: ModelSource) -> str:
-    return names.adapter_directory(_volume(source))
-
-
-def _volume(source: ModelSource) -> str:
-    return f"{source.scheme}://{source.reference}"
-
-
-def _token(adapter: Adapter) -> str:
-    reference = adapter.token.secret_key_ref if adapter.token is not None else None
-    return names.adapter_token(reference.name, reference.key) if reference is not None else ""

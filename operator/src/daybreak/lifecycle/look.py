@@ -11,7 +11,7 @@ from daybreak.lifecycle.course import course_before, kept_gate, node_wait, wakes
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
-from daybreak.lifecycle.observed import Answer, Observed
+from daybreak.lifecycle.observed import Answer, Observed, Reports
 from daybreak.lifecycle.podview import HEAD, PodView, pod_views
 from daybreak.lifecycle.rayview import RayView, ray_view
 from daybreak.lifecycle.reading import condition, mapping, mappings, text, whole
@@ -59,6 +59,8 @@ class Look:
     """What fits on no node, by model; the head's is under None."""
     before: Before
     answers: Mapping[str, Answer]
+    reports: Reports
+    """What replicas say of their adapters."""
     now: datetime
 
     @property
@@ -97,6 +99,7 @@ def look_at(
         misfits={misfit.model: misfit for misfit in misfits},
         before=before,
         answers={answer.model: answer for answer in answers},
+        reports=seen.reports,
         now=seen.now,
     )
 

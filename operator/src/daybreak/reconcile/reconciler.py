@@ -19,6 +19,7 @@ from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
 from daybreak.reconcile import metrics, savings
+from daybreak.reconcile.adapters import AdapterAsker, replicas
 from daybreak.reconcile.asker import Asker, Question
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster, base_url
@@ -49,6 +50,7 @@ class Reconciler:
         observer: Reads it.
         platform: Settings of the installation.
         asker: Asks models.
+        adapters: Asks replicas about their adapters.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
@@ -60,6 +62,7 @@ class Reconciler:
         observer: Observer,
         platform: Platform,
         asker: Asker,
+        adapters: AdapterAsker,
         applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
@@ -68,6 +71,7 @@ class Reconciler:
         self._observer = observer
         self._platform = platform
         self._asker = asker
+        self._adapters = adapters
         self._may_act = may_act
         self._applier = applier
 
@@ -84,9 +88,12 @@ class Reconciler:
         seen = self._observer.observe(key)
         if seen is None:
             self._asker.forget(key)
+            self._adapters.forget(key)
             self._applier.forget(key)
             savings.SAVED.see(key, 0)
             return None
+        asked = replicas(seen, active_cluster(seen.ray_service))
+        seen = replace(seen, reports=self._adapters.reports(key, asked))
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None and plan.foreign:

@@ -9,10 +9,9 @@ PATH = "/-/lora"
 """Where the operator asks how each adapter is."""
 
 
-async def answer(adapters: Adapters | None, send: Any) -> None:
-    """Answer a request for PATH; a model that takes no adapters has an empty list."""
-    report = adapters.report() if adapters is not None else {"adapters": {}}
-    body = json.dumps(report).encode()
+async def answer(adapters: Adapters, send: Any) -> None:
+    """Answer a request for PATH."""
+    body = json.dumps(adapters.report()).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -9,6 +9,7 @@ from typing import Any
 from daybreak_runtime.lora import files
 from daybreak_runtime.lora.adapters import Adapters
 from daybreak_runtime.lora.check import Shapes, check
+from daybreak_runtime.lora.http import answer, why_missing
 from daybreak_runtime.lora.vllm_engine import VllmEngine, base_shapes
 from daybreak_runtime.lora.wanted import Wanted, read
 
@@ -26,10 +27,11 @@ class ReplicaLora:
     """
 
     def __init__(self, models: Any) -> None:
-        self._engine = VllmEngine(models)
+        self._engine = VllmEngine(models, lambda name: why_missing(self.adapters, name))
         self._model_config = models.model_config
         self._shapes: asyncio.Task[Shapes | None] | None = None
-        self._started = False
+        self.started = False
+        """Whether its first adapters are there, or have been waited for long enough."""
         self.adapters = Adapters(self._engine, self._fetch, self._check)
 
     async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
@@ -40,9 +42,13 @@ class ReplicaLora:
         long as a later one takes, so that returns at once.
         """
         self.adapters.want(read(user_config))
-        if not self._started and not await self.adapters.settled(START_SECONDS):
+        if not self.started and not await self.adapters.settled(START_SECONDS):
             log.warning("not every adapter is loaded after %.0f s: the replica starts without", START_SECONDS)
-        self._started = True
+        self.started = True
+
+    async def answer(self, send: Any) -> None:
+        """Answer who asks how each adapter is."""
+        await answer(self.adapters, send)
 
     async def _fetch(self, adapter: Wanted) -> str:
         here = asyncio.to_thread(files.fetch, adapter)

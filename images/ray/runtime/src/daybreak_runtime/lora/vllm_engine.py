@@ -6,6 +6,7 @@ Everything here is of vLLM 0.29's inside; nothing else of this package knows vLL
 import asyncio
 import logging
 import re
+from collections.abc import Callable
 from typing import Any
 
 from daybreak_runtime.lora.check import Refused, Shapes
@@ -27,14 +28,17 @@ class VllmEngine:
 
     Args:
         models: vLLM's OpenAIServingModels, which every part of its server shares.
+        why_missing: HTTP status and words for who asks for an adapter that is not there now, though it is
+            configured; None for a name that is none of them.
     """
 
-    def __init__(self, models: Any) -> None:
+    def __init__(self, models: Any, why_missing: Callable[[str], tuple[int, str] | None]) -> None:
         self._models = models
         self._client = models.engine_client
         self._numbers: dict[str, int] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         self._show = models.show_available_models
+        models.lora_requests = _Listed(why_missing)
         models.model_name = self._model_name
         models.show_available_models = self._show_available_models
 
@@ -108,6 +112,27 @@ class VllmEngine:
         for card in listed.data:
             card.id = card.id.partition(_MARK)[0]
         return listed
+
+
+class _Listed(dict[str, Any]):
+    """vLLM's adapters by the names that clients ask for.
+
+    vLLM answers 404 to a name that is not in it, and knows no reason. Where there is one, it is said instead.
+    """
+
+    def __init__(self, why_missing: Callable[[str], tuple[int, str] | None]) -> None:
+        super().__init__()
+        self._why_missing = why_missing
+
+    def __contains__(self, name: object) -> bool:
+        if super().__contains__(name):
+            return True
+        missing = self._why_missing(str(name))
+        if missing is not None:
+            from fastapi import HTTPException
+
+            raise HTTPException(missing[0], missing[1])
+        return False
 
 
 def base_shapes(model_config: Any) -> Shapes | None:
