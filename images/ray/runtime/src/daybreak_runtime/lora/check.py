@@ -102,23 +102,17 @@ def _sizes(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]] | N
             continue
         if layer not in base:
             if _any_layer(layer) in patterns:
-                raise Refused(
-                    f"it is for a model with more layers: {layer} is not in the base{_said(config)}"
-                )
+                raise Refused(f"it is for a model with more layers: the base has no {layer}{_said(config)}")
             strange = strange or layer
             continue
         found += 1
         narrow, wide = base[layer]
         has, wanted = (shape[1], narrow) if side == "A" else (shape[0], wide)
         if has != wanted:
-            way = "takes in" if side == "A" else "gives out"
-            raise Refused(
-                f"it is for a model of another size: {layer} {way} {wanted}, not {has}{_said(config)}"
-            )
+            sizes = f"the base's {layer} {'takes' if side == 'A' else 'gives'} {wanted} values, not {has}"
+            raise Refused(f"it is for a model of another size: {sizes}{_said(config)}")
     if not found and strange:
-        raise Refused(
-            f"it is for another kind of model: none of its layers, such as {strange}, is in the base"
-        )
+        raise Refused(f"it is for another kind of model: the base has no {strange}, nor its other layers")
 
 
 def _layer(tensor: str) -> tuple[str, str]:

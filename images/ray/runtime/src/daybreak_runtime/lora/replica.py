@@ -51,8 +51,8 @@ class ReplicaLora:
         await answer(self.adapters, send)
 
     async def _fetch(self, adapter: Wanted) -> str:
-        here = asyncio.to_thread(files.fetch, adapter)
-        path, *_ = await asyncio.gather(here, *(_fetch_on(node, adapter) for node in _other_nodes()))
+        elsewhere = (_fetch_on(node, adapter) for node in _other_nodes())
+        path, _ = await asyncio.gather(asyncio.to_thread(files.fetch, adapter), asyncio.gather(*elsewhere))
         return path
 
     async def _check(self, path: str) -> None:
