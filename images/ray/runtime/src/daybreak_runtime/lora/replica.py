@@ -50,6 +50,10 @@ class ReplicaLora:
         """Answer who asks how each adapter is."""
         await answer(self.adapters, send)
 
+    async def close(self) -> None:
+        """Take up no more adapters."""
+        await self.adapters.close()
+
     async def _fetch(self, adapter: Wanted) -> str:
         elsewhere = (_fetch_on(node, adapter) for node in _other_nodes())
         path, _ = await asyncio.gather(asyncio.to_thread(files.fetch, adapter), asyncio.gather(*elsewhere))
