@@ -7,8 +7,12 @@ from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
 from daybreak_runtime.llm.replica import OwnPaths, Replica
+<<<<<<< HEAD
 from daybreak_runtime.lora.http import PATH as LORA
 from daybreak_runtime.lora.replica import ReplicaLora
+=======
+from daybreak_runtime.llm.weights import look_here
+>>>>>>> 7a31301
 from daybreak_runtime.start.cause import told
 
 
@@ -23,6 +27,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
 
     async def start(self) -> None:
         """Start the engine, then listen."""
+        await look_here(self._llm_config)
         with told():
             await super().start()
         engine = Engine(self.engine)

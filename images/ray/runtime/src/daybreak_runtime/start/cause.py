@@ -46,7 +46,7 @@ def told() -> Iterator[None]:
 
 
 def cause(written: str, environment: Mapping[str, str]) -> str:
-    """The last exception in a log that is more than a pointer to another one, without secrets; empty: none."""
+    """The last exception in a log that is more than a pointer to another one, without secrets; else empty."""
     found: list[list[str]] = []
     open_ = False
     for raw in written.splitlines():
