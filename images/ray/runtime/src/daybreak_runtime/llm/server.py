@@ -7,12 +7,9 @@ from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
 from daybreak_runtime.llm.replica import OwnPaths, Replica
-<<<<<<< HEAD
+from daybreak_runtime.llm.weights import look_here
 from daybreak_runtime.lora.http import PATH as LORA
 from daybreak_runtime.lora.replica import ReplicaLora
-=======
-from daybreak_runtime.llm.weights import look_here
->>>>>>> 7a31301
 from daybreak_runtime.start.cause import told
 
 
