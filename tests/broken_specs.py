@@ -91,6 +91,18 @@ BY_RULE = [
         "spec.models[0]",
     ),
     Broken(
+        "rank that vLLM does not have",
+        with_model(lora={"maxRank": 12}),
+        "",
+        "spec.models[0].lora.maxRank",
+    ),
+    Broken(
+        "revision of an adapter in a file",
+        with_model(lora={"adapters": [{"name": "a", "source": "file:///a", "revision": "main"}]}),
+        "revision belongs to hf:// sources",
+        "spec.models[0].lora.adapters[0]",
+    ),
+    Broken(
         "revision of a file",
         with_model(source="file:///models/tiny", revision="main"),
         "revision belongs to hf:// sources",

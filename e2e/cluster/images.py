@@ -27,6 +27,8 @@ from cluster.static_image import REGISTRY
 
 MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
 """Name under /models in the ray-cpu image → seed."""
+ADAPTERS: Mapping[str, tuple[int, int]] = {"one": (11, 4), "two": (12, 4), "rank-64": (13, 64)}
+"""Name under /adapters in the tiny-model image → seed and rank."""
 WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
 """What the embedded cluster runs."""
 OURS = ("operator", "gateway")
@@ -74,13 +76,16 @@ def _ray_cpu_context(folder: Path) -> Path:
 
 def _model_context(folder: Path) -> Path:
     tiny_model.write(folder, MODELS["tiny"])
+    for name, (seed, rank) in ADAPTERS.items():
+        tiny_model.write_adapter(folder / "adapters" / name, seed, rank=rank)
     return folder
 
 
 def recipes() -> Mapping[str, Recipe]:
     """Every image that can be built here, by name."""
     model = (Path(tiny_model.__file__),)
-    made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)))  # the tokenizer is trained on its sources
+    # The tokenizer is trained on Python's sources.
+    made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)), repr(dict(ADAPTERS)))
     return {
         "base": Recipe(_text("base"), (_IMAGES / "base", Path(debian.__file__)), False, _base_context),
         "operator": Recipe(

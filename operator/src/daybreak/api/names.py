@@ -77,6 +77,8 @@ ACCELERATOR_CLAIM = "daybreak-accelerators"
 """Name of a worker pod's claim on its accelerators (DRA)."""
 MODELS_DIRECTORY = "/models"
 """Below it, volumes with weights appear in worker pods."""
+ADAPTERS_DIRECTORY = "/adapters"
+"""Below it, volumes with LoRA adapters appear in worker pods."""
 _BUCKET_COPY_LIMIT = 200
 """Most characters of an address in a directory's name; file systems take names of 255."""
 
@@ -108,6 +110,25 @@ def cache_job(service: str, digest: str) -> str:
 def compile_cache(service: str, model: str) -> str:
     """Path of a model's directory in a claim for what engines compile."""
     return f"{service}/{worker_group(model)}"
+
+
+def adapter_volume(source: str) -> str:
+    """Name of the volume with adapters from a claim or an image: one for all that come from there."""
+    return f"{VOLUME_PREFIX}adapters-{_digest(source)}"
+
+
+def adapter_directory(source: str) -> str:
+    """Where that volume appears in worker pods."""
+    return f"{ADAPTERS_DIRECTORY}/{_digest(source)}"
+
+
+def adapter_token(secret: str, key: str) -> str:
+    """Variable with the token in a key of a Secret: one for all adapters that have the same."""
+    return f"DAYBREAK_ADAPTER_TOKEN_{_digest(f'{secret}/{key}').upper()}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def bucket_copy(uri: str) -> str:

@@ -18,6 +18,11 @@ SCALAR_LENGTH = 32
 """Longest duration or quantity, in characters."""
 AUTO = "Auto"
 
+ModelName = Annotated[
+    str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
+]
+"""What clients send as `model`."""
+
 _WRITE_DURATION = "write hours, minutes and seconds, such as 90s or 1h30m"
 _WRITE_QUANTITY = "write a number with a unit, such as 500m, 4 or 16Gi"
 _WRITE_AUTO = f"write {AUTO}, or hours, minutes and seconds, such as 90s or 1h30m"

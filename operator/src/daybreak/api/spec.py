@@ -22,12 +22,14 @@ from daybreak.api.kubernetes_types import (
     VolumeMount,
     list_by,
 )
+from daybreak.api.lora import Lora
 from daybreak.api.pod_template import PodMetadata, PodTemplate
 from daybreak.api.routing import Routing
 from daybreak.api.scalars import (
     AutoOrDuration,
     Duration,
     Labels,
+    ModelName,
     ObjectName,
     PositiveDuration,
     Quantity,
@@ -270,9 +272,7 @@ class Model(ApiModel):
         ),
     )
 
-    name: Annotated[
-        str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
-    ]
+    name: ModelName
     """What clients send as `model`."""
     source: Source
     """Where the weights are: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
@@ -290,6 +290,9 @@ class Model(ApiModel):
     `revision`."""
     engine: Engine = Field(default_factory=Engine)
     """The engine's settings."""
+    lora: Lora | None = None
+    """LoRA adapters, each a model name of its own. Unset: the engine takes none; to set it, or to take it
+    away, restarts the replicas."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
     """How one replica is spread over accelerators."""
     placement: Placement | None = None

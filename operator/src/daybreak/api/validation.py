@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api import engine_args, names, pod_rules, schedule_rules
+from daybreak.api import engine_args, lora_rules, names, pod_rules, schedule_rules
 from daybreak.api.kubernetes_types import NamedVolume, VolumeMount
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
@@ -71,6 +71,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += _deployment_names(svc.spec.models)
+    found += lora_rules.problems(svc)
     found += _ray_version(svc)
     found += _service_account(svc)
     found += _volumes(svc)
@@ -88,6 +89,8 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     if unused and not gateway:
         fields = " and ".join(f"spec.{name}" for name in unused)
         found.append(f"{fields} without effect: the gateway is turned off in this installation")
+    if any(model.lora is not None for model in svc.spec.models) and not gateway:
+        found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "

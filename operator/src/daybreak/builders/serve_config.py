@@ -13,7 +13,7 @@ import yaml
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import ingress, ports, request_router
+from daybreak.builders import ingress, lora, ports, request_router
 from daybreak.builders.figures import as_seconds, plain
 from daybreak.builders.sources import weights
 from daybreak.lifecycle.needs import bundle, placement
@@ -102,6 +102,7 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     if source.callback is not None:
         config["callback_config"] = source.callback
     engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
+    engine_kwargs |= lora.engine_args(model)
     if model.trust_remote_code:
         engine_kwargs["trust_remote_code"] = True
     config["engine_kwargs"] = engine_kwargs
@@ -141,6 +142,7 @@ def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
         "graceful_shutdown_timeout_s": as_seconds(serve.graceful_shutdown_timeout),
         # Serve takes this whole or not at all: what is left out goes back to Serve's default.
         "autoscaling_config": _autoscaling(svc, model),
+        **lora.user_config(model),
     }
     if model.routing is not None:
         options["request_router_config"] = request_router.config(model.routing)

@@ -10,7 +10,7 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import pods, ports, sources
+from daybreak.builders import lora, pods, ports, sources
 from daybreak.builders.figures import whole_seconds
 from daybreak.builders.platform import Platform
 from daybreak.builders.serve_config import accelerator_type
@@ -59,6 +59,8 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     if svc.spec.runtime.compile_cache is not None:
         directory = names.compile_cache(svc.name, model.name)
         places.append(pods.compiled_place(svc.spec.runtime.compile_cache.claim_name, directory))
+    places += lora.places(model, svc.spec.runtime.image_pull_policy)
+    secrets = _secret(model) + lora.environment(model)
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -73,7 +75,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             component="worker",
             labels={names.MODEL_LABEL: group},
             ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
-            env=pods.environment(svc, _environment(svc, model, drain), _secret(model)),
+            env=pods.environment(svc, _environment(svc, model, drain), secrets),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),

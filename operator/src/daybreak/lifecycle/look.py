@@ -12,7 +12,7 @@ from daybreak.lifecycle.course import course_before, kept_gate, node_wait, wakes
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
-from daybreak.lifecycle.observed import Answer, Observed
+from daybreak.lifecycle.observed import Answer, Observed, Reports
 from daybreak.lifecycle.podview import HEAD, PodView, pod_views
 from daybreak.lifecycle.rayview import RayView, ray_view
 from daybreak.lifecycle.reading import condition, mapping, mappings, text, whole
@@ -62,6 +62,8 @@ class Look:
     answers: Mapping[str, Answer]
     caches: Mapping[str, CacheView]
     """The copies of weights in claims, by model."""
+    reports: Reports
+    """What replicas say of their adapters."""
     now: datetime
 
     @property
@@ -106,6 +108,7 @@ def look_at(
         before=before,
         answers={answer.model: answer for answer in answers},
         caches={view.model: view for view in caches(seen, service)},
+        reports=seen.reports,
         now=seen.now,
     )
 

@@ -50,6 +50,19 @@ def _answering(look: Look, models: Sequence[ModelView]) -> str:
     return said
 
 
+def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
+    """Ready, and which adapters cannot be used: the models answer without them."""
+    status, reason, said = ready
+    return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
+
+
+def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
+    """Reconciling, and the adapters that replicas are taking up where nothing else is on the way."""
+    if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.STEADY:
+        return reconciling
+    return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
+
+
 def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
     found = [] if look.trouble is None else [look.trouble]

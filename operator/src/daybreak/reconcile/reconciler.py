@@ -20,6 +20,7 @@ from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
 from daybreak.reconcile import metrics, savings
+from daybreak.reconcile.adapters import AdapterAsker, replicas
 from daybreak.reconcile.asker import Asker, Question
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster, base_url
@@ -50,6 +51,7 @@ class Reconciler:
         observer: Reads it.
         platform: Settings of the installation.
         asker: Asks models.
+        adapters: Asks replicas about their adapters.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
@@ -61,6 +63,7 @@ class Reconciler:
         observer: Observer,
         platform: Platform,
         asker: Asker,
+        adapters: AdapterAsker,
         applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
@@ -69,6 +72,7 @@ class Reconciler:
         self._observer = observer
         self._platform = platform
         self._asker = asker
+        self._adapters = adapters
         self._may_act = may_act
         self._applier = applier
 
@@ -85,9 +89,12 @@ class Reconciler:
         seen = self._observer.observe(key)
         if seen is None:
             self._asker.forget(key)
+            self._adapters.forget(key)
             self._applier.forget(key)
             savings.SAVED.see(key, 0)
             return None
+        asked = replicas(seen, active_cluster(seen.ray_service))
+        seen = replace(seen, reports=self._adapters.reports(key, asked))
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None and plan.foreign:
