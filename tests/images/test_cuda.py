@@ -51,6 +51,7 @@ def test_the_compiler_is_of_the_cuda_that_the_documents_name(home: Path) -> None
 
 
 @pytest.mark.xdist_group("cuda")
+@pytest.mark.timeout(900)
 def test_cub_compiles_and_links(packages: Path, home: Path, tmp_path: Path) -> None:
     source, unit, library = (tmp_path / name for name in ("sum.cu", "sum.o", "libsum.so"))
     source.write_text(CUB)
