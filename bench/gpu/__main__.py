@@ -3,6 +3,7 @@
 import argparse
 import json
 import shlex
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,8 @@ _SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
 def main() -> int:
     """Check, print the verdict, and return 0 when all is well."""
     options = _parser().parse_args()
+    # So that what was started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     clients = [int(number) for number in options.clients.split(",")]
     steps = options.steps.split(",")
     if unknown := set(steps) - set(STEPS):

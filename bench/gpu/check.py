@@ -13,7 +13,7 @@ import psutil
 
 from bench.gpu import cores, machine, phases
 from bench.gpu.ask import ask
-from bench.gpu.checks import checks, first_token
+from bench.gpu.checks import checks, first_token, misplaced
 from bench.gpu.clients import Lengths
 from bench.gpu.engine import Engine
 from bench.gpu.load import Window, load, words
@@ -185,10 +185,8 @@ class Check:
         """A replica's bundles must lie on one node, as many as it has GPUs."""
         groups, tensor = cluster.placement_groups(), self._options.wish.tensor
         self._result.write(placement={"strategy": self._rendered.strategy, "groups": groups})
-        bundles = [len(group) for group in groups]
-        nodes = [len({bundle["node"] for bundle in group}) for group in groups]
-        if bundles != [tensor] or nodes != [1] or (tensor > 1 and self._rendered.strategy != "STRICT_PACK"):
-            raise Failed(f"the replica is not placed as it should be: {self._rendered.strategy}, {groups}")
+        if wrong := misplaced(self._rendered.strategy, groups, tensor):
+            raise Failed(f"the replica is not placed as it should be: {wrong}; {groups}")
 
     def _ways_through_ray(self, step: str) -> None:
         cluster = self._cluster

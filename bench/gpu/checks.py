@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.gpu.ask import ask
@@ -35,6 +36,24 @@ def first_token(address: tuple[str, int], model: str) -> float:
     if answer is None or answer.status != 200:
         raise Failed(f"no first answer: {answer}")
     return time.monotonic() - began
+
+
+def misplaced(strategy: str, groups: Sequence[Sequence[Mapping[str, Any]]], tensor: int) -> str:
+    """What is wrong with the placement of the one replica there is; empty: nothing.
+
+    Args:
+        strategy: What Ray was asked for.
+        groups: For each placement group, its bundles with the node of each.
+        tensor: The GPUs that the replica shares a layer among.
+    """
+    if tensor > 1 and strategy != "STRICT_PACK":
+        return f"asked for with {strategy}"
+    if len(groups) != 1:
+        return f"{len(groups)} placement groups"
+    if len(groups[0]) != tensor:
+        return f"{len(groups[0])} bundles instead of {tensor}"
+    nodes = {bundle["node"] for bundle in groups[0]}
+    return "" if len(nodes) == 1 else f"its bundles are on {len(nodes)} nodes"
 
 
 _STREAM = {"stream": True, "stream_options": {"include_usage": True}}

@@ -203,17 +203,17 @@ class RayCluster:
 
         `ray start` gives itself half a minute, which a busy machine may not keep.
         """
-        for _ in range(_ATTEMPTS - 1):
+        for attempt in range(1, _ATTEMPTS + 1):
             process = start()
             try:
                 until(what, look, _START_SECONDS, process)
-            except Failed:
+            except BaseException as error:
                 process.end()
+                if attempt == _ATTEMPTS or not isinstance(error, Failed):
+                    raise
             else:
                 return process
-        process = start()
-        until(what, look, _START_SECONDS, process)
-        return process
+        raise AssertionError("the last attempt returns or raises")
 
     def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
         first = self.ports.agent(node)

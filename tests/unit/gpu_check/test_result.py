@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.gpu.__main__ import command_line
+from bench.gpu.checks import misplaced
 from bench.gpu.cores import Used, busy, group, in_front
 from bench.gpu.phases import marks, said
 from bench.gpu.result import Result, judged, measures, table
@@ -117,3 +118,13 @@ def test_the_command_names_no_folder_of_the_machine() -> None:
     given = ["--work", "/root/w", "--gateway", "--out=/root/x.json", "--engine-args", '{"max_num_seqs": 8}']
     expected = "python -m bench.gpu --gateway --engine-args '{\"max_num_seqs\": 8}'"
     assert command_line(given) == expected
+
+
+def test_a_replica_must_lie_on_one_node() -> None:
+    here, there = {"node": "a", "resources": {"GPU": 1}}, {"node": "b", "resources": {"GPU": 1}}
+    assert misplaced("STRICT_PACK", [[here, here]], 2) == ""
+    assert misplaced("PACK", [[here]], 1) == ""
+    assert misplaced("STRICT_PACK", [[here, there]], 2) == "its bundles are on 2 nodes"
+    assert misplaced("PACK", [[here, here]], 2) == "asked for with PACK"
+    assert misplaced("STRICT_PACK", [[here]], 2) == "1 bundles instead of 2"
+    assert misplaced("STRICT_PACK", [], 2) == "0 placement groups"
