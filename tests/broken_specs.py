@@ -91,12 +91,6 @@ BY_RULE = [
         "spec.models[0]",
     ),
     Broken(
-        "rank that vLLM does not have",
-        with_model(lora={"maxRank": 12}),
-        "",
-        "spec.models[0].lora.maxRank",
-    ),
-    Broken(
         "revision of an adapter in a file",
         with_model(lora={"adapters": [{"name": "a", "source": "file:///a", "revision": "main"}]}),
         "revision belongs to hf:// sources",
@@ -358,6 +352,11 @@ BY_RULE = [
 """Each breaks a rule, whose message both sides must say."""
 
 BY_SCHEMA = [
+    Broken(
+        "rank that vLLM does not have",
+        with_model(lora={"maxRank": 12}),
+        path="spec.models[0].lora.maxRank",
+    ),
     Broken("no spec", {k: v for k, v in manifest().items() if k != "spec"}),
     Broken("no models", manifest(models=[]), path="spec.models"),
     Broken("17 models", manifest(models=[{"name": f"m{n}", "source": "hf://o/m"} for n in range(17)])),
