@@ -81,37 +81,37 @@ from daybreak_runtime.start.cause import told
 print("ValueError: from the start before", file=sys.stderr, flush=True)
 try:
     with told():
-        os.system("echo 'OSError: no such weights' >&2")
+        os.system(f"echo 'OSError: no such weights' >&{sys.argv[2]}")
         raise RuntimeError(sys.argv[1])
 except RuntimeError as error:
-    print(type(error).__name__, error, sep="|")
+    open(sys.argv[3], "w").write(f"{type(error).__name__}|{error}")
 """
 
 
-def _failed(tmp_path: Path, message: str, stderr: str) -> str:
+def _failed(tmp_path: Path, message: str, written_to: int = 2, *, logged: bool = True) -> str:
     """What is raised by a process whose child has written why, and that itself only says this."""
     root = Path(__file__).parents[3] / "images" / "ray" / "runtime" / "src"
-    with (tmp_path / "log").open("wb") as log:
-        done = subprocess.run(  # noqa: S603 - the interpreter that runs the tests
-            [sys.executable, "-c", _FAILS, message],
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        subprocess.run(  # noqa: S603 - the interpreter that runs the tests
+            [sys.executable, "-c", _FAILS, message, str(written_to), str(tmp_path / "said")],
             env={**os.environ, "PYTHONPATH": str(root)},
-            stdout=subprocess.PIPE,
-            stderr=log if stderr == "file" else subprocess.PIPE,
-            text=True,
+            stdout=out if logged else subprocess.PIPE,
+            stderr=err if logged else subprocess.PIPE,
             check=True,
         )
-    return str(done.stdout).strip()
+    return (tmp_path / "said").read_text()
 
 
-def test_an_exception_that_points_to_the_log_gets_the_cause(tmp_path: Path) -> None:
-    said = _failed(tmp_path, "Engine core initialization failed. See root cause above.", "file")
+@pytest.mark.parametrize("written_to", [1, 2])
+def test_an_exception_that_points_to_the_log_gets_the_cause(tmp_path: Path, written_to: int) -> None:
+    said = _failed(tmp_path, "Engine core initialization failed. See root cause above.", written_to)
     assert said == "EngineStartError|OSError: no such weights"
 
 
 def test_an_exception_that_says_something_is_left_alone(tmp_path: Path) -> None:
-    assert _failed(tmp_path, "the port is taken", "file") == "RuntimeError|the port is taken"
+    assert _failed(tmp_path, "the port is taken") == "RuntimeError|the port is taken"
 
 
 def test_without_a_log_file_the_exception_is_left_alone(tmp_path: Path) -> None:
     message = "Engine core initialization failed. See root cause above."
-    assert _failed(tmp_path, message, "pipe") == f"RuntimeError|{message}"
+    assert _failed(tmp_path, message, logged=False) == f"RuntimeError|{message}"
