@@ -13,7 +13,7 @@ from pathlib import Path
 
 from daybreak.gateway.config import GatewayConfig
 from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Address
+from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 
 _SLOTS = 16  # within the ports that are set apart in Ports
@@ -30,8 +30,9 @@ async def run(port: int, server: str, model: str, folder: Path) -> None:
     try:
         await gateway.told_all()
         host, _, server_port = server.rpartition(":")
-        await gateway.set_servers(0, [Address(host, int(server_port))])
-        await gateway.set_service(0, Service(name="gpu-check", gate=Gate.OPEN, epoch=1, models=(model,)))
+        await gateway.set_servers(0, [Server(host, int(server_port))])
+        service = Service(name="gpu-check", gate=Gate.OPEN, epoch=1, models=(model,), replicas_listen=True)
+        await gateway.set_service(0, service)
         await ended.wait()
     finally:
         await gateway.kill()
