@@ -226,8 +226,11 @@ class Check:
         name = "gateway" if way.name == "serve" else f"gateway_{way.name}"
         folder = self._options.folder / f"{prefix}{name}"
         command = [sys.executable, "-m", "bench.gpu.gateway", "--port", str(port)]
-        command += ["--server", f"{way.address[0]}:{way.address[1]}"]
-        command += ["--model", self._rendered.model, "--folder", str(folder)]
+        command += ["--proxy", str(self._ports.serve), "--model", self._rendered.model]
+        command += ["--folder", str(folder)]
+        if way.name == "direct":
+            limit = self._rendered.deployment["max_ongoing_requests"]
+            command += ["--replica", str(way.address[1]), "--limit", str(limit)]
         paths = {"PYTHONPATH": ":".join([*sys.path, str(REPOSITORY)])}
         with process(f"{prefix}{name}", command, environment(paths), self._options.folder) as one:
 
