@@ -203,7 +203,9 @@ class Check:
                     stack.enter_context(self._gateway(way, gates[way.name], f"{step}-")) for way in list(ways)
                 ]
             for way in ways:
-                self._result.checks[f"{step}:{way.name}"] = checks(way.address, self._rendered.model)
+                self._result.checks[f"{step}:{way.name}"] = checks(
+                    way.address, self._rendered.model, openai_errors=way.name != "serve"
+                )
             self._result.write()
             if step == "serve":
                 self._load_all(ways, self._options.clients, cluster.processes, step)
