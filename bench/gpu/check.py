@@ -203,7 +203,9 @@ class Check:
                     stack.enter_context(self._gateway(way, gates[way.name], f"{step}-")) for way in list(ways)
                 ]
             for way in ways:
-                self._result.checks[f"{step}:{way.name}"] = checks(way.address, self._rendered.model)
+                self._result.checks[f"{step}:{way.name}"] = checks(
+                    way.address, self._rendered.model, openai_errors=way.name != "serve"
+                )
             self._result.write()
             if step == "serve":
                 self._load_all(ways, self._options.clients, cluster.processes, step)
@@ -226,8 +228,11 @@ class Check:
         name = "gateway" if way.name == "serve" else f"gateway_{way.name}"
         folder = self._options.folder / f"{prefix}{name}"
         command = [sys.executable, "-m", "bench.gpu.gateway", "--port", str(port)]
-        command += ["--server", f"{way.address[0]}:{way.address[1]}"]
-        command += ["--model", self._rendered.model, "--folder", str(folder)]
+        command += ["--proxy", str(self._ports.serve), "--model", self._rendered.model]
+        command += ["--folder", str(folder)]
+        if way.name == "direct":
+            limit = self._rendered.deployment["max_ongoing_requests"]
+            command += ["--replica", str(way.address[1]), "--limit", str(limit)]
         paths = {"PYTHONPATH": ":".join([*sys.path, str(REPOSITORY)])}
         with process(f"{prefix}{name}", command, environment(paths), self._options.folder) as one:
 

@@ -1,8 +1,9 @@
 """Our gateway's HAProxy with the configuration that it has in a cluster, open for one service.
 
-    python -m bench.gpu.gateway --port 20000 --server 127.0.0.1:8000 --model llama --folder FOLDER
+    python -m bench.gpu.gateway --port 20000 --model llama --proxy 8000 [--replica 8100] --folder FOLDER
 
-In a cluster an agent tells it of services and pods; here it is told once.
+In a cluster an agent tells it of services and pods; here it is told once: the replica, with Serve's proxy as
+backup, or the proxy alone.
 """
 
 import argparse
@@ -16,22 +17,34 @@ from daybreak.gateway.process import Gateway
 from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 
-_SLOTS = 16  # within the ports that are set apart in Ports
+_HOST = "127.0.0.1"
+_SLOTS = 16
 
 
-async def run(port: int, server: str, model: str, folder: Path) -> None:
+def servers(proxy: int, replica: int | None, limit: int) -> tuple[Server, ...]:
+    """The servers of the service's backend, as `daybreak.gateway.wanted` has them."""
+    if replica is None:
+        return (Server(_HOST, proxy),)
+    return Server(_HOST, replica, max_connections=limit), Server(_HOST, proxy, backup=True)
+
+
+async def run(port: int, model: str, proxy: int, replica: int | None, limit: int, folder: Path) -> None:
     """Serve until told to end."""
-    config = GatewayConfig(folder=folder, address="127.0.0.1", first_port=port, slots=_SLOTS)
-    gateway = Gateway(config)
+    gateway = Gateway(GatewayConfig(folder=folder, address=_HOST, first_port=port, slots=_SLOTS))
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await gateway.start()
     try:
         await gateway.told_all()
-        host, _, server_port = server.rpartition(":")
-        await gateway.set_servers(0, [Server(host, int(server_port))])
-        service = Service(name="gpu-check", gate=Gate.OPEN, epoch=1, models=(model,), replicas_listen=True)
+        await gateway.set_servers(0, servers(proxy, replica, limit))
+        service = Service(
+            name="gpu-check",
+            gate=Gate.OPEN,
+            epoch=1,
+            models=(model,),
+            replicas_listen=replica is not None,
+        )
         await gateway.set_service(0, service)
         await ended.wait()
     finally:
@@ -40,10 +53,12 @@ async def run(port: int, server: str, model: str, folder: Path) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Our gateway before one server.")
+    parser = argparse.ArgumentParser(description="Our gateway before one service.")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--server", required=True)
     parser.add_argument("--model", required=True)
+    parser.add_argument("--proxy", type=int, required=True, help="port of Serve's proxy")
+    parser.add_argument("--replica", type=int, help="the replica's own port")
+    parser.add_argument("--limit", type=int, default=256, help="requests that the replica gets at a time")
     parser.add_argument("--folder", type=Path, required=True)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(**vars(parser.parse_args())))

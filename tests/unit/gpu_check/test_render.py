@@ -6,8 +6,11 @@ import pytest
 import yaml
 
 from bench.gpu.engine import flags
+from bench.gpu.gateway import servers
 from bench.gpu.models import make
 from bench.gpu.render import IMAGES, Wish, image_environment, render, rendered_samples
+from daybreak.api import names
+from daybreak.gateway.wanted import Ports, wanted
 
 CACHE = Path("/work/cache")
 
@@ -57,6 +60,23 @@ def test_the_variables_are_the_images(image: str) -> None:
     assert "CUDA_HOME" in found or image == "ray-cpu"
     assert not [name for name in found if name.startswith("NVIDIA_")]
     assert (IMAGES / image / "Dockerfile").exists()
+
+
+def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
+    manifest = {
+        "metadata": {"name": "s", "uid": "u"},
+        "spec": {"models": [{"name": "m", "serve": {"maxOngoingRequests": 64}}]},
+        "status": {"gate": {"port": 20000, "state": "Open", "cluster": "c"}},
+    }
+    labels = {"ray.io/cluster": "c"}
+    status = {"podIP": "127.0.0.1", "phase": "Running"}
+    head = {"metadata": {"labels": {**labels, "ray.io/node-type": "head"}}, "status": status}
+    more = {"ray.io/node-type": "worker", names.MODEL_LABEL: "m"}
+    worker = {"metadata": {"labels": labels | more}, "status": status}
+    found = wanted(manifest, [head, worker], Ports(serve=1, replica=2))
+    assert found is not None
+    assert set(found.servers) == set(servers(1, 2, 64))
+    assert found.service.replicas_listen
 
 
 def test_engine_arguments_on_the_command_line() -> None:
