@@ -36,6 +36,12 @@ def test_the_engines_last_words_are_found() -> None:
     )
 
 
+def test_what_is_logged_next_does_not_belong_to_it() -> None:
+    more = f"{PREFIX}ERROR 11-22 18:32:09 [multiproc_executor.py:314] Worker proc died unexpectedly"
+    log = LOG.partition(f"{PREFIX}Process EngineCore:")[0] + more
+    assert cause(log, {}).endswith("Try increasing `gpu_memory_utilization`.")
+
+
 def test_what_points_elsewhere_is_passed_over() -> None:
     log = (
         "RuntimeError: nvcc failed\nninja: build stopped\n\nRuntimeError: Engine core initialization failed."

@@ -48,15 +48,18 @@ def told() -> Iterator[None]:
 def cause(written: str, environment: Mapping[str, str]) -> str:
     """The last exception in a log that is more than a pointer to another one, without secrets; else empty."""
     found: list[list[str]] = []
-    open_ = False
+    going_on: str | None = None
     for raw in written.splitlines():
-        line = _PREFIX.sub("", raw, count=1)
+        prefix = _PREFIX.match(raw)
+        origin = prefix[0] if prefix else ""
+        line = raw.removeprefix(origin)
         if _EXCEPTION.match(line):
             found.append([line])
-            open_ = True
-        elif _FRAME.match(line):
-            open_ = False
-        elif open_ and len(found[-1]) < _MOST_LINES:
+            going_on = origin
+        elif origin != going_on or _FRAME.match(line):
+            # Another message, or the frames of the next exception.
+            going_on = None
+        elif len(found[-1]) < _MOST_LINES:
             found[-1].append(line)
     errors = ["\n".join(lines) for lines in found]
     telling = [error for error in errors if not any(phrase in error for phrase in _POINTS_ELSEWHERE)]
