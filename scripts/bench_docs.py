@@ -53,6 +53,13 @@ _COLUMNS = {
 """Figures of a path on GPUs, and what they are called on the page."""
 
 
+GPU_PATHS = (
+    "`vllm` is `vllm serve` alone; `serve` the generated Serve application by Serve's proxy and ingress, "
+    "`gateway` the same behind our gateway; `direct` a replica's own port, `gateway_direct` the same behind our "
+    "gateway, which is what a client of an LLMService gets."
+)
+
+
 def gpu_section(result: Mapping[str, Any]) -> str:
     """What `make gpu-check` found on one machine."""
     lines = [f"## {result['title']}", ""]
@@ -71,6 +78,9 @@ def gpu_section(result: Mapping[str, Any]) -> str:
         ]
         lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
     lines += [f"\n**Failed:** {failure.splitlines()[0]}" for failure in result["failures"]]
+    lines += ["", GPU_PATHS]
+    if notes := result.get("notes"):
+        lines += ["", notes]
     lines += ["", "Different from the sample: " + ", ".join(result["changes"]) + ".", ""]
     lines += ["Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".", ""]
     return "\n".join(lines)

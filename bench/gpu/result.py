@@ -2,7 +2,6 @@
 
 import json
 import os
-import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -86,11 +85,7 @@ class Result:
         return {
             **self._facts,
             "versions": {"daybreak": versions.DAYBREAK, **machine.versions()},
-            "machine": {
-                "cores": os.cpu_count(),
-                "kernel": platform.release(),
-                "words": machine.words(),
-            },
+            "machine": {"cores": os.cpu_count(), "words": machine.words()},
             "path": judged(rows),
             "measures": {key: round(value, 4) for key, value in found.items()},
             "goals": {key: dict(goal) for key, goal in GOALS.items() if key in found},
