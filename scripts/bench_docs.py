@@ -55,8 +55,8 @@ _COLUMNS = {
 
 GPU_PATHS = (
     "`vllm` is `vllm serve` alone; `serve` the generated Serve application by Serve's proxy and ingress, "
-    "`gateway` the same behind our gateway; `direct` a replica's own port, `gateway_direct` the same behind our "
-    "gateway, which is what a client of an LLMService gets."
+    "`gateway` the same behind our gateway; `direct` a replica's own port, `gateway_direct` the same behind "
+    "our gateway, which is what a client of an LLMService gets."
 )
 
 
