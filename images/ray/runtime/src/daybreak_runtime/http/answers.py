@@ -1,0 +1,38 @@
+"""Answers that do not come from the engine's app: plain text, and errors in OpenAI's shape."""
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from daybreak_runtime.http.asgi import Header, Send
+
+
+async def text(send: Send, status: int, body: str) -> None:
+    """Answer with plain text."""
+    await _send(send, status, body.encode(), b"text/plain; charset=utf-8", ())
+
+
+async def error(
+    send: Send,
+    status: int,
+    message: str,
+    code: str,
+    *,
+    param: str | None = None,
+    headers: Iterable[Header] = (),
+) -> None:
+    """Answer with an error as OpenAI's clients read it.
+
+    Args:
+        code: What went wrong, for programs.
+        param: The field of the request that is wrong.
+    """
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    document: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
+    await _send(send, status, json.dumps({"error": document}).encode(), b"application/json", headers)
+
+
+async def _send(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[Header]) -> None:
+    sent = [(b"content-type", kind), (b"content-length", str(len(body)).encode()), *headers]
+    await send({"type": "http.response.start", "status": status, "headers": sent})
+    await send({"type": "http.response.body", "body": body})

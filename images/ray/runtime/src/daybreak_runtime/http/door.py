@@ -1,0 +1,153 @@
+"""The ASGI app in front of the engine's: what a replica's own port answers."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+
+from daybreak_runtime.http import answers, paths, request_id
+from daybreak_runtime.http.admission import Admission, Closed, QueueFull
+from daybreak_runtime.http.asgi import App, Header, Message, Receive, Scope, Send
+from daybreak_runtime.http.waiting import BodyStore, Waiting
+
+HEALTH = "/-/healthz"
+"""Serve's own path: a gateway's backend has one check for all its servers."""
+_WAITING_BYTES = 256 * 2**20
+_RETRY_AFTER: Header = (b"retry-after", b"1")
+_CLOSE: Header = (b"connection", b"close")
+
+
+class Door:
+    """Passes on what is listed, at most so many requests at once, and says whether it is open.
+
+    Args:
+        app: The engine's app.
+        admission: Limit and queue of the requests that are work for the engine.
+        engine_well: Whether the engine can answer.
+        own: Paths that the replica answers itself, each by a function that sends the answer to a GET.
+        stored: Whether a response of this id is stored here.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        admission: Admission,
+        engine_well: Callable[[], bool],
+        *,
+        own: Mapping[str, Callable[[Send], Awaitable[None]]] | None = None,
+        stored: Callable[[str], bool] = lambda response_id: True,
+    ) -> None:
+        self._app = app
+        self._engine_well = engine_well
+        self._own = dict(own or {})
+        self._stored = stored
+        self._bodies = BodyStore(_WAITING_BYTES)
+        self._leaving = False
+        self.admission = admission
+        self.in_progress = 0
+        """Requests, waiting ones included, without those for its health."""
+
+    @property
+    def open(self) -> bool:
+        """Whether new requests should come here."""
+        return not self._leaving and self._engine_well()
+
+    def leave(self) -> None:
+        """Say that it is not open any more, and serve on what comes all the same."""
+        self._leaving = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one connection's request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            elif scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["path"] == HEALTH:
+            await answers.text(send, 200 if self.open else 503, str(self.in_progress))
+            return
+        send = request_id.given_back(send, request_id.of(scope))
+        if not self.open:
+            send = _without_keep_alive(send)
+        self.in_progress += 1
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            self.in_progress -= 1
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path, method = scope["path"], scope["method"]
+        if (own := self._own.get(path)) is not None and method == "GET":
+            await own(send)
+            return
+        taken = paths.methods(path)
+        stored = paths.stored_response(path)
+        if not taken:
+            await answers.error(send, 404, f"There is no {path} here.", "not_found")
+        elif method not in taken:
+            allow = (b"allow", ", ".join(sorted(taken)).encode())
+            said = f"{path} takes {' and '.join(sorted(taken))} only."
+            await answers.error(send, 405, said, "method_not_allowed", headers=[allow])
+        elif stored is not None and not self._stored(stored):
+            said = (
+                f"There is no stored response {stored} in this replica. Stored responses are kept in memory: "
+                "they end with their replica, when it sleeps, is replaced or scaled down."
+            )
+            await answers.error(send, 404, said, "response_not_found")
+        elif not paths.asks_the_engine(path):
+            await self._app(scope, receive, send)
+        elif self.admission.try_enter():
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self.admission.leave()
+        else:
+            await self._in_turn(scope, Waiting(receive, self._bodies), send)
+
+    async def _in_turn(self, scope: Scope, waiting: Waiting, send: Send) -> None:
+        """Answer when it is the request's turn; who leaves before leaves the queue."""
+        try:
+            if not await self._turn(waiting):
+                return
+            try:
+                await self._app(scope, waiting.receive, send)
+            finally:
+                self.admission.leave()
+        except QueueFull:
+            said = f"{self.admission.waiting} requests wait here already: try again in a moment."
+            await answers.error(send, 503, said, "queue_full", headers=[_RETRY_AFTER])
+        except Closed:
+            said = "The replica is being replaced: try again in a moment."
+            await answers.error(send, 503, said, "replica_gone", headers=[_RETRY_AFTER])
+        finally:
+            waiting.close()
+
+    async def _turn(self, waiting: Waiting) -> bool:
+        """Wait for the turn; False when the client has gone before."""
+        turn = asyncio.ensure_future(self.admission.enter())
+        gone = asyncio.ensure_future(waiting.client_gone())
+        try:
+            await asyncio.wait((turn, gone), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not turn.cancel() and turn.exception() is None:
+                self.admission.leave()
+            raise
+        finally:
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+        if turn.done():
+            await turn
+            return True
+        turn.cancel()
+        await asyncio.gather(turn, return_exceptions=True)
+        return False
+
+
+def _without_keep_alive(send: Send) -> Send:
+    """A `send` that ends the connection with the answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
+        await send(message)
+
+    return sending

@@ -1,0 +1,55 @@
+"""The paths on which a replica answers.
+
+The engine's app has more: documentation, its version, adapters and experts to load and unload, and in
+development mode calls into the engine's processes. Only what is listed here is passed on.
+"""
+
+import re
+
+_GET = frozenset({"/v1/models", "/metrics"})
+_POST = frozenset(
+    {
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/responses",
+        "/v1/messages",
+        "/v1/messages/count_tokens",
+        "/v1/embeddings",
+        "/v1/audio/transcriptions",
+        "/v1/audio/translations",
+        "/rerank",
+        "/v1/rerank",
+        "/v2/rerank",
+        "/score",
+        "/v1/score",
+        "/classify",
+        "/pooling",
+        "/tokenize",
+        "/detokenize",
+    }
+)
+_MODEL = re.compile(r"/v1/models/.+")
+STORED_RESPONSE = re.compile(r"/v1/responses/(?P<id>[^/]+)")
+CANCEL_RESPONSE = re.compile(r"/v1/responses/(?P<id>[^/]+)/cancel")
+
+
+def methods(path: str) -> frozenset[str]:
+    """The methods that a path takes; none when it is not listed."""
+    if path in _POST:
+        return frozenset({"POST"})
+    if path in _GET or _MODEL.fullmatch(path) or STORED_RESPONSE.fullmatch(path):
+        return frozenset({"GET"})
+    if CANCEL_RESPONSE.fullmatch(path):
+        return frozenset({"POST"})
+    return frozenset()
+
+
+def asks_the_engine(path: str) -> bool:
+    """Whether a request for the path is work for the engine, and so counts against the replica's limit."""
+    return path in _POST
+
+
+def stored_response(path: str) -> str | None:
+    """The id of the stored response that a path is about, if it is about one."""
+    found = STORED_RESPONSE.fullmatch(path) or CANCEL_RESPONSE.fullmatch(path)
+    return found["id"] if found else None

@@ -1,0 +1,81 @@
+"""What is asked of Ray's engine object and of vLLM's client behind it: every name that is not public."""
+
+from typing import Any
+
+
+class Engine:
+    """A started engine.
+
+    Args:
+        engine: Ray Serve LLM's VLLMEngine.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        self._engine = engine
+        self._client = engine._engine_client
+        self._state: Any = None
+
+    async def app(self) -> Any:
+        """vLLM's own OpenAI app, on the same serving objects as Ray's."""
+        app = await self._engine.build_asgi_app()
+        self._state = app.state
+        _add_one_model(app)
+        _say_what_is_missing(app)
+        return app
+
+    @property
+    def dead(self) -> bool:
+        """Whether it can answer nothing any more."""
+        return bool(self._client.errored)
+
+    @property
+    def unfinished(self) -> int:
+        """Requests that it works on, those that wait in its scheduler included."""
+        return int(self._client.get_num_unfinished_requests())
+
+    def shutdown(self) -> None:
+        """End its processes."""
+        self._client.shutdown()
+
+    def has_response(self, response_id: str) -> bool:
+        """Whether a response of this id is stored; true where the engine has no such thing to ask."""
+        store = getattr(getattr(self._state, "openai_serving_responses", None), "response_store", None)
+        return store is None or response_id in store
+
+
+def _add_one_model(app: Any) -> None:
+    """Add `GET /v1/models/{name}`, which OpenAI's clients ask for and vLLM's app lacks."""
+    from fastapi import HTTPException
+
+    async def model(name: str) -> Any:
+        known = await app.state.openai_serving_models.show_available_models()
+        for card in known.data:
+            if card.id == name:
+                return card
+        raise HTTPException(404, f"The model `{name}` does not exist.")
+
+    app.add_api_route("/v1/models/{name:path}", model, methods=["GET"], include_in_schema=False)
+
+
+def _say_what_is_missing(app: Any) -> None:
+    """Answer paths that this model does not serve in OpenAI's shape, instead of the web framework's."""
+    from starlette.exceptions import HTTPException
+
+    async def missing(request: Any, error: Any) -> Any:
+        from starlette.responses import JSONResponse
+
+        said = str(error.detail)
+        if error.status_code == 404:
+            said = f"The model does not serve {request.url.path}."
+        document = {
+            "message": said,
+            "type": "invalid_request_error",
+            "param": None,
+            "code": error.status_code,
+        }
+        return JSONResponse({"error": document}, error.status_code, error.headers)
+
+    # vLLM's own handler is for FastAPI's class of errors; what the router itself raises is of Starlette's.
+    app.add_exception_handler(HTTPException, missing)
+    # vLLM has put its middlewares together already; they are again at the first request.
+    app.middleware_stack = None

@@ -1,0 +1,98 @@
+"""A replica's own port, from its opening to its end."""
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from daybreak_runtime.http.admission import Admission
+from daybreak_runtime.http.asgi import Send
+from daybreak_runtime.http.door import Door
+from daybreak_runtime.http.listener import Listener
+from daybreak_runtime.llm import settings
+from daybreak_runtime.llm.engine import Engine
+
+log = logging.getLogger("ray.serve")
+
+_LOOK_SECONDS = 0.25
+"""How often a replica looks whether its engine lives and its limit has grown."""
+_LAST_ANSWERS_SECONDS = 3.0
+"""How long what is in progress may take to be answered when the engine has died."""
+_ENGINE_END_SECONDS = 5.0
+
+OwnPaths = Mapping[str, Callable[[Send], Awaitable[None]]]
+"""Paths of the port that the replica answers itself, each by a function that sends the answer to a GET."""
+
+
+class Replica:
+    """vLLM's app on a port of the replica's pod.
+
+    Args:
+        engine: The started engine.
+        app: Its app.
+        own: What else the port answers.
+    """
+
+    def __init__(self, engine: Engine, app: Any, own: OwnPaths) -> None:
+        self._engine = engine
+        admission = Admission(settings.max_ongoing_requests, settings.most_waiting)
+        self._door = Door(app, admission, self._well, own=own, stored=engine.has_response)
+        self._listener = Listener(self._door)
+        # vLLM's handlers of errors close the port when they meet a dead engine.
+        app.state.server = self._listener.server
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Listen, from when this returns on."""
+        await self._listener.start(settings.port())
+        self._watching = asyncio.create_task(self._watch())
+        log.info("The replica serves on port %d of its pod.", self._listener.port)
+
+    @property
+    def requests(self) -> int:
+        """Requests that are in the engine, whichever way they came, and those that wait at the port."""
+        return self._engine.unfinished + self._door.admission.waiting
+
+    def check(self) -> None:
+        """Raise if the port does not serve any more."""
+        if self._listener.ended:
+            raise RuntimeError("the replica's HTTP server has ended")
+
+    async def stop(self) -> None:
+        """End in order: tell the gateways, wait until they have seen it, finish what is in progress."""
+        if self._watching is not None:
+            self._watching.cancel()
+        seen = settings.notice_seconds() if self._well() else 0.0
+        self._door.leave()
+        await asyncio.sleep(seen)
+        await self._listener.stop(settings.graceful_shutdown_seconds())
+
+    def _well(self) -> bool:
+        return not self._engine.dead and not self._listener.closing
+
+    async def _watch(self) -> None:
+        """Let in whom a grown limit lets in; end the process once the engine has died."""
+        while not self._engine.dead:
+            await asyncio.sleep(_LOOK_SECONDS)
+            self._door.admission.let_in()
+        await self._die()
+
+    async def _die(self) -> None:
+        """Answer what is in progress, and end the process.
+
+        A replica whose engine is dead answers every request with an error, and at once, so Serve's routers
+        like it best; they would go on choosing it until Serve's third failed health check. One that is gone
+        they leave alone, and Serve starts the next.
+        """
+        log.error("The engine has died: the replica ends.")
+        try:
+            self._door.admission.close()
+            # Requests in progress are answered by the engine's client, with an error each.
+            await self._listener.stop(_LAST_ANSWERS_SECONDS)
+            async with asyncio.timeout(_ENGINE_END_SECONDS):
+                await asyncio.to_thread(self._engine.shutdown)
+        except Exception:
+            log.exception("The end of a replica without an engine was not in order.")
+        finally:
+            os._exit(1)

@@ -1,0 +1,55 @@
+"""The deployment class: Ray Serve LLM's, whose replicas also serve vLLM's own app on a port of theirs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ray.serve.llm.deployment import LLMServer as RayLLMServer
+
+from daybreak_runtime.llm.engine import Engine
+from daybreak_runtime.llm.replica import OwnPaths, Replica
+from daybreak_runtime.start.cause import told
+
+
+class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray images
+    """A replica that takes requests from Serve's handles, and past Serve on a port of its own.
+
+    Serve finds deployments by the name of this class, so it is that of Ray's own.
+    """
+
+    _replica: Replica | None = None
+
+    async def start(self) -> None:
+        """Start the engine, then listen."""
+        with told():
+            await super().start()
+        engine = Engine(self.engine)
+        replica = Replica(engine, await engine.app(), self.own_paths())
+        await replica.start()
+        self._replica = replica
+
+    def own_paths(self) -> OwnPaths:
+        """Paths that the replica answers itself on its port, and not the engine's app."""
+        return {}
+
+    async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
+        """Take in Serve's `user_config`, at the start and whenever it changes, while requests go on.
+
+        Args:
+            user_config: `{"lora": {...}}`, the adapters; see `daybreak_runtime.lora`.
+        """
+
+    async def check_health(self) -> None:
+        """Raise if the replica must be replaced."""
+        if self._replica is not None:
+            self._replica.check()
+        await super().check_health()
+
+    async def record_autoscaling_stats(self) -> dict[str, float]:
+        """What Serve scales by: all requests of this replica, whichever way they came."""
+        return {} if self._replica is None else {"running_requests": float(self._replica.requests)}
+
+    async def __del__(self) -> None:
+        """End in order, within what Serve gives it."""
+        if self._replica is not None:
+            await self._replica.stop()
+        await super().__del__()

@@ -1,0 +1,75 @@
+"""Why an engine did not start: its own words, for the message that Serve shows.
+
+vLLM's engine core is a process of its own. When it fails, the replica is only told that it failed ("See root
+cause above"); the cause is in what the core has written, which goes to the log file of the replica's process.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from daybreak_runtime.start.redact import redacted
+
+_POINTS_ELSEWHERE = ("See root cause above", "initialization failed", "RayTaskError", "EngineDeadError")
+_TAIL_BYTES = 256 * 1024
+_MOST_LINES = 12
+_MOST_CHARACTERS = 1500
+_PREFIX = re.compile(
+    r"^(?:\x1b\[[0-9;]*m)*(?:\([^()]*pid=\d+[^()]*\)(?:\x1b\[[0-9;]*m)*\s?)?"
+    r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]*\] ?)?"
+)
+"""vLLM's prefix of a line: the process, and in its log the level, time and place."""
+_EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|NotFound)\b(?::|$)")
+_FRAME = re.compile(r"^(?:Traceback \(|\s|During handling of|The above exception|$)")
+
+
+class EngineStartError(RuntimeError):
+    """The engine did not start; the message says why, in the engine's words."""
+
+
+@contextlib.contextmanager
+def told() -> Iterator[None]:
+    """Give an exception that only points to the log the cause that is there."""
+    log = _own_log()
+    start = log.stat().st_size if log is not None else 0
+    try:
+        yield
+    except Exception as error:
+        if log is None or not any(phrase in str(error) for phrase in _POINTS_ELSEWHERE):
+            raise
+        found = cause(_since(log, start), os.environ)
+        if not found:
+            raise
+        raise EngineStartError(found) from error
+
+
+def cause(written: str, environment: Mapping[str, str]) -> str:
+    """The last exception in a log that is more than a pointer to another one, without secrets; empty: none."""
+    found: list[list[str]] = []
+    open_ = False
+    for raw in written.splitlines():
+        line = _PREFIX.sub("", raw, count=1)
+        if _EXCEPTION.match(line):
+            found.append([line])
+            open_ = True
+        elif _FRAME.match(line):
+            open_ = False
+        elif open_ and len(found[-1]) < _MOST_LINES:
+            found[-1].append(line)
+    errors = ["\n".join(lines) for lines in found]
+    telling = [error for error in errors if not any(phrase in error for phrase in _POINTS_ELSEWHERE)]
+    return redacted(telling[-1], environment)[:_MOST_CHARACTERS] if telling else ""
+
+
+def _own_log() -> Path | None:
+    """The file that this process writes its errors to, as do its children; None where it is none."""
+    path = Path(os.readlink("/proc/self/fd/2"))
+    return path if path.is_file() else None
+
+
+def _since(log: Path, start: int) -> str:
+    with log.open("rb") as file:
+        file.seek(max(start, log.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace")

@@ -1,0 +1,304 @@
+"""What a replica's own port answers."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.http import paths
+from daybreak_runtime.http.admission import Admission
+from daybreak_runtime.http.door import HEALTH, Door
+from tests.unit.runtime.asgi_calls import Client, Engine, settle
+
+
+@dataclass
+class Replica:
+    """A door with an engine behind it."""
+
+    limit: int = 2
+    most_waiting: int = 10
+    well: bool = True
+    engine: Engine = field(default_factory=Engine)
+    kept: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        admission = Admission(lambda: self.limit, lambda: self.most_waiting)
+        self.door = Door(
+            self.engine,
+            admission,
+            lambda: self.well,
+            own={"/-/own": _own},
+            stored=lambda response_id: response_id in self.kept,
+        )
+
+    def ask(self, client: Client) -> "asyncio.Task[Client]":
+        """Send a request."""
+        return asyncio.create_task(client.ask(self.door))
+
+    async def health(self) -> tuple[int, bytes]:
+        """Its own word."""
+        client = await Client(path=HEALTH, method="GET").ask(self.door)
+        return client.status, client.body
+
+
+async def _own(send: Any) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"own"})
+
+
+async def test_health_counts_requests_and_waits_for_nobody() -> None:
+    replica = Replica(limit=1)
+    assert await replica.health() == (200, b"0")
+    tasks = [replica.ask(Client()) for _ in range(3)]
+    await settle()
+    assert await replica.health() == (200, b"3")
+    replica.engine.go.set()
+    await asyncio.gather(*tasks)
+    assert await replica.health() == (200, b"0")
+
+
+async def test_a_replica_that_leaves_says_so_and_serves_on() -> None:
+    replica = Replica()
+    replica.engine.go.set()
+    assert (await Client().ask(replica.door)).header(b"connection") == []
+    replica.door.leave()
+    assert await replica.health() == (503, b"0")
+    client = await Client().ask(replica.door)
+    assert client.status == 200
+    assert client.header(b"connection") == [b"close"]
+
+
+async def test_a_dead_engine_is_not_healthy() -> None:
+    replica = Replica()
+    replica.well = False
+    assert await replica.health() == (503, b"0")
+
+
+async def test_the_limit_holds_for_all_that_come() -> None:
+    replica = Replica(limit=3)
+    tasks = [replica.ask(Client()) for _ in range(10)]
+    await settle()
+    assert (replica.engine.running, replica.door.admission.waiting) == (3, 7)
+    replica.engine.go.set()
+    assert {(await task).status for task in tasks} == {200}
+    assert replica.engine.most == 3
+    assert (replica.door.admission.running, replica.door.in_progress) == (0, 0)
+
+
+async def test_one_too_many_gets_503_in_openais_shape() -> None:
+    replica = Replica(limit=1, most_waiting=1)
+    tasks = [replica.ask(Client()) for _ in range(2)]
+    await settle()
+    client = await Client().ask(replica.door)
+    assert client.status == 503
+    assert client.header(b"retry-after") == [b"1"]
+    assert client.error["code"] == "queue_full"
+    replica.engine.go.set()
+    await asyncio.gather(*tasks)
+
+
+async def test_a_body_that_came_while_waiting_reaches_the_engine_whole() -> None:
+    replica = Replica(limit=1)
+    first = replica.ask(Client(pieces=[b"first"]))
+    second = Client(pieces=[b"one ", b"two ", b"three"])
+    task = replica.ask(second)
+    await settle()
+    assert second.received == 3
+    replica.engine.go.set()
+    await asyncio.gather(first, task)
+    assert replica.engine.bodies == [b"first", b"one two three"]
+    assert second.body == b"one two three"
+
+
+async def test_a_client_that_leaves_while_it_waits_leaves_the_queue() -> None:
+    replica = Replica(limit=1)
+    first = replica.ask(Client())
+    gone, patient = Client(pieces=[b"gone"]), Client(pieces=[b"patient"])
+    tasks = [replica.ask(gone), replica.ask(patient)]
+    await settle()
+    gone.leave()
+    await settle()
+    assert replica.door.admission.waiting == 1
+    assert tasks[0].done()
+    assert gone.answered == []
+    replica.engine.go.set()
+    await asyncio.gather(first, *tasks)
+    assert replica.engine.bodies == [b"{}", b"patient"]
+    assert replica.door.admission.running == 0
+
+
+async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> None:
+    """The app must still be told of it, though somebody waited for that sign before."""
+    replica = Replica(limit=1)
+    told = asyncio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        told.set()
+
+    replica.door._app = app
+    hog = replica.ask(first := Client())
+    task = replica.ask(second := Client())
+    await settle()
+    first.leave()
+    await hog
+    told.clear()
+    await settle()
+    assert not told.is_set()
+    second.leave()
+    await task
+    assert told.is_set()
+    assert replica.door.admission.running == 0
+
+
+async def test_a_server_that_gives_up_on_a_waiting_request_frees_its_place() -> None:
+    replica = Replica(limit=1)
+    first = replica.ask(Client())
+    second = replica.ask(Client())
+    await settle()
+    second.cancel()
+    await settle()
+    assert replica.door.admission.waiting == 0
+    replica.engine.go.set()
+    await first
+    await settle()
+    assert (replica.door.admission.running, replica.door.in_progress) == (0, 0)
+
+
+async def test_bodies_of_those_who_wait_are_bounded() -> None:
+    replica = Replica(limit=1)
+    replica.door._bodies._free = 10
+    first = replica.ask(Client())
+    large = Client(pieces=[b"x" * 8] * 4)
+    task = replica.ask(large)
+    await settle()
+    assert large.received == 2, "read until the limit is passed, and no further"
+    replica.engine.go.set()
+    await asyncio.gather(first, task)
+    assert replica.engine.bodies[1] == b"x" * 32
+    assert replica.door._bodies._free == 10
+
+
+async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
+    replica = Replica(limit=1)
+    first, second = replica.ask(Client()), replica.ask(Client())
+    await settle()
+    replica.door.admission.close()
+    client = await second
+    assert (client.status, client.header(b"retry-after")) == (503, [b"1"])
+    assert client.error["code"] == "replica_gone"
+    replica.engine.go.set()
+    await first
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/docs",
+        "/openapi.json",
+        "/health",
+        "/load",
+        "/version",
+        "/ping",
+        "/invocations",
+        "/scale_elastic_ep",
+        "/is_scaling_elastic_ep",
+        "/tokenizer_info",
+        "/v1/load_lora_adapter",
+        "/v1/unload_lora_adapter",
+        "/v1/chat/completions/render",
+        "/v1/chat/completions/batch",
+        "/inference/v1/generate",
+        "/abort_requests",
+        "/collective_rpc",
+        "/reset_prefix_cache",
+        "/sleep",
+        "/start_profile",
+        "/server_info",
+        "/v1/realtime",
+        "/v1/responses/a/b",
+        "/v1/chat/completions/",
+        "/v1//chat/completions",
+        "/-/other",
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_what_is_not_listed_never_reaches_the_engine(path: str, method: str) -> None:
+    replica = Replica()
+    replica.engine.go.set()
+    client = await Client(path=path, method=method).ask(replica.door)
+    assert client.status == 404
+    assert client.error["code"] == "not_found"
+    assert replica.engine.scopes == []
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "allowed"),
+    [
+        ("/v1/chat/completions", "GET", b"POST"),
+        ("/v1/models", "DELETE", b"GET"),
+        ("/v1/models/a/b", "POST", b"GET"),
+        ("/v1/responses/resp_1/cancel", "GET", b"POST"),
+    ],
+)
+async def test_a_wrong_method_is_told_with_the_right_one(path: str, method: str, allowed: bytes) -> None:
+    replica = Replica()
+    client = await Client(path=path, method=method).ask(replica.door)
+    assert (client.status, client.header(b"allow")) == (405, [allowed])
+    assert client.error["code"] == "method_not_allowed"
+
+
+async def test_what_is_not_work_for_the_engine_does_not_wait() -> None:
+    replica = Replica(limit=0)
+    replica.engine.go.set()
+    for path in ("/v1/models", "/v1/models/owner/name", "/metrics"):
+        assert (await Client(path=path, method="GET").ask(replica.door)).status == 200
+    own = await Client(path="/-/own", method="GET").ask(replica.door)
+    assert own.body == b"own"
+
+
+@pytest.mark.parametrize(
+    ("path", "method"), [("/v1/responses/resp_1", "GET"), ("/v1/responses/resp_1/cancel", "POST")]
+)
+async def test_a_stored_response_that_is_gone_is_told(path: str, method: str) -> None:
+    replica = Replica()
+    replica.engine.go.set()
+    client = await Client(path=path, method=method).ask(replica.door)
+    assert client.status == 404
+    assert client.error["code"] == "response_not_found"
+    assert "end with their replica" in client.error["message"]
+    replica.kept.add("resp_1")
+    assert (await Client(path=path, method=method).ask(replica.door)).status == 200
+
+
+async def test_an_id_of_the_clients_comes_back() -> None:
+    replica = Replica()
+    replica.engine.go.set()
+    client = await Client(headers=[(b"x-request-id", b"mine-1")]).ask(replica.door)
+    assert client.header(b"x-request-id") == [b"mine-1"]
+
+
+@pytest.mark.parametrize(
+    "given", [[], [b"a b"], [b"a" * 129], [b""], [b"one", b"two"], [b"a\x00b"]], ids=range(6)
+)
+async def test_without_a_fit_id_one_is_made_and_the_engine_uses_it(given: list[bytes]) -> None:
+    replica = Replica()
+    replica.engine.go.set()
+    client = await Client(headers=[(b"x-request-id", value) for value in given]).ask(replica.door)
+    [made] = client.header(b"x-request-id")
+    assert made not in given
+    assert [value for name, value in replica.engine.scopes[0]["headers"] if name == b"x-request-id"] == [made]
+
+
+async def test_errors_have_an_id_too() -> None:
+    client = await Client(path="/docs", headers=[(b"x-request-id", b"mine-2")]).ask(Replica().door)
+    assert client.header(b"x-request-id") == [b"mine-2"]
+
+
+def test_every_path_of_the_engines_work_takes_post_alone() -> None:
+    listed = [path for path in paths._POST if paths.asks_the_engine(path)]
+    assert listed
+    assert {paths.methods(path) for path in listed} == {frozenset({"POST"})}
