@@ -51,6 +51,12 @@ bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchm
 	@$(RUN) -m bench overhead waking storm
 	@$(RUN) scripts/generate.py
 
+# In the image it is /opt/ray/bin/python; elsewhere the Python with the packages of images/ray's lock.
+GPU_PYTHON ?= python3
+
+gpu-check: ## On a machine with GPUs: does it serve, and as quick as `vllm serve`? GPU_PYTHON has images/ray's packages
+	@PYTHONPATH=operator/src:e2e:.:$${PYTHONPATH-} $(GPU_PYTHON) -m bench.gpu $(GPU_CHECK)
+
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	@for file in requirements/bootstrap requirements/dev images/operator/requirements images/gateway/requirements; do \
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
@@ -67,4 +73,4 @@ $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	@$(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help up down status test e2e lint generate bench lock
+.PHONY: help up down status test e2e lint generate bench gpu-check lock

@@ -2,7 +2,9 @@
 
 import ast
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from bench import report
 from bench.names import NAMES
@@ -20,7 +22,9 @@ one hour as in another: ratios to something that ran beside it, in the same run,
 def benchmarks_md() -> str:
     """The whole page: every measurement that has a result, in the order in which they run."""
     found = [name for name in NAMES if _result(name).exists()]
-    return HEAD + "\n".join(_section(name) for name in found)
+    on_gpus = sorted(report.RESULTS.glob("gpu-*.json"))
+    sections = [_section(name) for name in found]
+    return HEAD + "\n".join(sections + [gpu_section(json.loads(file.read_text())) for file in on_gpus])
 
 
 def _section(name: str) -> str:
@@ -35,13 +39,57 @@ def _section(name: str) -> str:
     return "\n".join(lines)
 
 
+_COLUMNS = {
+    "path": "path",
+    "clients": "clients",
+    "requests_per_second": "requests/s",
+    "tokens_per_second": "tokens/s",
+    "ttft_p50_ms": "TTFT p50, ms",
+    "ttft_p95_ms": "TTFT p95, ms",
+    "tpot_p50_ms": "TPOT p50, ms",
+    "cores_in_front": "cores in front of the engine",
+    "errors": "errors",
+}
+"""Figures of a path on GPUs, and what they are called on the page."""
+
+
+def gpu_section(result: Mapping[str, Any]) -> str:
+    """What `make gpu-check` found on one machine."""
+    lines = [f"## {result['title']}", ""]
+    lines += [f"`{result['command']}` on {result['machine']['words']}."]
+    if not result["complete"]:
+        lines += ["", "Not complete: the machine was gone before the end, or a step failed."]
+    lines += ["", f"| {' | '.join(_COLUMNS.values())} |", "|" + " --- |" * len(_COLUMNS)]
+    lines += ["| " + " | ".join(_cell(each[key]) for key in _COLUMNS) + " |" for each in result["table"]]
+    if result["measures"]:
+        lines += [
+            "",
+            f"Judged: `{result['path']}`.",
+            "",
+            "| measure | figure | goal |",
+            "| --- | --- | --- |",
+        ]
+        lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
+    lines += [f"\n**Failed:** {failure.splitlines()[0]}" for failure in result["failures"]]
+    lines += ["", "Different from the sample: " + ", ".join(result["changes"]) + ".", ""]
+    lines += ["Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".", ""]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    return f"`{value}`" if isinstance(value, str) else _figure(value)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def row(key: str, value: float, goal: report.Goal | None) -> str:
     """A measure's line of the table."""
     words = {"max": "at most", "min": "at least"}
     wanted = " and ".join(f"{words[kind]} {limit:g}" for kind, limit in (goal or {}).items())
     missed = "" if goal is None or report.met(value, goal) else ": **missed**"
-    figure = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
-    return f"| {key} | {figure} | {wanted}{missed} |"
+    return f"| {key} | {_figure(value)} | {wanted}{missed} |"
 
 
 def _result(name: str) -> Path:

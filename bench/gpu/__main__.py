@@ -1,0 +1,108 @@
+"""`python -m bench.gpu`: the command line."""
+
+import argparse
+import shlex
+import sys
+import tempfile
+from pathlib import Path
+
+from bench import report
+from bench.gpu import machine, models, render
+from bench.gpu.check import STEPS, Check, Options
+from bench.gpu.clients import Lengths
+from bench.gpu.load import Window
+from bench.gpu.processes import Failed
+from bench.gpu.result import Result
+
+_SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
+
+
+def main() -> int:
+    """Check, print the verdict, and return 0 when all is well."""
+    options = _parser().parse_args()
+    clients = [int(number) for number in options.clients.split(",")]
+    steps = options.steps.split(",")
+    if unknown := set(steps) - set(STEPS):
+        print(f"no step {', '.join(sorted(unknown))}; there are: {', '.join(STEPS)}", file=sys.stderr)
+        return 2
+    if not options.cpu and len(machine.gpus()) < options.tensor:
+        print(f"{options.tensor} GPUs are needed; nvidia-smi shows: {machine.words()}", file=sys.stderr)
+        return 2
+    folder = options.work or Path(tempfile.mkdtemp(prefix="gc-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    model = models.make(options.model_shape, folder)
+    wish = render.Wish(
+        sample=options.sample or _SAMPLE[options.model_shape],
+        folder=model,
+        dummy=models.dummy_weights(options.model_shape),
+        tensor=options.tensor,
+        max_num_seqs=options.max_num_seqs,
+    )
+    what = f"{options.model_shape}-tensor-{options.tensor}" if options.tensor > 1 else options.model_shape
+    file = options.out
+    if file is None and not options.cpu:
+        file = report.RESULTS / f"gpu-{what}.json"
+    result = Result(
+        file,
+        title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
+        command=f"python -m bench.gpu {shlex.join(sys.argv[1:])}".strip(),
+        samples=render.rendered_samples(),
+        lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
+    )
+    check = Check(
+        Options(
+            wish=wish,
+            image="ray-cpu" if options.cpu else "ray",
+            steps=steps,
+            clients=clients,
+            window=Window(options.seconds, options.ramp),
+            lengths=Lengths(options.tokens_in, options.tokens_out, most=options.tokens_most),
+            gateway=options.gateway,
+            port=options.port,
+            start_seconds=options.start_seconds,
+            folder=folder,
+        ),
+        result,
+    )
+    try:
+        check.run()
+    except Failed as error:
+        result.failures.append(str(error))
+        result.write()
+    text, good = result.verdict()
+    print(text)
+    if file is not None:
+        print(f"  {file}")
+    print(f"  logs: {folder}")
+    return 0 if good else 1
+
+
+_SHAPE = {"tiny": "a model of 3 MB", "8b": "the shape of Llama 3.1 8B with dummy weights"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu", description=__doc__)
+    parser.add_argument("--model-shape", choices=models.SHAPES, default="8b")
+    parser.add_argument("--sample", help="a file of manifests/samples (default: the one for the shape)")
+    parser.add_argument("--tensor", type=int, default=1, help="GPUs of the replica (default 1)")
+    parser.add_argument("--max-num-seqs", type=int, help="the engine's argument, for both")
+    parser.add_argument(
+        "--cpu", action="store_true", help="with images/ray-cpu's packages, to try the check itself"
+    )
+    parser.add_argument("--steps", default="serve,vllm,wake", help=f"in order, of {', '.join(STEPS)}")
+    parser.add_argument("--gateway", action="store_true", help="measure the ways through the gateway too")
+    parser.add_argument("--clients", default="64,256", help="numbers of clients (default 64,256)")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measured window (default 20)")
+    parser.add_argument("--ramp", type=float, default=6.0, help="seconds of load before it (default 6)")
+    parser.add_argument("--tokens-in", type=float, default=210.0, help="mean length of questions")
+    parser.add_argument("--tokens-out", type=float, default=114.0, help="mean length of answers")
+    parser.add_argument("--tokens-most", type=int, default=1024, help="longest question and answer")
+    parser.add_argument("--start-seconds", type=float, default=600.0, help="how long a start may take")
+    parser.add_argument("--port", type=int, default=26000, help="the first of 70 ports")
+    parser.add_argument("--work", type=Path, help="folder for models, caches and logs (default: a new one)")
+    parser.add_argument("--out", type=Path, help="file of the result (default: in bench/results, on GPUs)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,209 @@
+"""One process of the load: clients that each ask again as soon as they were answered.
+
+    python -m bench.gpu.clients < job.json > seen.json
+
+The bytes are read by hand: an HTTP library costs more for each token than the paths that are measured.
+"""
+
+import asyncio
+import json
+import math
+import random
+import re
+import resource
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+CONTENT = re.compile(rb'"content":\s?"(?!")')
+"""The first chunk of an answer names the role only."""
+_TOKENS = re.compile(rb'"prompt_tokens":\s?(\d+).*?"completion_tokens":\s?(\d+)')
+_END = b"0\r\n\r\n"
+_PATIENCE_SECONDS = 180.0
+_PAUSE_SECONDS = 0.2
+"""After an error: a path that refuses must not be asked ten thousand times a second."""
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Log-normal lengths in tokens."""
+
+    mean_in: float = 210.0
+    mean_out: float = 114.0
+    sigma: float = 0.7
+    most: int = 1024
+
+    def draw(self, dice: random.Random) -> tuple[int, int]:
+        """Tokens of one question and of its answer."""
+        return self._one(dice, self.mean_in), self._one(dice, self.mean_out)
+
+    def _one(self, dice: random.Random, mean: float) -> int:
+        tokens = dice.lognormvariate(math.log(mean) - self.sigma**2 / 2, self.sigma)
+        return max(4, min(self.most, round(tokens)))
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one process does."""
+
+    host: str
+    port: int
+    model: str
+    clients: Sequence[int]
+    """Numbers of the clients; each asks the same questions on every path."""
+    words: Sequence[tuple[str, int]]
+    """Words, and how many tokens each takes."""
+    begin: float
+    """When the clients start, on the monotonic clock."""
+    end: float
+    lengths: Lengths
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One request."""
+
+    sent: float
+    first: float
+    last: float
+    prompt_tokens: int
+    tokens: int
+    wanted: int
+    error: str = ""
+
+
+def body(job: Job, dice: random.Random) -> tuple[bytes, int]:
+    """A request, and the tokens that it asks for."""
+    tokens_in, tokens_out = job.lengths.draw(dice)
+    text: list[str] = []
+    while tokens_in > 0:
+        word, tokens = dice.choice(job.words)
+        text.append(word)
+        tokens_in -= tokens
+    request = {
+        "model": job.model,
+        "messages": [{"role": "user", "content": " ".join(text)}],
+        "max_tokens": tokens_out,
+        "temperature": 0.7,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    return json.dumps(request).encode(), tokens_out
+
+
+class Connection(asyncio.Protocol):
+    """A connection of one client; one request at a time."""
+
+    def __init__(self) -> None:
+        self.transport: asyncio.WriteTransport | None = None
+        self.closed = False
+        self._answer = bytearray()
+        self._first = 0.0
+        self._done: asyncio.Future[str] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way out."""
+        if isinstance(transport, asyncio.WriteTransport):
+            self.transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever waits has been cut off."""
+        self.closed = True
+        self._finish("cut")
+
+    def data_received(self, data: bytes) -> None:
+        """Some of the answer."""
+        answer = self._answer
+        answer += data
+        if not self._first and CONTENT.search(answer):
+            self._first = time.monotonic()
+        if answer.endswith(_END):
+            status = bytes(answer[9:12]).decode(errors="replace")
+            self._finish("" if status == "200" and b"[DONE]" in answer[-64:] else f"status {status}")
+        elif not self._first and answer.startswith(b"HTTP/1.1 ") and answer[9:12] != b"200":
+            self._finish(f"status {bytes(answer[9:12]).decode(errors='replace')}")
+
+    async def ask(self, head: bytes, text: bytes, wanted: int) -> Seen:
+        """Send one request and read its answer."""
+        self._answer.clear()
+        self._first = 0.0
+        self._done = asyncio.get_running_loop().create_future()
+        sent = time.monotonic()
+        if self.transport is None or self.closed:
+            return Seen(sent, sent, sent, 0, 0, wanted, "not connected")
+        self.transport.write(head % len(text) + text)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                error = await self._done
+        except TimeoutError:
+            error = "no end"
+        last = time.monotonic()
+        found = _TOKENS.search(self._answer)
+        prompt, tokens = (int(found[1]), int(found[2])) if found else (0, 0)
+        if error:
+            self.closed = True
+            self.transport.abort()
+        return Seen(sent, self._first or last, last, prompt, tokens, wanted, error)
+
+    def _finish(self, error: str) -> None:
+        if self._done is not None and not self._done.done():
+            self._done.set_result(error)
+
+
+async def client(job: Job, number: int, seen: list[Seen]) -> None:
+    """One client, until the end of the job."""
+    dice = random.Random(number)  # noqa: S311 -- a load, not a secret
+    head = (
+        f"POST /v1/chat/completions HTTP/1.1\r\nHost: {job.host}:{job.port}\r\n"
+        "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    ).encode()
+    loop = asyncio.get_running_loop()
+    connection: Connection | None = None
+    # Not all at the same moment.
+    await asyncio.sleep(job.begin - time.monotonic() + dice.random())
+    while time.monotonic() < job.end:
+        text, wanted = body(job, dice)
+        try:
+            if connection is None or connection.closed:
+                _, connection = await loop.create_connection(Connection, job.host, job.port)
+            one = await connection.ask(head, text, wanted)
+        except OSError as error:
+            now = time.monotonic()
+            one = Seen(now, now, now, 0, 0, wanted, type(error).__name__)
+        seen.append(one)
+        if one.error:
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+async def run(job: Job) -> list[Seen]:
+    """All clients of the job; those who still wait at the end leave."""
+    seen: list[Seen] = []
+    clients = [asyncio.create_task(client(job, number, seen)) for number in job.clients]
+    await asyncio.wait(clients, timeout=job.end - time.monotonic())
+    for one in clients:
+        one.cancel()
+    await asyncio.gather(*clients, return_exceptions=True)
+    failed = [one.exception() for one in clients if not one.cancelled() and one.exception()]
+    if failed and failed[0] is not None:
+        raise failed[0]
+    return seen
+
+
+def main() -> None:
+    """Read the job, do it, and print what was seen."""
+    import uvloop  # among images/ray's packages, not among those of the tests
+
+    document: dict[str, Any] = json.load(sys.stdin)
+    document["lengths"] = Lengths(**document["lengths"])
+    seen = uvloop.run(run(Job(**document)))
+    use = resource.getrusage(resource.RUSAGE_SELF)
+    json.dump(
+        {"cpu": use.ru_utime + use.ru_stime, "seen": [list(asdict(one).values()) for one in seen]}, sys.stdout
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The load as a whole: several processes of clients, and what they saw."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from bench.gpu.clients import Job, Lengths, Seen
+from bench.gpu.cores import Used, busy, in_front
+from bench.gpu.processes import Failed
+from bench.gpu.render import REPOSITORY
+
+_CLIENTS_OF_A_PROCESS = 16
+_START_SECONDS = 2.0
+"""Until the last process of the load runs."""
+_WORDS = 2000
+
+
+@dataclass(frozen=True)
+class Window:
+    """When is measured."""
+
+    seconds: float
+    ramp: float
+    """Seconds of the same load before, which are not counted."""
+
+
+def words(tokenizer: Path) -> list[tuple[str, int]]:
+    """Words for questions, with the tokens that each takes after another one."""
+    known = Tokenizer.from_file(str(tokenizer))
+    dice = random.Random(0)  # noqa: S311 -- a load, not a secret
+    letters = "etaoinshrdlucmfwyp"
+    found = ["".join(dice.choices(letters, k=dice.randint(2, 7))) for _ in range(_WORDS)]
+    return [(word, len(known.encode(f" {word}", add_special_tokens=False).ids)) for word in found]
+
+
+def load(
+    address: tuple[str, int],
+    model: str,
+    vocabulary: Sequence[tuple[str, int]],
+    clients: int,
+    window: Window,
+    look: Callable[[], Used],
+    lengths: Lengths | None = None,
+) -> dict[str, Any]:
+    """Ask from so many clients and return what came of it.
+
+    Raises Failed when a process of the load fails, or nothing was answered.
+    """
+    lengths = lengths or Lengths()
+    count = max(1, min(-(-clients // _CLIENTS_OF_A_PROCESS), (os.cpu_count() or 1) // 2))
+    begin = time.monotonic() + _START_SECONDS
+    opens = begin + window.ramp
+    closes = opens + window.seconds
+    jobs = [
+        Job(*address, model, list(range(first, clients, count)), vocabulary, begin, closes, lengths)
+        for first in range(count)
+    ]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(REPOSITORY)])}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "bench.gpu.clients"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+        for _ in jobs
+    ]
+    try:
+        for process, job in zip(processes, jobs, strict=True):
+            if process.stdin is None:
+                raise Failed("no way to tell the load what to do")
+            process.stdin.write(json.dumps(asdict(job)).encode())
+            process.stdin.close()
+            process.stdin = None
+        time.sleep(max(0.0, opens - time.monotonic()))
+        before = look()
+        time.sleep(max(0.0, closes - time.monotonic()))
+        after = look()
+        answers = [process.communicate(timeout=30) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, (_, errors) in zip(processes, answers, strict=True):
+        if process.returncode:
+            raise Failed(f"the load failed: {errors.decode(errors='replace')[-2000:]}")
+    documents = [json.loads(output) for output, _ in answers]
+    seen = [Seen(*one) for document in documents for one in document["seen"]]
+    cores = busy(before, after)
+    busiest = max(document["cpu"] for document in documents) / (closes - begin)
+    return {
+        "clients": clients,
+        "seconds": window.seconds,
+        **summary(seen, opens, closes),
+        "cores": cores,
+        "cores_in_front": in_front(cores),
+        "resident_mib": {part: round(size / 2**20) for part, size in sorted(after.resident.items())},
+        "load_processes": count,
+        "busiest_load_process_cores": round(busiest, 2),
+    }
+
+
+def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:
+    """What the requests that ended within the window come to. Raises Failed when none was answered."""
+    ended = [one for one in seen if opens <= one.last < closes]
+    good = [one for one in ended if not one.error]
+    if not good:
+        raise Failed(f"no request was answered: {_errors(ended) or 'none ended'}")
+    seconds = closes - opens
+    ttft = sorted(1000 * (one.first - one.sent) for one in good)
+    tpot = sorted(1000 * (one.last - one.first) / (one.tokens - 1) for one in good if one.tokens > 1)
+    return {
+        "requests": len(good),
+        "errors": _errors(ended),
+        "wrong_lengths": sum(one.tokens != one.wanted for one in good),
+        "requests_per_second": round(len(good) / seconds, 2),
+        "tokens_per_second": round(sum(one.tokens for one in good) / seconds, 1),
+        "mean_tokens_in": round(sum(one.prompt_tokens for one in good) / len(good), 1),
+        "mean_tokens_out": round(sum(one.tokens for one in good) / len(good), 1),
+        "ttft_p50_ms": round(percentile(ttft, 0.5), 1),
+        "ttft_p95_ms": round(percentile(ttft, 0.95), 1),
+        "tpot_p50_ms": round(percentile(tpot, 0.5), 2),
+    }
+
+
+def percentile(ordered: Sequence[float], part: float) -> float:
+    """The value below which that part of the values lies; 0 of none."""
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
+
+
+def _errors(seen: Sequence[Seen]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for one in seen:
+        if one.error:
+            found[one.error] = found.get(one.error, 0) + 1
+    return found

@@ -1,0 +1,75 @@
+"""What a start spends its time on, read from the logs of Ray Serve and vLLM."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+MARKS: dict[str, str] = {
+    "build_begins": r"Importing and building app",
+    "build_ends": r"Imported and built app .* successfully",
+    "replica_added": r"Adding \d+ replicas? to Deployment\(name='LLMServer",
+    "replica_process": r"Started <.*ServeReplica|Initializing replica|Replica\(.*LLMServer.*initializ",
+    "engine_config": r"Resolved architecture",
+    "engine_process": r"Initializing a V1 LLM engine",
+    "weights_begin": r"Starting to load model",
+    "weights_end": r"Model loading took",
+    "compile_begins": r"Using cache directory: .* for vLLM's torch.compile|Start compiling function",
+    "compile_ends": r"torch\.compile takes|torch\.compile took|Compiling a graph .* takes",
+    "memory_profiled": r"Available KV cache memory|GPU KV cache size|CPU KV cache size",
+    "graphs_captured": r"Graph capturing finished",
+    "engine_ready": r"init engine \(profile, create kv cache, warmup model\) took",
+    "server_ready": r"Application startup complete|Uvicorn running|Starting vLLM (?:API )?server",
+    "replica_ready": r"Started vLLM engine|Finished initializing replica|replica .* is ready",
+}
+"""A line for each step; the last such line counts where one is said again, the first for what begins."""
+
+_SERVE_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)")
+_VLLM_TIME = re.compile(r"\b(\d\d-\d\d \d\d:\d\d:\d\d)\b")
+_TOOK = re.compile(r"(?:took|takes|finished in)\s+(?:[\d.]+ GiB(?: memory)? and )?([\d.]+) ?s(?:ec|$|\b)")
+
+
+def marks(files: Iterable[Path], since: float) -> dict[str, float]:
+    """Seconds after `since` (Unix time) at which each step was first said, in order."""
+    found: dict[str, float] = {}
+    for file in files:
+        for line in _lines(file):
+            at = _time(line, since)
+            if at is None or at < since - 1:
+                continue
+            for name, pattern in MARKS.items():
+                if re.search(pattern, line):
+                    seconds = round(max(0.0, at - since), 1)
+                    found[name] = min(seconds, found.get(name, seconds))
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def said(files: Iterable[Path], since: float) -> dict[str, float]:
+    """Seconds that vLLM itself says a step took."""
+    found: dict[str, float] = {}
+    for file in files:
+        for line in _lines(file):
+            at = _time(line, since)
+            if at is None or at < since - 1 or not (took := _TOOK.search(line)):
+                continue
+            for name in ("weights_end", "compile_ends", "graphs_captured", "engine_ready"):
+                if re.search(MARKS[name], line):
+                    found[name] = float(took[1])
+    return found
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _time(line: str, since: float) -> float | None:
+    """The Unix time that a line begins with; vLLM leaves out the year, and both are in local time."""
+    if found := _SERVE_TIME.search(line[:120]):
+        return datetime.strptime(found[1].replace(",", "."), "%Y-%m-%d %H:%M:%S.%f").timestamp()  # noqa: DTZ007
+    if found := _VLLM_TIME.search(line[:120]):
+        year = datetime.fromtimestamp(since).year  # noqa: DTZ006
+        return datetime.strptime(f"{year}-{found[1]}", "%Y-%m-%d %H:%M:%S").timestamp()  # noqa: DTZ007
+    return None

@@ -1,0 +1,108 @@
+"""Processes of others: started with a log, looked at, and ended with all that they started."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+
+END_SECONDS = 15.0
+T = TypeVar("T")
+
+
+class Failed(Exception):
+    """Something did not start, did not answer, or ended by itself."""
+
+
+class Process:
+    """A process with its own log; its descendants end with it."""
+
+    def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self.started = time.time()
+        with log.open("ab") as output:
+            self._popen = subprocess.Popen(  # noqa: S603 -- this package's own commands
+                list(command), env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self._process = psutil.Process(self._popen.pid)
+
+    def family(self) -> list[psutil.Process]:
+        """It and all its descendants."""
+        try:
+            return [self._process, *self._process.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
+
+    def check(self) -> None:
+        """Raises Failed, with the end of its log, when it has ended."""
+        if self._popen.poll() is not None:
+            raise Failed(f"{self.name} ended with {self._popen.returncode}:\n{tail(self.log)}")
+
+    def end(self, patience: float = END_SECONDS) -> None:
+        """End it and what it started: asked first, then killed."""
+        family = self.family()
+        for one in family:
+            _send(one.terminate)
+        _, left = psutil.wait_procs(family, timeout=patience)
+        for one in left:
+            _send(one.kill)
+        psutil.wait_procs(left, timeout=END_SECONDS)
+        self._popen.wait(END_SECONDS)
+
+
+@contextmanager
+def process(
+    name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> Iterator[Process]:
+    """A process until the block ends, with its log in the folder."""
+    one = Process(name, command, environment, folder / f"{name}.log")
+    try:
+        yield one
+    finally:
+        one.end()
+
+
+def until(what: str, look: Callable[[], T | None], seconds: float, *alive: Process, pause: float = 0.25) -> T:
+    """Look until something comes of it, and return that.
+
+    Raises Failed when it takes too long, or when one of the processes ends meanwhile.
+    """
+    last = time.monotonic() + seconds
+    while True:
+        for one in alive:
+            one.check()
+        if (found := look()) is not None:
+            return found
+        if time.monotonic() > last:
+            logs = "\n".join(f"--- {one.name}\n{tail(one.log)}" for one in alive)
+            raise Failed(f"{what}: not within {seconds:.0f} s\n{logs}")
+        time.sleep(pause)
+
+
+def tail(log: Path, lines: int = 40) -> str:
+    """The last lines of a log."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - 20_000))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+
+
+def environment(*more: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what is meant for it alone, and more."""
+    own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "RAY_ADDRESS")}
+    for variables in more:
+        own |= variables
+    return own
+
+
+def _send(signal: Callable[[], None]) -> None:
+    try:
+        signal()
+    except psutil.NoSuchProcess:
+        return

@@ -1,0 +1,244 @@
+"""Ray's head and worker on one machine, each started as its pod would be."""
+
+import json
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.gpu.ask import ask
+from bench.gpu.processes import Failed, Process, environment, until
+from bench.gpu.render import REPOSITORY, Pod, Rendered
+
+HOST = "127.0.0.1"
+_RAY = Path("/opt/daybreak/bin/ray")
+"""Ours, in the image; elsewhere Ray's own."""
+_RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
+_START_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Ports of all that listens, so that two checks can run on one machine."""
+
+    first: int
+
+    @property
+    def gcs(self) -> int:
+        """Ray's control store."""
+        return self.first
+
+    @property
+    def dashboard(self) -> int:
+        """The dashboard, with Serve's API."""
+        return self.first + 1
+
+    @property
+    def serve(self) -> int:
+        """Serve's proxy."""
+        return self.first + 2
+
+    @property
+    def engine(self) -> int:
+        """`vllm serve`."""
+        return self.first + 3
+
+    @property
+    def gateway(self) -> int:
+        """The gateway before Serve's proxy."""
+        return self.first + 20
+
+    @property
+    def gateway_direct(self) -> int:
+        """The gateway before the replica's own port."""
+        return self.first + 40
+
+    def agent(self, node: int) -> int:
+        """The first of four ports of a node's agents."""
+        return self.first + 4 + 4 * node
+
+    def direct(self, worker: int) -> int:
+        """A worker's own port for its replica."""
+        return self.first + 60 + worker
+
+
+@dataclass
+class RayCluster:
+    """A head, and a worker that comes and goes."""
+
+    ports: Ports
+    folder: Path
+    """For logs and Ray's sessions; its path must be short."""
+    more: Mapping[str, str]
+    """Variables of the image."""
+    log: list[dict[str, Any]] = field(default_factory=list)
+    """Each change of Serve's status, with its time."""
+    _head: Process | None = None
+    _worker: Process | None = None
+
+    @property
+    def dashboard(self) -> tuple[str, int]:
+        """Where Serve's API is."""
+        return HOST, self.ports.dashboard
+
+    def start_head(self, pod: Pod) -> float:
+        """Start the head; returns the seconds until its API answered."""
+        began = time.monotonic()
+        command = [
+            "--head",
+            f"--port={self.ports.gcs}",
+            f"--dashboard-host={HOST}",
+            f"--dashboard-port={self.ports.dashboard}",
+            f"--temp-dir={self.folder / 'ray'}",
+        ]
+        # A head sees no device.
+        no_device = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+        self._head = self._start("head", 0, command, pod, no_device)
+        until("Ray's head", self._status, _START_SECONDS, self._head)
+        return time.monotonic() - began
+
+    def start_worker(self, pod: Pod) -> float:
+        """Start the worker; returns the seconds until the head knew it."""
+        began = time.monotonic()
+        own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0))}
+        before = self._nodes()
+        self._worker = self._start("worker", 1, [f"--address={HOST}:{self.ports.gcs}"], pod, own)
+        until("Ray's worker", lambda: self._nodes() > before or None, _START_SECONDS, self._worker)
+        return time.monotonic() - began
+
+    def stop_worker(self) -> None:
+        """End the worker and what runs on it."""
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
+
+    def stop(self) -> None:
+        """End everything."""
+        self.stop_worker()
+        if self._head is not None:
+            self._head.end()
+            self._head = None
+
+    def processes(self) -> list[psutil.Process]:
+        """All processes of it."""
+        return [one for process in (self._head, self._worker) if process for one in process.family()]
+
+    def deploy(self, rendered: Rendered) -> None:
+        """Give Serve its configuration. Raises Failed when it refuses."""
+        answer = ask(self.dashboard, "PUT", "/api/serve/applications/", rendered.config)
+        if answer is None or answer.status != 200:
+            raise Failed(f"Serve refuses the configuration: {answer}")
+
+    def wait_running(self, seconds: float) -> dict[str, Any]:
+        """Wait until every application runs; returns Serve's status. Raises Failed with what Serve says."""
+
+        def running() -> dict[str, Any] | None:
+            status = self._status() or {}
+            applications = status.get("applications") or {}
+            if failed := [one for one in applications.values() if one["status"] == "DEPLOY_FAILED"]:
+                raise Failed(f"Serve: {_reasons(failed[0])}")
+            done = applications and all(one["status"] == "RUNNING" for one in applications.values())
+            return status if done else None
+
+        return until("the application runs", running, seconds, *self._alive())
+
+    def wait_replicas(self, deployment: str, count: int, seconds: float) -> None:
+        """Wait until so many replicas of a deployment are there and run."""
+
+        def there() -> bool | None:
+            replicas = self.replicas(deployment)
+            return (len(replicas) == count and set(replicas) <= {"RUNNING"}) or None
+
+        until(f"{count} replicas of {deployment}", there, seconds, *self._alive())
+
+    def replicas(self, deployment: str) -> list[str]:
+        """The states of a deployment's replicas."""
+        applications = (self._status() or {}).get("applications") or {}
+        return [
+            replica["state"]
+            for application in applications.values()
+            for name, one in application["deployments"].items()
+            if name == deployment
+            for replica in one["replicas"]
+        ]
+
+    def placement_groups(self) -> list[dict[str, Any]]:
+        """The placement groups that are there: strategy, and each bundle's resources and node."""
+        answer = ask(self.dashboard, "GET", "/api/v0/placement_groups?detail=1")
+        if answer is None or answer.status != 200:
+            raise Failed(f"Ray does not tell its placement groups: {answer}")
+        groups = answer.json["data"]["result"]["result"]
+        return [
+            {
+                "strategy": (group.get("stats") or {}).get("strategy") or group.get("strategy"),
+                "bundles": [
+                    {"resources": bundle["unit_resources"], "node": bundle["node_id"]}
+                    for bundle in group["bundles"]
+                ],
+            }
+            for group in groups
+            if group["state"] == "CREATED"
+        ]
+
+    @property
+    def logs(self) -> Path:
+        """The logs of Ray's session."""
+        return self.folder / "ray" / "session_latest" / "logs"
+
+    def _alive(self) -> list[Process]:
+        return [process for process in (self._head, self._worker) if process is not None]
+
+    def _nodes(self) -> int:
+        answer = ask(
+            self.dashboard, "GET", "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE"
+        )
+        return 0 if answer is None or answer.status != 200 else int(answer.json["data"]["result"]["total"])
+
+    def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
+        first = self.ports.agent(node)
+        ray = [str(_RAY)] if _RAY.exists() else [sys.executable, "-m", "ray.scripts.scripts"]
+        ports = [
+            f"--dashboard-agent-listen-port={first}",
+            f"--dashboard-agent-grpc-port={first + 1}",
+            f"--runtime-env-agent-port={first + 2}",
+            f"--metrics-export-port={first + 3}",
+            "--min-worker-port=0",
+            "--max-worker-port=0",
+        ]
+        runtime = {"PYTHONPATH": str(_RUNTIME)} if _RUNTIME.exists() else {}
+        variables = environment(self.more, pod.environment, runtime, own)
+        return Process(
+            name,
+            [*ray, "start", "--block", *command, *ports, *pod.ray_start],
+            variables,
+            self.folder / f"{name}.log",
+        )
+
+    def _status(self) -> dict[str, Any] | None:
+        answer = ask(self.dashboard, "GET", "/api/serve/applications/", seconds=30)
+        if answer is None or answer.status != 200:
+            return None
+        status: dict[str, Any] = answer.json
+        now = {
+            name: [
+                application["status"],
+                {
+                    deployment: [replica["state"] for replica in one["replicas"]]
+                    for deployment, one in application["deployments"].items()
+                },
+            ]
+            for name, application in (status.get("applications") or {}).items()
+        }
+        if now and (not self.log or self.log[-1]["is"] != now):
+            self.log.append({"at": time.time(), "is": now})
+        return status
+
+
+def _reasons(application: Mapping[str, Any]) -> str:
+    words = [application.get("message", "")]
+    words += [f"{name}: {one.get('message', '')}" for name, one in application["deployments"].items()]
+    return json.dumps([word for word in words if word])[-4000:]

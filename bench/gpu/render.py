@@ -1,0 +1,199 @@
+"""A sample as the operator's own builders render it, and what is different without Kubernetes."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import yaml
+
+from daybreak.api.llmservice import LLMService
+from daybreak.api.scalars import parse_quantity
+from daybreak.builders.platform import Platform
+from daybreak.builders.pods import CACHE_DIRECTORY
+from daybreak.builders.ray_service import ray_service
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SAMPLES = REPOSITORY / "manifests" / "samples"
+IMAGES = REPOSITORY / "images"
+
+_PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What the container of a Ray pod is started with."""
+
+    ray_start: tuple[str, ...]
+    """Arguments of `ray start`, as KubeRay writes them from `rayStartParams`, `resources` and limits."""
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A service as it is generated."""
+
+    model: str
+    """The name that clients ask for."""
+    config: Mapping[str, Any]
+    """`serveConfigV2`."""
+    head: Pod
+    worker: Pod
+    changes: tuple[str, ...] = field(default=())
+    """What was changed of the sample, and of what was generated from it, in words."""
+
+    @property
+    def engine_args(self) -> dict[str, Any]:
+        """Arguments of vLLM."""
+        return dict(self._llm_config["engine_kwargs"])
+
+    @property
+    def deployment(self) -> Mapping[str, Any]:
+        """Serve's options for the model's replicas."""
+        found: Mapping[str, Any] = self._application["deployments"][-1]
+        return found
+
+    @property
+    def source(self) -> str:
+        """Where the engine reads the model."""
+        source = self._llm_config["model_loading_config"]["model_source"]
+        if not isinstance(source, str):
+            raise ValueError(f"model {self.model} does not lie in a folder: {source}")
+        return source
+
+    @property
+    def _application(self) -> Mapping[str, Any]:
+        # A service may come to have several applications; the first is the first model's.
+        found: Mapping[str, Any] = self.config["applications"][0]
+        return found
+
+    @property
+    def _llm_config(self) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = self._application["args"]["llm_configs"][0]
+        return found
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is wanted of a sample on this machine."""
+
+    sample: str
+    folder: Path
+    """Where the model lies."""
+    dummy: bool = False
+    tensor: int = 1
+    max_num_seqs: int | None = None
+    more_args: Mapping[str, Any] = field(default_factory=dict)
+
+
+def samples() -> dict[str, LLMService]:
+    """Every sample, by the name of its file; each is checked as the API server would."""
+    manifests = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(SAMPLES.glob("*.yaml"))}
+    return {
+        name: _service(manifest) for name, manifest in manifests.items() if manifest["kind"] == "LLMService"
+    }
+
+
+def rendered_samples() -> dict[str, int]:
+    """How many GPUs a worker pod of each sample asks for. Builds all objects of Ray on the way."""
+    found = {}
+    for name, service in samples().items():
+        spec = ray_service(service, _PLATFORM)["spec"]["rayClusterConfig"]
+        found[name] = max(int(group["resources"]["GPU"]) for group in spec["workerGroupSpecs"])
+    return found
+
+
+def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rendered:
+    """Render a sample's first model for this machine.
+
+    Args:
+        wish: The sample, and what is wanted of it.
+        port: Where Serve's proxy shall listen.
+        cache: The folder that stands for the pods' cache volume.
+        asleep: Whether the model is ordered to zero, as the operator does it.
+    """
+    manifest = yaml.safe_load((SAMPLES / f"{wish.sample}.yaml").read_text())
+    changes = [f"source file://{wish.folder.name}", "one replica at most"]
+    spec = manifest["spec"]
+    model = spec["models"][0]
+    spec["models"] = [model]
+    model["source"] = f"file://{wish.folder}"
+    for offline in ("token", "revision"):
+        if model.pop(offline, None) is not None:
+            changes.append(f"no {offline}")
+    replicas = model.setdefault("replicas", {})
+    replicas.update({"min": 1, "max": 1})
+    if asleep:
+        spec["replicas"] = 0
+    args = model.setdefault("engine", {}).setdefault("args", {})
+    own: dict[str, Any] = {"load_format": "dummy"} if wish.dummy else {}
+    own |= {} if wish.max_num_seqs is None else {"max_num_seqs": wish.max_num_seqs}
+    own |= wish.more_args
+    if own:
+        args.update(own)
+        changes.append("engine arguments " + ", ".join(f"{key}={value}" for key, value in own.items()))
+    if wish.tensor > 1:
+        model["parallelism"] = {"tensor": wish.tensor}
+        changes.append(f"tensor {wish.tensor}")
+    service = _service(manifest)
+    ray = ray_service(service, _PLATFORM)["spec"]
+    config = yaml.safe_load(ray["serveConfigV2"])
+    # Head and worker share a network here: the worker's proxy would take half of the head's connections.
+    config["proxy_location"] = "HeadOnly"
+    config["http_options"] |= {"host": "127.0.0.1", "port": port}
+    changes.append("Serve's proxy on the head only, on the loopback")
+    cluster = ray["rayClusterConfig"]
+    return Rendered(
+        model=service.spec.models[0].name,
+        config=config,
+        head=_pod(cluster["headGroupSpec"], cache),
+        worker=_pod(cluster["workerGroupSpecs"][0], cache),
+        changes=tuple(changes),
+    )
+
+
+def _service(manifest: Mapping[str, Any]) -> LLMService:
+    metadata = {"namespace": "default", "uid": "gpu-check", "generation": 1, **manifest["metadata"]}
+    return LLMService.from_manifest({**manifest, "metadata": metadata})
+
+
+def _pod(group: Mapping[str, Any], cache: Path) -> Pod:
+    container = group["template"]["spec"]["containers"][0]
+    resources = dict(group["resources"])
+    start = [
+        f"--num-cpus={resources.pop('CPU')}",
+        f"--num-gpus={resources.pop('GPU')}",
+        f"--memory={int(parse_quantity(container['resources']['limits']['memory']))}",
+        f"--object-store-memory={group['rayStartParams']['object-store-memory']}",
+        "--resources=" + json.dumps({name: float(amount) for name, amount in resources.items()}),
+    ]
+    environment = {
+        variable["name"]: variable["value"].replace(CACHE_DIRECTORY, str(cache))
+        for variable in container["env"]
+        if "value" in variable
+    }
+    return Pod(tuple(start), environment)
+
+
+def image_environment(image: str, prefix: Path, cache: Path, present: Mapping[str, str]) -> dict[str, str]:
+    """The variables that an image's Dockerfile sets, for packages that lie at another place than /opt/ray.
+
+    Args:
+        image: The folder below images/.
+        prefix: Where the packages lie.
+        cache: The folder that stands for the pods' cache volume.
+        present: The environment that the Dockerfile's lines refer to, as in `$PATH`.
+    """
+    text = (IMAGES / image / "Dockerfile").read_text().replace("\\\n", " ")
+    found: dict[str, str] = {}
+    for line in re.findall(r"^ENV (.*)$", text, re.MULTILINE):
+        for word in shlex.split(line):
+            name, _, value = word.partition("=")
+            value = value.replace("/opt/ray", str(prefix)).replace(CACHE_DIRECTORY, str(cache))
+            found[name] = Template(value).safe_substitute({**present, **found})
+    # These say to the container runtime which devices the pod gets.
+    return {name: value for name, value in found.items() if not name.startswith("NVIDIA_")}
