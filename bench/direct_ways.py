@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from bench.gpu.ask import ask
-from bench.gpu.processes import Process, environment, process, until
+from bench.gpu.processes import Failed, Process, environment, process, until
 from bench.gpu.ray_cluster import HOST, RUNTIME, Ports, RayCluster
 from bench.gpu.render import REPOSITORY, Pod, Rendered, Wish, image_environment, render
 
@@ -86,16 +86,16 @@ class Stage:
 
     def start(self) -> None:
         """Start Ray's head."""
-        self.cluster.start_head(self.rendered.head)
+        _patiently(lambda: self.cluster.start_head(self.rendered.head), self.cluster.stop)
 
     def stand_ins(self, most: int) -> None:
         """Start the worker of up to so many replicas with the stand-in engine."""
         worker = several(self.rendered, 1, most).worker
-        self.cluster.start_worker(worker, {**_STAND_IN, "DAYBREAK_HTTP_PORT": "0"})
+        self._start_worker(worker, _STAND_IN)
 
     def engine(self) -> None:
         """Start the worker of one replica with vLLM."""
-        self.cluster.start_worker(self.rendered.worker, {"DAYBREAK_HTTP_PORT": "0"})
+        self._start_worker(self.rendered.worker, {})
 
     def serve(self, replicas: int) -> list[int]:
         """Let Serve run so many replicas; returns the ports of their own."""
@@ -143,6 +143,10 @@ class Stage:
         """Ray's, and those of the way."""
         return [*self.cluster.processes(), *(each for one in way.more for each in one.family())]
 
+    def _start_worker(self, worker: Pod, more: Mapping[str, str]) -> None:
+        variables = {**more, "DAYBREAK_HTTP_PORT": "0"}
+        _patiently(lambda: self.cluster.start_worker(worker, variables), self.cluster.stop_worker)
+
     def _ports(self) -> list[int]:
         """The ports of the replicas that are there."""
         said = {
@@ -151,6 +155,19 @@ class Stage:
             for port in _PORT_SAID.findall(log.read_text(errors="replace"))
         }
         return [port for port in sorted(said) if _listens(port)]
+
+
+def _patiently(start: Callable[[], object], stop: Callable[[], None]) -> None:
+    """Start, and start again: Ray gives its own node 30 s, which is little on a machine with much to do."""
+    for last in (False, False, True):
+        try:
+            start()
+        except Failed:
+            stop()
+            if last:
+                raise
+        else:
+            return
 
 
 def _listens(port: int) -> bool:
