@@ -49,6 +49,8 @@ PORT = 27000
 _RAMP_SECONDS = 2.0
 _REST_SECONDS = 1.0
 _ENGINE_SECONDS = 300.0
+_IDLE = 0.15
+"""Cores that Serve's proxy and ingress may use together while nothing comes to them."""
 
 GOALS: dict[str, report.Goal] = {
     "cpu_ratio_600_x1": {"max": 0.25},
@@ -110,6 +112,8 @@ def _stand_ins(
             raise RuntimeError(f"{len(ports)} of {count} replicas listen at a port of their own")
         _say(f"{count} replicas with the stand-in after {time.monotonic() - began:.0f} s")
         with stage.gateway(ports, f"x{count}") as direct:
+            for way in (stage.proxy, direct):
+                _warm_up(stage, way, vocabulary, CLIENTS[600] * count)
             for pace, clients in CLIENTS.items():
                 for number in range(rounds):
                     ways = (stage.proxy, direct)
@@ -128,9 +132,8 @@ def _tiny(stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int) -> I
         engine.wait(_ENGINE_SECONDS)
         with stage.gateway([port], "tiny") as direct:
             ways = (direct, Way("vllm-serve", engine.address))
-            # The first requests of an engine are slow ones.
             for way in ways:
-                _load(stage, way, vocabulary, TINY_CLIENTS, Window(2.0, 1.0), TINY_LENGTHS, engine)
+                _warm_up(stage, way, vocabulary, TINY_CLIENTS)
             for number in range(rounds):
                 for way in ways if number % 2 == 0 else ways[::-1]:
                     window = Window(TINY_SECONDS, _RAMP_SECONDS)
@@ -145,6 +148,20 @@ def _vllm(stage: Stage) -> Iterator[Engine]:
         yield engine
     finally:
         engine.stop()
+
+
+def _warm_up(stage: Stage, way: Way, vocabulary: Sequence[tuple[str, int]], clients: int) -> None:
+    """The first requests are slow ones, and the gateway has to find the replicas."""
+    load(
+        way.address,
+        stage.rendered.model,
+        vocabulary,
+        clients,
+        Window(1.0, _RAMP_SECONDS),
+        lambda: cores.used([]),
+        TINY_LENGTHS,
+        stage.python,
+    )
 
 
 def _load(
@@ -162,7 +179,11 @@ def _load(
         return cores.used([*stage.processes(way), *(engine.processes() if engine else ())])
 
     seen = load(way.address, stage.rendered.model, vocabulary, clients, window, look, lengths, stage.python)
-    if seen["errors"] or seen["wrong_lengths"]:
+    # What the replicas refuse would go to Serve's proxy, the backup.
+    strayed = (
+        way.name == "direct" and sum(seen["cores"].get(part, 0.0) for part in ("proxy", "ingress")) > _IDLE
+    )
+    if seen["errors"] or seen["wrong_lengths"] or strayed:
         raise RuntimeError(f"{way.name}, {clients} clients: {seen}")
     _say(
         f"{way.name}, {clients} clients: {seen['tokens_per_second']:.0f} tokens/s, "

@@ -32,9 +32,10 @@ class _Client:
 
     errored = False
 
-    def __init__(self, paced: Paced, model_config: Any) -> None:
+    def __init__(self, paced: Paced, vllm_config: Any) -> None:
         self._paced = paced
-        self.model_config = model_config
+        self.vllm_config = vllm_config
+        self.model_config = vllm_config.model_config
 
     async def get_supported_tasks(self) -> tuple[str, ...]:
         """It generates."""
@@ -59,7 +60,7 @@ class StandIn(VLLMEngine):  # type: ignore[misc]  # Ray is only in the Ray image
         callback = self.llm_config.get_or_create_callback()
         arguments, frontend, config = self._prepare_engine_config(callback.ctx)
         paced = Paced()
-        self._engine_client = _Client(paced, config.model_config)
+        self._engine_client = _Client(paced, config)
         self._vllm_args = argparse.Namespace(**(vars(frontend) | vars(arguments)))
         self._oai_serving_chat = _Chat(paced)
         self._app_state = State(

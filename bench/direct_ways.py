@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from bench.gpu.ask import ask
-from bench.gpu.processes import Failed, Process, environment, process, until
+from bench.gpu.processes import Process, environment, process, until
 from bench.gpu.ray_cluster import HOST, RUNTIME, Ports, RayCluster
 from bench.gpu.render import REPOSITORY, Pod, Rendered, Wish, image_environment, render
 
@@ -86,7 +86,7 @@ class Stage:
 
     def start(self) -> None:
         """Start Ray's head."""
-        _patiently(lambda: self.cluster.start_head(self.rendered.head), self.cluster.stop)
+        self.cluster.start_head(self.rendered.head)
 
     def stand_ins(self, most: int) -> None:
         """Start the worker of up to so many replicas with the stand-in engine."""
@@ -101,9 +101,10 @@ class Stage:
         """Let Serve run so many replicas; returns the ports of their own."""
         config = several(self.rendered, replicas, replicas)
         self.cluster.deploy(config)
-        self.cluster.wait_replicas(str(self.rendered.deployment["name"]), replicas, _START_SECONDS)
         if replicas:
+            # Says why, where an application cannot start.
             self.cluster.wait_running(_START_SECONDS)
+        self.cluster.wait_replicas(str(self.rendered.deployment["name"]), replicas, _START_SECONDS)
         return self._ports()
 
     def rest(self) -> None:
@@ -125,9 +126,10 @@ class Stage:
         """Our gateway before the replicas' own ports."""
         port = self.ports.gateway_direct
         command = [sys.executable, "-m", "bench.gpu.gateway", "--port", str(port)]
+        command += ["--model", self.rendered.model, "--proxy", str(self.ports.serve)]
         for each in ports:
-            command += ["--server", f"{HOST}:{each}"]
-        command += ["--model", self.rendered.model, "--limit", str(self.limit)]
+            command += ["--replica", str(each)]
+        command += ["--limit", str(self.limit)]
         command += ["--folder", str(self.folder / f"gateway-{name}")]
         paths = {"PYTHONPATH": ":".join([*sys.path, str(REPOSITORY)])}
         with process(f"gateway-{name}", command, environment(paths), self.folder) as one:
@@ -144,8 +146,7 @@ class Stage:
         return [*self.cluster.processes(), *(each for one in way.more for each in one.family())]
 
     def _start_worker(self, worker: Pod, more: Mapping[str, str]) -> None:
-        variables = {**more, "DAYBREAK_HTTP_PORT": "0"}
-        _patiently(lambda: self.cluster.start_worker(worker, variables), self.cluster.stop_worker)
+        self.cluster.start_worker(worker, {**more, "DAYBREAK_HTTP_PORT": "0"})
 
     def _ports(self) -> list[int]:
         """The ports of the replicas that are there."""
@@ -155,19 +156,6 @@ class Stage:
             for port in _PORT_SAID.findall(log.read_text(errors="replace"))
         }
         return [port for port in sorted(said) if _listens(port)]
-
-
-def _patiently(start: Callable[[], object], stop: Callable[[], None]) -> None:
-    """Start, and start again: Ray gives its own node 30 s, which is little on a machine with much to do."""
-    for last in (False, False, True):
-        try:
-            start()
-        except Failed:
-            stop()
-            if last:
-                raise
-        else:
-            return
 
 
 def _listens(port: int) -> bool:

@@ -67,8 +67,8 @@ def main(requests: int = REQUESTS) -> None:
         runs=[{key: value for key, value in asdict(tally).items() if key != "reached"}],
         notes=f"At most {AT_ONCE} at once, every fourth one streamed. `connections` are those opened in all: "
         "the same ones before, through and after the sleep. Which requests reached the model, and how often, "
-        "is counted in the access logs of the replicas and of Ray Serve's ingress, by each request's own X-Request-Id. The "
-        "slowest waited for the whole wake.",
+        "is counted in the access logs of the replicas and of Ray Serve's ingress, by each request's own "
+        "X-Request-Id. The slowest waited for the whole wake.",
     )
 
 

@@ -34,6 +34,10 @@ OWNED = {
     "tensor_parallel_size": "spec.models[].parallelism.tensor",
     "pipeline_parallel_size": "spec.models[].parallelism.pipeline",
     "trust_remote_code": "spec.models[].trustRemoteCode",
+    "enable_lora": "spec.models[].lora",
+    "max_loras": "spec.models[].lora.maxLoaded",
+    "max_lora_rank": "spec.models[].lora.maxRank",
+    "lora_modules": "spec.models[].lora.adapters",
 }
 
 _RAY_PLACES = "Ray places the processes; use spec.models[].parallelism and spec.models[].placement"
@@ -67,7 +71,6 @@ REFUSED = {
     "tokens_only": "it turns the text endpoints off",
     "fail_on_environ_validation": _NOT_WITH_RAY,
     # FrontendArgs
-    "lora_modules": "adapters come from Ray Serve LLM's own LoRA settings",
     "tool_parser_plugin": "only vLLM's own launcher loads it",
     "log_config_file": _NOT_WITH_RAY,
     "enable_server_load_tracking": _LISTED_PATHS,

@@ -1,44 +1,84 @@
 """Lock what the Ray images install (images/ray*/requirements.txt), and uv for all images, with hashes.
 
 `uv pip compile --generate-hashes` writes the hash of every file of every release for all platforms: 400 KB
-for each image. This keeps the wheels that fit the images (CPython 3.11, glibc on x86-64), and no source
-archives, so that nothing is built: 20 KB.
+for each image. This keeps the wheels that fit the images (CPython 3.11, glibc on x86-64 and on arm64), and no
+source archives, so that nothing is built: 35 KB. Versions that are locked stay as long as they fit; to take
+newer ones, delete the lock first. Both platforms get the same versions.
 
     python scripts/lock_images.py
 """
 
+import re
 import subprocess
+import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 PYTHON = "3.11"
-PLATFORM = "x86_64-manylinux_2_34"
+PLATFORMS = {"x86_64": "x86_64-manylinux_2_34", "aarch64": "aarch64-manylinux_2_34"}
+"""`platform_machine` → uv's name of the platform. The first one decides on versions."""
 HEADER = """\
-# Made from {source} by scripts/lock_images.py: wheels for CPython {python} on x86-64 Linux with glibc.
+# Made from {source} by scripts/lock_images.py: wheels for CPython {python}, glibc on x86-64 and arm64.
 """
 
+Locks = Mapping[str, dict[str, Any]]
+"""`platform_machine` → the pylock document."""
 
-def resolve(source: Path) -> dict[str, Any]:
-    """Resolve a requirements file, with the overrides and excludes beside it, to the pylock document."""
-    command = ["uv", "pip", "compile", "-q", "--format", "pylock.toml"]
-    command += ["--python-version", PYTHON, "--python-platform", PLATFORM, "--only-binary", ":all:"]
+
+def resolve(source: Path) -> Locks:
+    """Resolve a requirements file, with the overrides and excludes beside it, for each platform."""
+    target = source.with_suffix(".txt")
+    kept = "\n".join(pinned(target.read_text())) if target.exists() else ""
+    locks: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        versions = Path(scratch, "versions.txt")
+        for machine, platform in PLATFORMS.items():
+            # What stands in the output file is preferred, not demanded.
+            versions.write_text(kept)
+            _compile(source, platform, "--no-header", "--no-annotate", "-o", str(versions))
+            kept = "\n".join([*pinned(versions.read_text()), *pinned(kept)])
+            document = _compile(source, platform, "--format", "pylock.toml", "-c", str(versions))
+            locks[machine] = tomllib.loads(document)
+    return locks
+
+
+def pinned(requirements: str) -> list[str]:
+    """The versions in a requirements file, without hashes and markers."""
+    return re.findall(r"^[A-Za-z0-9][\w.-]*==[\w.+!-]+", requirements, re.MULTILINE)
+
+
+def _compile(source: Path, platform: str, *options: str) -> str:
+    command = ["uv", "pip", "compile", "-q", *options]
+    command += ["--python-version", PYTHON, "--python-platform", platform, "--only-binary", ":all:"]
     for option in ("overrides", "excludes"):
         if (file := source.with_name(f"{option}.txt")).exists() and source.name == "requirements.in":
             command += [f"--{option}", str(file)]
-    output = subprocess.run([*command, str(source)], check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
-    return tomllib.loads(output.stdout)
+    return subprocess.run([*command, str(source)], check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S603
 
 
-def requirements(lock: dict[str, Any]) -> Iterator[str]:
-    """Yield one requirement for each package with the hashes of its fitting wheels."""
-    for package in sorted(lock["packages"], key=lambda package: package["name"]):
-        hashes = sorted(wheel["hashes"]["sha256"] for wheel in package.get("wheels", ()))
-        if not hashes:
-            raise SystemExit(f"{package['name']} {package['version']} has no wheel for {PLATFORM}")
-        lines = [f"{package['name']}=={package['version']}", *(f"--hash=sha256:{value}" for value in hashes)]
+def requirements(locks: Locks) -> Iterator[str]:
+    """Yield one requirement for each package with the hashes of its fitting wheels.
+
+    A package that only one platform needs is asked for only there.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
+    for machine, lock in locks.items():
+        for package in lock["packages"]:
+            hashes = {wheel["hashes"]["sha256"] for wheel in package.get("wheels", ())}
+            if not hashes:
+                raise SystemExit(f"{package['name']} {package['version']} has no wheel for {machine}")
+            found.setdefault(package["name"], {}).setdefault(package["version"], set()).update(hashes)
+            found[package["name"]].setdefault("", set()).add(machine)
+    for name, versions in sorted(found.items()):
+        machines = versions.pop("")
+        if len(versions) > 1:
+            raise SystemExit(f"{name} differs between platforms: {', '.join(sorted(versions))}")
+        [(version, hashes)] = versions.items()
+        only = [f' ; platform_machine == "{machine}"' for machine in machines if len(machines) < len(locks)]
+        lines = [f"{name}=={version}{''.join(only)}", *(f"--hash=sha256:{value}" for value in sorted(hashes))]
         yield " \\\n    ".join(lines)
 
 

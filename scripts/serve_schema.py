@@ -9,7 +9,9 @@ itself passes over them in silence.
 import contextlib
 import importlib
 import importlib.metadata
+import inspect
 import json
+import re
 import sys
 import warnings
 from typing import Any
@@ -22,7 +24,15 @@ MODELS = {
     "llm_config": "ray.llm._internal.serve.core.configs.llm_config:LLMConfig",
     "model_loading": "ray.llm._internal.serve.core.configs.llm_config:ModelLoadingConfig",
     "placement_group": "ray.llm._internal.common.placement:PlacementGroupConfig",
+    "request_router": "ray.serve.config:RequestRouterConfig",
 }
+ROUTERS = (
+    "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter",
+    "ray.serve.experimental.round_robin_router:RoundRobinRouter",
+    "ray.serve.experimental.consistent_hash_router:ConsistentHashRouter",
+    "ray.serve.llm.request_router:PrefixCacheAffinityRouter",
+)
+"""Request routers, whose arguments no schema lists."""
 _PROSE = ("title", "description", "default", "examples")
 
 
@@ -50,6 +60,17 @@ def _strict(schema: Any) -> Any:
     return strict
 
 
+def arguments_of(path: str) -> list[str]:
+    """Names of the arguments of the request router at `module:name`, as its `initialize_state` reads them."""
+    module, _, name = path.partition(":")
+    initialize = getattr(importlib.import_module(module), name).initialize_state
+    signature = inspect.signature(initialize)
+    named = [each.name for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    if len(named) == len(signature.parameters):
+        return sorted(set(named) - {"self"})
+    return sorted(set(re.findall(r'kwargs\.get\(\s*"(\w+)"', inspect.getsource(initialize))))
+
+
 def main() -> int:
     """Print the schemas."""
     # Some defaults are classes, which JSON cannot hold; defaults are left out anyway.
@@ -57,7 +78,8 @@ def main() -> int:
     # vLLM writes its log to standard output.
     with contextlib.redirect_stdout(sys.stderr):
         schemas = {name: schema_of(path) for name, path in MODELS.items()}
-    document = {"ray": importlib.metadata.version("ray"), "schemas": schemas}
+        routers = {path: arguments_of(path) for path in ROUTERS}
+    document = {"ray": importlib.metadata.version("ray"), "routers": routers, "schemas": schemas}
     json.dump(document, sys.stdout, indent=1, sort_keys=True)
     sys.stdout.write("\n")
     return 0

@@ -52,6 +52,7 @@ _CPU_AND_GPU = [
     {"name": "large", "source": "hf://owner/large"},
 ]
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
+_CLAIM = {"templateName": "one-gpu", "devices": 1}
 _TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
 
 BY_RULE = [
@@ -90,10 +91,40 @@ BY_RULE = [
         "spec.models[0]",
     ),
     Broken(
+        "revision of an adapter in a file",
+        with_model(lora={"adapters": [{"name": "a", "source": "file:///a", "revision": "main"}]}),
+        "revision belongs to hf:// sources",
+        "spec.models[0].lora.adapters[0]",
+    ),
+    Broken(
         "revision of a file",
         with_model(source="file:///models/tiny", revision="main"),
         "revision belongs to hf:// sources",
         "spec.models[0]",
+    ),
+    Broken(
+        "cache of a file",
+        with_model(source="file:///models/tiny", cache={"size": "1Gi"}),
+        "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+        "spec.models[0]",
+    ),
+    Broken(
+        "cache without a claim",
+        with_model(cache={}),
+        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "spec.models[0].cache",
+    ),
+    Broken(
+        "cache with two claims",
+        with_model(cache={"claimName": "models", "size": "1Gi"}),
+        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "spec.models[0].cache",
+    ),
+    Broken(
+        "storage class of a claim that is there",
+        with_model(cache={"claimName": "models", "storageClassName": "fast"}),
+        "cache.storageClassName and cache.accessMode belong to a claim that Daybreak makes",
+        "spec.models[0].cache",
     ),
     Broken(
         "remote code without revision",
@@ -282,6 +313,36 @@ BY_RULE = [
         "spec.sleep",
     ),
     Broken(
+        "claim on the CPU",
+        with_model(accelerator={"kind": "cpu", "claim": _CLAIM}),
+        "accelerator claim belongs to kind gpu: leave it out on the CPU",
+        "spec.models[0].accelerator",
+    ),
+    Broken(
+        "claim and resource",
+        with_model(accelerator={"resource": "amd.com/gpu", "claim": _CLAIM}),
+        "accelerators come by resource or by claim, not by both",
+        "spec.models[0].accelerator",
+    ),
+    Broken(
+        "prefix settings for sessions",
+        with_model(routing={"policy": "Session", "prefix": {}}),
+        "routing.prefix belongs to policy Prefix",
+        "spec.models[0].routing",
+    ),
+    Broken(
+        "session settings for prefixes",
+        with_model(routing={"policy": "Prefix", "session": {}}),
+        "routing.session belongs to policy Session",
+        "spec.models[0].routing",
+    ),
+    Broken(
+        "more left than remembered",
+        with_model(routing={"policy": "Prefix", "prefix": {"evictionThresholdChars": 10}}),
+        "prefix.evictionTargetChars must not be above prefix.evictionThresholdChars",
+        "spec.models[0].routing.prefix",
+    ),
+    Broken(
         "way out of a claim",
         with_model(source="pvc://models/../other"),
         "'..' may not stand in a path",
@@ -291,6 +352,11 @@ BY_RULE = [
 """Each breaks a rule, whose message both sides must say."""
 
 BY_SCHEMA = [
+    Broken(
+        "rank that vLLM does not have",
+        with_model(lora={"maxRank": 12}),
+        path="spec.models[0].lora.maxRank",
+    ),
     Broken("no spec", {k: v for k, v in manifest().items() if k != "spec"}),
     Broken("no models", manifest(models=[]), path="spec.models"),
     Broken("17 models", manifest(models=[{"name": f"m{n}", "source": "hf://o/m"} for n in range(17)])),
@@ -328,6 +394,11 @@ BY_SCHEMA = [
 
 TAKEN = {
     "least": manifest(),
+    "accelerators by a claim": with_model(accelerator={"claim": _CLAIM}),
+    "a policy alone": with_model(routing={"policy": "Session"}),
+    "a pod that Kubernetes knows better": with_model(
+        podTemplate={"spec": {"hostname": "a", "containers": [{"name": "ray", "workingDir": "/a"}]}}
+    ),
     "remote code of a commit": with_model(trustRemoteCode=True, revision=_COMMIT),
     "remote code in a claim": with_model(source="pvc://models/llama", trustRemoteCode=True),
     "no replicas at first": with_model(replicas={"min": 0, "initial": 0}),

@@ -1,7 +1,9 @@
 """`python -m bench.gpu`: the command line."""
 
 import argparse
+import json
 import shlex
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -20,6 +22,8 @@ _SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
 def main() -> int:
     """Check, print the verdict, and return 0 when all is well."""
     options = _parser().parse_args()
+    # So that what was started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     clients = [int(number) for number in options.clients.split(",")]
     steps = options.steps.split(",")
     if unknown := set(steps) - set(STEPS):
@@ -36,7 +40,7 @@ def main() -> int:
         folder=model,
         dummy=models.dummy_weights(options.model_shape),
         tensor=options.tensor,
-        max_num_seqs=options.max_num_seqs,
+        more_args=options.engine_args,
     )
     what = f"{options.model_shape}-tensor-{options.tensor}" if options.tensor > 1 else options.model_shape
     file = options.out
@@ -45,7 +49,7 @@ def main() -> int:
     result = Result(
         file,
         title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
-        command=f"python -m bench.gpu {shlex.join(sys.argv[1:])}".strip(),
+        command=command_line(sys.argv[1:]),
         samples=render.rendered_samples(),
         lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
     )
@@ -77,6 +81,18 @@ def main() -> int:
     return 0 if good else 1
 
 
+def command_line(arguments: list[str]) -> str:
+    """The command for the result: without the folders of this machine."""
+    kept, words = [], iter(arguments)
+    for word in words:
+        if word in _FOLDERS:
+            next(words, None)
+        elif word.partition("=")[0] not in _FOLDERS:
+            kept.append(word)
+    return shlex.join(["python", "-m", "bench.gpu", *kept])
+
+
+_FOLDERS = ("--work", "--out")
 _SHAPE = {"tiny": "a model of 3 MB", "8b": "the shape of Llama 3.1 8B with dummy weights"}
 
 
@@ -85,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model-shape", choices=models.SHAPES, default="8b")
     parser.add_argument("--sample", help="a file of manifests/samples (default: the one for the shape)")
     parser.add_argument("--tensor", type=int, default=1, help="GPUs of the replica (default 1)")
-    parser.add_argument("--max-num-seqs", type=int, help="the engine's argument, for both")
+    parser.add_argument(
+        "--engine-args", type=json.loads, default={}, help="more engine arguments for both, as a JSON object"
+    )
     parser.add_argument(
         "--cpu", action="store_true", help="with images/ray-cpu's packages, to try the check itself"
     )

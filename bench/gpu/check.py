@@ -13,7 +13,7 @@ import psutil
 
 from bench.gpu import cores, machine, phases
 from bench.gpu.ask import ask
-from bench.gpu.checks import checks, first_token
+from bench.gpu.checks import checks, first_token, misplaced
 from bench.gpu.clients import Lengths
 from bench.gpu.engine import Engine
 from bench.gpu.load import Window, load, words
@@ -145,7 +145,8 @@ class Check:
             self._say(f"{name}: {self._result.starts[name]}")
             if loads:
                 self._result.checks[name] = checks(engine.address, rendered.model)
-                self._load_all([_Way("vllm", engine.address)], engine.processes, name)
+                way = _Way("vllm", engine.address)
+                self._load_all([way], self._options.clients, engine.processes, name)
         finally:
             engine.stop()
             self._until_free()
@@ -181,21 +182,11 @@ class Check:
         self._result.write()
 
     def _placement(self, cluster: RayCluster) -> None:
-        groups = [group for group in cluster.placement_groups() if len(group["bundles"]) >= 1]
-        tensor = self._options.wish.tensor
-        wrong = [
-            group
-            for group in groups
-            if tensor > 1
-            and (
-                group["strategy"] != "STRICT_PACK"
-                or len(group["bundles"]) != tensor
-                or len({bundle["node"] for bundle in group["bundles"]}) != 1
-            )
-        ]
-        self._result.write(placement_groups=groups)
-        if not groups or wrong:
-            self._result.failures.append(f"placement groups: {wrong or 'none'}")
+        """A replica's bundles must lie on one node, as many as it has GPUs."""
+        groups, tensor = cluster.placement_groups(), self._options.wish.tensor
+        self._result.write(placement={"strategy": self._rendered.strategy, "groups": groups})
+        if wrong := misplaced(self._rendered.strategy, groups, tensor):
+            raise Failed(f"the replica is not placed as it should be: {wrong}; {groups}")
 
     def _ways_through_ray(self, step: str) -> None:
         cluster = self._cluster
@@ -212,10 +203,15 @@ class Check:
                     stack.enter_context(self._gateway(way, gates[way.name], f"{step}-")) for way in list(ways)
                 ]
             for way in ways:
-                self._result.checks[f"{step}:{way.name}"] = checks(way.address, self._rendered.model)
+                self._result.checks[f"{step}:{way.name}"] = checks(
+                    way.address, self._rendered.model, openai_errors=way.name != "serve"
+                )
             self._result.write()
-            # The order turns, so that nobody is always measured after the same one.
-            self._load_all(ways if step == "serve" else ways[::-1], cluster.processes, step)
+            if step == "serve":
+                self._load_all(ways, self._options.clients, cluster.processes, step)
+            else:
+                # Once more, after the other engine and the other way round, with the fewest clients only.
+                self._load_all(ways[::-1], self._options.clients[:1], cluster.processes, step)
 
     def _direct_answers(self, address: tuple[str, int]) -> bool:
         last = time.monotonic() + _DIRECT_SECONDS
@@ -232,8 +228,11 @@ class Check:
         name = "gateway" if way.name == "serve" else f"gateway_{way.name}"
         folder = self._options.folder / f"{prefix}{name}"
         command = [sys.executable, "-m", "bench.gpu.gateway", "--port", str(port)]
-        command += ["--server", f"{way.address[0]}:{way.address[1]}"]
-        command += ["--model", self._rendered.model, "--folder", str(folder)]
+        command += ["--proxy", str(self._ports.serve), "--model", self._rendered.model]
+        command += ["--folder", str(folder)]
+        if way.name == "direct":
+            limit = self._rendered.deployment["max_ongoing_requests"]
+            command += ["--replica", str(way.address[1]), "--limit", str(limit)]
         paths = {"PYTHONPATH": ":".join([*sys.path, str(REPOSITORY)])}
         with process(f"{prefix}{name}", command, environment(paths), self._options.folder) as one:
 
@@ -245,9 +244,13 @@ class Check:
             yield _Way(name, (HOST, port), (one,))
 
     def _load_all(
-        self, ways: Sequence[_Way], processes: Callable[[], list[psutil.Process]], step: str
+        self,
+        ways: Sequence[_Way],
+        numbers: Sequence[int],
+        processes: Callable[[], list[psutil.Process]],
+        step: str,
     ) -> None:
-        for clients in self._options.clients:
+        for clients in numbers:
             for way in ways:
 
                 def look(way: _Way = way) -> cores.Used:

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.gpu.ask import ask
@@ -11,8 +12,14 @@ _QUESTION = [{"role": "user", "content": "Say something."}]
 _TOKENS = 16
 
 
-def checks(address: tuple[str, int], model: str) -> dict[str, Any]:
-    """Ask, and return for each question whether the answer is right and, if not, what it was."""
+def checks(address: tuple[str, int], model: str, *, openai_errors: bool = True) -> dict[str, Any]:
+    """Ask, and return for each question whether the answer is right and, if not, what it was.
+
+    Args:
+        address: The way to the model.
+        model: Its name.
+        openai_errors: Whether errors must have OpenAI's shape; those of Ray's own ingress have not.
+    """
     found: dict[str, Any] = {}
     answer = ask(address, "GET", "/v1/models")
     names = [one["id"] for one in answer.json["data"]] if answer is not None and answer.status == 200 else []
@@ -24,7 +31,8 @@ def checks(address: tuple[str, int], model: str) -> dict[str, Any]:
     answer = ask(address, "POST", "/v1/chat/completions", _chat("no-such-model"))
     found["unknown_model"] = True if answer is not None and answer.status == 404 else str(answer)
     shape = answer.json if answer is not None else None
-    found["unknown_model_in_openai_shape"] = isinstance(shape, dict) and "error" in shape
+    if openai_errors:
+        found["unknown_model_in_openai_shape"] = isinstance(shape, dict) and "error" in shape
     return found
 
 
@@ -35,6 +43,24 @@ def first_token(address: tuple[str, int], model: str) -> float:
     if answer is None or answer.status != 200:
         raise Failed(f"no first answer: {answer}")
     return time.monotonic() - began
+
+
+def misplaced(strategy: str, groups: Sequence[Sequence[Mapping[str, Any]]], tensor: int) -> str:
+    """What is wrong with the placement of the one replica there is; empty: nothing.
+
+    Args:
+        strategy: What Ray was asked for.
+        groups: For each placement group, its bundles with the node of each.
+        tensor: The GPUs that the replica shares a layer among.
+    """
+    if tensor > 1 and strategy != "STRICT_PACK":
+        return f"asked for with {strategy}"
+    if len(groups) != 1:
+        return f"{len(groups)} placement groups"
+    if len(groups[0]) != tensor:
+        return f"{len(groups[0])} bundles instead of {tensor}"
+    nodes = {bundle["node"] for bundle in groups[0]}
+    return "" if len(nodes) == 1 else f"its bundles are on {len(nodes)} nodes"
 
 
 _STREAM = {"stream": True, "stream_options": {"include_usage": True}}

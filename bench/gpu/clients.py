@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 CONTENT = re.compile(rb'"content":\s?"(?!")')
 """The first chunk of an answer names the role only."""
@@ -34,6 +34,8 @@ class Lengths:
     mean_out: float = 114.0
     sigma: float = 0.7
     most: int = 1024
+    template: int = 11
+    """Tokens that the model's chat template adds to a question."""
 
     def draw(self, dice: random.Random) -> tuple[int, int]:
         """Tokens of one question and of its answer."""
@@ -78,6 +80,7 @@ def body(job: Job, dice: random.Random) -> tuple[bytes, int]:
     """A request, and the tokens that it asks for."""
     tokens_in, tokens_out = job.lengths.draw(dice)
     text: list[str] = []
+    tokens_in = max(1, tokens_in - job.lengths.template)
     while tokens_in > 0:
         word, tokens = dice.choice(job.words)
         text.append(word)
@@ -106,8 +109,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the way out."""
-        if isinstance(transport, asyncio.WriteTransport):
-            self.transport = transport
+        # uvloop's transports are no subclass of asyncio's, but the same in use.
+        self.transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Whoever waits has been cut off."""

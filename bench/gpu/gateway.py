@@ -1,10 +1,9 @@
 """Our gateway's HAProxy with the configuration that it has in a cluster, open for one service.
 
-    python -m bench.gpu.gateway --port 20000 --server 127.0.0.1:8000 --model llama --folder FOLDER
+    python -m bench.gpu.gateway --port 20000 --model llama --proxy 8000 [--replica 8100] --folder FOLDER
 
-`--server` may be given several times, for replicas that serve at ports of their own.
-
-In a cluster an agent tells it of services and pods; here it is told once.
+In a cluster an agent tells it of services and pods; here it is told once: the replicas, with Serve's proxy as
+backup, or the proxy alone. `--replica` may stand there several times.
 """
 
 import argparse
@@ -19,38 +18,49 @@ from daybreak.gateway.process import Gateway
 from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 
-_SLOTS = 16  # within the ports that are set apart in Ports
+_HOST = "127.0.0.1"
+_SLOTS = 16
 
 
-async def run(port: int, servers: Sequence[str], model: str, folder: Path, limit: int) -> None:
+def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
+    """The servers of the service's backend, as `daybreak.gateway.wanted` has them."""
+    own = (Server(_HOST, replica, max_connections=limit) for replica in replicas)
+    return *own, Server(_HOST, proxy, backup=bool(replicas))
+
+
+async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit: int, folder: Path) -> None:
     """Serve until told to end."""
-    config = GatewayConfig(folder=folder, address="127.0.0.1", first_port=port, slots=_SLOTS)
-    gateway = Gateway(config)
+    gateway = Gateway(GatewayConfig(folder=folder, address=_HOST, first_port=port, slots=_SLOTS))
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await gateway.start()
     try:
         await gateway.told_all()
-        await gateway.set_servers(0, [_server(server, limit) for server in servers])
-        await gateway.set_service(0, Service(name="gpu-check", gate=Gate.OPEN, epoch=1, models=(model,)))
+        await gateway.set_servers(0, servers(proxy, replicas, limit))
+        service = Service(
+            name="gpu-check",
+            gate=Gate.OPEN,
+            epoch=1,
+            models=(model,),
+            replicas_listen=bool(replicas),
+        )
+        await gateway.set_service(0, service)
         await ended.wait()
     finally:
         await gateway.kill()
 
 
-def _server(address: str, limit: int) -> Server:
-    host, _, port = address.rpartition(":")
-    return Server(host, int(port), max_connections=limit)
-
-
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description="Our gateway before servers of one service.")
+    parser = argparse.ArgumentParser(description="Our gateway before one service.")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--server", dest="servers", action="append", required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--limit", type=int, default=0, help="requests that a server gets at a time")
+    parser.add_argument("--proxy", type=int, required=True, help="port of Serve's proxy")
+    parser.add_argument(
+        "--replica", type=int, dest="replicas", action="append", default=[], help="a replica's own port"
+    )
+    parser.add_argument("--limit", type=int, default=256, help="requests that a replica gets at a time")
     parser.add_argument("--folder", type=Path, required=True)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(**vars(parser.parse_args())))

@@ -50,6 +50,9 @@ def _ask(*fields: str) -> list[list[str]]:
     if program is None:
         return []
     command = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
+    # Those that are left out are none of this check's.
+    if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
+        command.append(f"--id={visible}")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603
     if done.returncode:
         return []

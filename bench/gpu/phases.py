@@ -8,21 +8,21 @@ from pathlib import Path
 MARKS: dict[str, str] = {
     "build_begins": r"Importing and building app",
     "build_ends": r"Imported and built app .* successfully",
-    "replica_added": r"Adding \d+ replicas? to Deployment\(name='LLMServer",
-    "replica_process": r"Started <.*ServeReplica|Initializing replica|Replica\(.*LLMServer.*initializ",
+    "replica_asked_for": r"Adding \d+ replicas? to Deployment\(name='LLMServer",
+    "replica_begins": r"LLMServer.* -- Started initializing replica",
+    "weights_looked_for": r"LLMServer.* -- Running tasks to download model files",
     "engine_config": r"Resolved architecture",
     "engine_process": r"Initializing a V1 LLM engine",
     "weights_begin": r"Starting to load model",
-    "weights_end": r"Model loading took",
-    "compile_begins": r"Using cache directory: .* for vLLM's torch.compile|Start compiling function",
-    "compile_ends": r"torch\.compile takes|torch\.compile took|Compiling a graph .* takes",
-    "memory_profiled": r"Available KV cache memory|GPU KV cache size|CPU KV cache size",
+    "weights_end": r"Model loading took|Loading weights took",
+    "compile_ends": r"torch\.compile (?:takes|took)|Compiling a graph .* takes",
+    "memory_profiled": r"Available KV cache memory|[CG]PU KV cache size",
     "graphs_captured": r"Graph capturing finished",
     "engine_ready": r"init engine \(profile, create kv cache, warmup model\) took",
-    "server_ready": r"Application startup complete|Uvicorn running|Starting vLLM (?:API )?server",
-    "replica_ready": r"Started vLLM engine|Finished initializing replica|replica .* is ready",
+    "engine_answers": r"LLMServer.* -- Started vLLM engine|Application startup complete",
+    "replica_ready": r"LLMServer.* -- Finished initializing replica",
 }
-"""A line for each step; the last such line counts where one is said again, the first for what begins."""
+"""A line for each step, as Ray 2.60 and vLLM 0.29 say it; the first such line counts."""
 
 _SERVE_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)")
 _VLLM_TIME = re.compile(r"\b(\d\d-\d\d \d\d:\d\d:\d\d)\b")

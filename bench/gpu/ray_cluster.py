@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ _RAY = Path("/opt/daybreak/bin/ray")
 """Ours, in the image; elsewhere Ray's own."""
 RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
 """Where the package daybreak_runtime lies."""
-_START_SECONDS = 300.0
+_START_SECONDS = 120.0
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -100,17 +101,21 @@ class RayCluster:
         ]
         # A head sees no device.
         no_device = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
-        self._head = self._start("head", 0, command, pod, no_device)
-        until("Ray's head", self._status, _START_SECONDS, self._head)
+        self._head = self._start_up(
+            lambda: self._start("head", 0, command, pod, no_device), "Ray's head", self._status
+        )
         return time.monotonic() - began
 
     def start_worker(self, pod: Pod, more: Mapping[str, str] | None = None) -> float:
         """Start the worker, with more variables if given; returns the seconds until the head knew it."""
         began = time.monotonic()
         own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0)), **(more or {})}
-        before = self._nodes()
-        self._worker = self._start("worker", 1, [f"--address={HOST}:{self.ports.gcs}"], pod, own)
-        until("Ray's worker", lambda: self._nodes() > before or None, _START_SECONDS, self._worker)
+        before, command = self._nodes(), [f"--address={HOST}:{self.ports.gcs}"]
+        self._worker = self._start_up(
+            lambda: self._start("worker", 1, command, pod, own),
+            "Ray's worker",
+            lambda: self._nodes() > before or None,
+        )
         return time.monotonic() - began
 
     def stop_worker(self) -> None:
@@ -169,21 +174,14 @@ class RayCluster:
             for replica in one["replicas"]
         ]
 
-    def placement_groups(self) -> list[dict[str, Any]]:
-        """The placement groups that are there: strategy, and each bundle's resources and node."""
+    def placement_groups(self) -> list[list[dict[str, Any]]]:
+        """The placement groups that are placed: each bundle's resources and node."""
         answer = ask(self.dashboard, "GET", "/api/v0/placement_groups?detail=1")
         if answer is None or answer.status != 200:
             raise Failed(f"Ray does not tell its placement groups: {answer}")
-        groups = answer.json["data"]["result"]["result"]
         return [
-            {
-                "strategy": (group.get("stats") or {}).get("strategy") or group.get("strategy"),
-                "bundles": [
-                    {"resources": bundle["unit_resources"], "node": bundle["node_id"]}
-                    for bundle in group["bundles"]
-                ],
-            }
-            for group in groups
+            [{"resources": each["unit_resources"], "node": each["node_id"]} for each in group["bundles"]]
+            for group in answer.json["data"]["result"]["result"]
             if group["state"] == "CREATED"
         ]
 
@@ -200,6 +198,25 @@ class RayCluster:
             self.dashboard, "GET", "/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=ALIVE"
         )
         return 0 if answer is None or answer.status != 200 else int(answer.json["data"]["result"]["total"])
+
+    def _start_up(
+        self, start: Callable[[], Process], what: str, look: Callable[[], object | None]
+    ) -> Process:
+        """Start it until it stays, as a pod's container is started again.
+
+        `ray start` gives itself half a minute, which a busy machine may not keep.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            process = start()
+            try:
+                until(what, look, _START_SECONDS, process)
+            except BaseException as error:
+                process.end()
+                if attempt == _ATTEMPTS or not isinstance(error, Failed):
+                    raise
+            else:
+                return process
+        raise AssertionError("the last attempt returns or raises")
 
     def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
         first = self.ports.agent(node)

@@ -58,6 +58,11 @@ class Rendered:
         return found
 
     @property
+    def strategy(self) -> str:
+        """How the replica's accelerators are to be placed."""
+        return str(self._llm_config["placement_group_config"]["strategy"])
+
+    @property
     def source(self) -> str:
         """Where the engine reads the model."""
         source = self._llm_config["model_loading_config"]["model_source"]
@@ -86,7 +91,6 @@ class Wish:
     """Where the model lies."""
     dummy: bool = False
     tensor: int = 1
-    max_num_seqs: int | None = None
     more_args: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -131,7 +135,6 @@ def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rende
         spec["replicas"] = 0
     args = model.setdefault("engine", {}).setdefault("args", {})
     own: dict[str, Any] = {"load_format": "dummy"} if wish.dummy else {}
-    own |= {} if wish.max_num_seqs is None else {"max_num_seqs": wish.max_num_seqs}
     own |= wish.more_args
     if own:
         args.update(own)

@@ -132,7 +132,7 @@ def _buildah() -> list[str]:
     return ["buildah", *roots, "--storage-driver", "overlay"]
 
 
-def _uv() -> Path:
+def uv() -> Path:
     beside = Path(sys.executable).parent / "uv"
     found = beside if beside.exists() else shutil.which("uv")
     if found is None:
@@ -147,9 +147,9 @@ def _certificates() -> Path | None:
 
 
 def _mounts() -> Mapping[str, str]:
-    cache = run([_uv(), "cache", "dir"]).strip()
+    cache = run([uv(), "cache", "dir"]).strip()
     Path(cache).mkdir(parents=True, exist_ok=True)
-    mounts = {cache: _CACHE_INSIDE, str(_uv().parent): f"{_UV_INSIDE}:ro"}
+    mounts = {cache: _CACHE_INSIDE, str(uv().parent): f"{_UV_INSIDE}:ro"}
     if certificates := _certificates():
         mounts[str(certificates.parent)] = f"{_CERTIFICATES_INSIDE}:ro"
     return mounts

@@ -27,12 +27,15 @@ from cluster.static_image import REGISTRY
 
 MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
 """Name under /models in the ray-cpu image → seed."""
+ADAPTERS: Mapping[str, tuple[int, int]] = {"one": (11, 4), "two": (12, 4), "rank-64": (13, 64)}
+"""Name under /adapters in the tiny-model image → seed and rank."""
 WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
 """What the embedded cluster runs."""
 OURS = ("operator", "gateway")
 """What Daybreak itself runs in."""
 
 _IMAGES = paths.REPOSITORY / "images"
+_OF_BOTH_RAY_IMAGES = tuple(_IMAGES / "ray" / name for name in ("install_runtime.py", "ray.sh", "runtime"))
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ def _base_context(folder: Path) -> Path:
 
 
 def _ray_cpu_context(folder: Path) -> Path:
-    shutil.copytree(_IMAGES / "ray-cpu", folder, dirs_exist_ok=True)
+    for image in ("ray", "ray-cpu"):
+        shutil.copytree(_IMAGES / image, folder / image)
     for name, seed in MODELS.items():
         tiny_model.write(folder / "models" / name, seed)
     return folder
@@ -72,13 +76,16 @@ def _ray_cpu_context(folder: Path) -> Path:
 
 def _model_context(folder: Path) -> Path:
     tiny_model.write(folder, MODELS["tiny"])
+    for name, (seed, rank) in ADAPTERS.items():
+        tiny_model.write_adapter(folder / "adapters" / name, seed, rank=rank)
     return folder
 
 
 def recipes() -> Mapping[str, Recipe]:
     """Every image that can be built here, by name."""
     model = (Path(tiny_model.__file__),)
-    made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)))  # the tokenizer is trained on its sources
+    # The tokenizer is trained on Python's sources.
+    made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)), repr(dict(ADAPTERS)))
     return {
         "base": Recipe(_text("base"), (_IMAGES / "base", Path(debian.__file__)), False, _base_context),
         "operator": Recipe(
@@ -93,10 +100,10 @@ def recipes() -> Mapping[str, Recipe]:
             True,
             lambda _: paths.REPOSITORY,
         ),
-        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES / "ray"),
+        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES),
         "ray-cpu": Recipe(
             f"{_text('ray-cpu')}\nCOPY models /models\n",
-            (_IMAGES / "ray-cpu", *model),
+            (_IMAGES / "ray-cpu", *_OF_BOTH_RAY_IMAGES, *model),
             True,
             _ray_cpu_context,
             made,

@@ -2,9 +2,10 @@
 
 A Qwen2 with two layers and a byte-level BPE tokenizer trained on the sources of Python's standard library, so
 that nothing is downloaded. The same seed gives the same weights; what it says has no meaning, but it says the
-same to the same question at temperature 0.
+same to the same question at temperature 0. Beside it, LoRA adapters for it, just as random.
 
     python -m cluster.tiny_model DIRECTORY [--seed N]
+    python -m cluster.tiny_model DIRECTORY --adapter [--seed N] [--rank N]
 """
 
 import argparse
@@ -13,7 +14,7 @@ import json
 import random
 import struct
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -28,6 +29,8 @@ HEAD_DIM = HIDDEN // HEADS
 VOCABULARY = 2048
 CONTEXT = 4096
 """Longest prompt plus answer, in tokens."""
+RANK = 4
+"""Rank of an adapter, unless another one is wanted."""
 
 END_OF_TEXT, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
@@ -80,19 +83,34 @@ def _bfloat16(values: "array.array[float]") -> bytes:
     return bytes(narrow)
 
 
-def _safetensors(seed: int) -> bytes:
+def _adapter_shapes(rank: int, hidden: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield name and shape of every weight of an adapter, as PEFT writes them: A narrows, B widens."""
+    for layer in range(LAYERS):
+        prefix = f"base_model.model.model.layers.{layer}."
+        for name, narrow, wide in (
+            ("self_attn.q_proj", hidden, HEADS * HEAD_DIM),
+            ("self_attn.v_proj", hidden, KV_HEADS * HEAD_DIM),
+            ("self_attn.o_proj", HEADS * HEAD_DIM, hidden),
+            ("mlp.up_proj", hidden, INTERMEDIATE),
+            ("mlp.down_proj", INTERMEDIATE, hidden),
+        ):
+            yield f"{prefix}{name}.lora_A.weight", (rank, narrow)
+            yield f"{prefix}{name}.lora_B.weight", (wide, rank)
+
+
+def _safetensors(shapes: Iterable[tuple[str, tuple[int, ...]]], seed: int, spread: float = 0.1) -> bytes:
     """Return the weights as a safetensors file: length of the header, header, data."""
     dice = random.Random(seed)  # noqa: S311 -- weights, not secrets
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     data = bytearray()
-    for name, shape in _shapes():
+    for name, shape in shapes:
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
         if name.endswith("norm.weight"):
             values = array.array("f", [1.0]) * count
         elif name.endswith("bias"):
             values = array.array("f", [0.0]) * count
         else:
-            values = array.array("f", (dice.uniform(-0.1, 0.1) for _ in range(count)))
+            values = array.array("f", (dice.uniform(-spread, spread) for _ in range(count)))
         start = len(data)
         data += _bfloat16(values)
         header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [start, len(data)]}
@@ -145,23 +163,62 @@ def write(directory: Path, seed: int = 0) -> None:
             "chat_template": CHAT_TEMPLATE,
         },
     }
+    _documents(directory, documents)
+    (directory / "tokenizer.json").write_text(tokenizer.to_str())
+    (directory / "model.safetensors").write_bytes(_safetensors(_shapes(), seed))
+    _readable(directory)
+
+
+def write_adapter(directory: Path, seed: int = 0, *, rank: int = RANK, hidden: int = HIDDEN) -> None:
+    """Write a LoRA adapter into the directory, in PEFT's form.
+
+    Its weights are large enough that the model says something else with it. With another `hidden` it is one
+    for a model of another size, which must be refused.
+    """
+    documents = {
+        "adapter_config.json": {
+            "peft_type": "LORA",
+            "task_type": "CAUSAL_LM",
+            "base_model_name_or_path": "tiny",
+            "r": rank,
+            "lora_alpha": 4 * rank,
+            "lora_dropout": 0.0,
+            "bias": "none",
+            "target_modules": ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"],
+            "modules_to_save": None,
+            "inference_mode": True,
+        }
+    }
+    _documents(directory, documents)
+    weights = _safetensors(_adapter_shapes(rank, hidden), seed, spread=0.2)
+    (directory / "adapter_model.safetensors").write_bytes(weights)
+    _readable(directory)
+
+
+def _documents(directory: Path, documents: Mapping[str, object]) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         (directory / name).write_text(json.dumps(document, indent=2) + "\n")
-    (directory / "tokenizer.json").write_text(tokenizer.to_str())
-    (directory / "model.safetensors").write_bytes(_safetensors(seed))
+
+
+def _readable(directory: Path) -> None:
     directory.chmod(0o755)
     for file in directory.iterdir():
         file.chmod(0o644)
 
 
 def main() -> None:
-    """Write one model from the command line."""
+    """Write one model or adapter from the command line."""
     parser = argparse.ArgumentParser(description="Make a language model of 3 MB with random weights.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--seed", type=int, default=0, help="another seed, another model (default 0)")
+    parser.add_argument("--adapter", action="store_true", help="a LoRA adapter for it instead")
+    parser.add_argument("--rank", type=int, default=RANK, help=f"the adapter's rank (default {RANK})")
     arguments = parser.parse_args()
-    write(arguments.directory, arguments.seed)
+    if arguments.adapter:
+        write_adapter(arguments.directory, arguments.seed, rank=arguments.rank)
+    else:
+        write(arguments.directory, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ _PATHS = {
     "NetworkPolicy": "/apis/networking.k8s.io/v1/{}networkpolicies",
     "PodDisruptionBudget": "/apis/policy/v1/{}poddisruptionbudgets",
     "Pod": "/api/v1/{}pods",
+    "PersistentVolumeClaim": "/api/v1/{}persistentvolumeclaims",
+    "Job": "/apis/batch/v1/{}jobs",
     "Event": "/apis/events.k8s.io/v1/{}events",
     "Lease": "/apis/coordination.k8s.io/v1/{}leases",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",

@@ -14,6 +14,7 @@ from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.watches import Watches
+from daybreak.reconcile.adapters import AdapterAsker, HttpReporter
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.observe import Observer
 from daybreak.reconcile.probe import HttpProber
@@ -128,4 +129,5 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     asker = Asker(HttpProber(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     observer = Observer(cache, watches, None)
-    return Reconciler(api, cache, observer, platform, asker, Applier(api, cache), lambda: True)
+    adapters = AdapterAsker(HttpReporter(), lambda _: None)
+    return Reconciler(api, cache, observer, platform, asker, adapters, Applier(api, cache), lambda: True)

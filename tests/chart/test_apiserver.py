@@ -116,7 +116,13 @@ def test_pod_runs_under_the_restricted_standard(
 ) -> None:
     """The API server's own admission judges the pod, in a namespace that enforces `restricted`."""
     make_namespace(plane, "restricted", **{"pod-security.kubernetes.io/enforce": "restricted"})
-    template = one(helm.template(*options), "Deployment")["spec"]["template"]
+    manifests = helm.template(*options, "--set", "prePull.enabled=true")
+    pulling = one(manifests, "DaemonSet")["spec"]["template"]
+    # These must exist for a pod to be taken.
+    pulling["spec"].pop("priorityClassName", None)
+    metadata = {**pulling["metadata"], "name": "pulling", "namespace": "restricted"}
+    would_accept(plane, [{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pulling["spec"]}])
+    template = one(manifests, "Deployment")["spec"]["template"]
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -201,10 +207,11 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
     # What ClusterRole admin aggregates on a full cluster, and KubeRay's and our kinds: she can give away only
     # rights that she has.
     groups = {
-        "": ["services", "serviceaccounts", "pods", "secrets", "configmaps"],
+        "": ["services", "serviceaccounts", "pods", "secrets", "configmaps", "persistentvolumeclaims"],
         "apps": ["deployments"],
         "networking.k8s.io": ["networkpolicies"],
         "policy": ["poddisruptionbudgets"],
+        "batch": ["jobs"],
         "rbac.authorization.k8s.io": ["roles", "rolebindings"],
         "coordination.k8s.io": ["leases"],
         "events.k8s.io": ["events"],

@@ -7,12 +7,14 @@ model's answer are played as in the API tests. A request that the API server for
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cluster import ControlPlane
+from daybreak.api import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition, everything, settled, tiny
+from tests.api.objects import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.played import PlayedKubeRay
 from tests.chart.test_render import environment
@@ -92,6 +94,17 @@ def operator(
     with_crd.kubectl("delete", "-f", "-", stdin=objects)
 
 
+def _kind(item: dict[str, Any]) -> str:
+    """Kind of an item of a list, which does not say it."""
+    return "Job" if "template" in item["spec"] else "PersistentVolumeClaim"
+
+
+def _staying(admin: Admin) -> list[Any]:
+    """The claims that are not on their way out: nobody takes their finalizer off here."""
+    claims = admin.list("PersistentVolumeClaim")
+    return [claim for claim in claims if not claim["metadata"].get("deletionTimestamp")]
+
+
 def forbidden(admin: Admin) -> int:
     """How many requests the API server has forbidden so far, by its own count."""
     lines = admin.raw("GET", "/metrics").decode().splitlines()
@@ -133,6 +146,23 @@ def test_the_operator_can_do_all_that_it_does(
     admin.merge("LLMService", "tiny", {"spec": {"runtime": {"serviceAccountName": "own"}}})
     eventually("what is not wanted any more deleted", lambda: admin.get("ServiceAccount", "tiny-sa") is None)
     eventually("a status of the latest spec", lambda: settled(admin))
+    cached = model(source="s3://bucket/tiny", cache={"size": "1Gi"})
+    admin.create(tiny("cached", models=[cached]))
+    eventually("a Job and a claim", lambda: admin.list("Job") and admin.list("PersistentVolumeClaim"))
+    (job,), (claim,) = admin.list("Job"), admin.list("PersistentVolumeClaim")
+    for found in (job, claim):
+        name, label = found["metadata"]["name"], {names.PART_OF_LABEL: "wrong"}
+        admin.merge(_kind(found), name, {"metadata": {"labels": label}})
+    eventually(
+        "what was changed mended",
+        lambda: all(
+            each["metadata"]["labels"][names.PART_OF_LABEL] == names.MANAGED_BY
+            for each in (*admin.list("Job"), *admin.list("PersistentVolumeClaim"))
+        ),
+    )
+    admin.merge("LLMService", "cached", {"spec": {"models": [model()]}})
+    eventually("neither any more", lambda: not admin.list("Job") and not _staying(admin))
+    admin.delete("LLMService", "cached")
     eventually("an event", lambda: "Answering" in {event["reason"] for event in admin.list("Event")})
 
     assert forbidden(admin) == before

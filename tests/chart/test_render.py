@@ -91,6 +91,14 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_GATEWAY_IMAGE": f"daybreak-gateway:{versions.DAYBREAK}",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "",
         "DAYBREAK_GATEWAY_REPLICAS": "2",
+        "DAYBREAK_ASSIGNED_USERS": "false",
+        "DAYBREAK_GATEWAY_PODS": json.dumps(
+            {
+                "pullPolicy": "IfNotPresent",
+                "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
+            },
+            separators=(",", ":"),
+        ),
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -108,6 +116,16 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_GATEWAY_IMAGE": "",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "registry,mirror",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
+        "DAYBREAK_ASSIGNED_USERS": "true",
+        "DAYBREAK_GATEWAY_PODS": json.dumps(
+            {
+                name: value
+                for name, value in sorted(yaml.safe_load(EVERYTHING.read_text())["gateway"].items())
+                if name not in ("enabled", "image", "imagePullSecrets", "replicas")
+            },
+            separators=(",", ":"),
+            sort_keys=True,
+        ),
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -120,9 +138,9 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
 
     Each variable sets one thing, and there is a variable for everything that can be set.
     """
-    from daybreak.settings import (
-        Settings,
-    )  # here, so that the other tests do without the operator's libraries
+    # Here, so that the other tests do without the operator's libraries.
+    from daybreak.api.gateway_pods import GatewayPods
+    from daybreak.settings import Settings
 
     fields = {"metadata.namespace": "daybreak-system", "metadata.name": "daybreak-7d4b9-x2x"}
     given = {name: fields.get(value, value) for name, value in environment(rendered).items()}
@@ -132,8 +150,11 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert settings.identity == "daybreak-7d4b9-x2x"
     assert settings.ray_image == f"daybreak-ray:{versions.DAYBREAK}"
     assert settings.http_port == 8080
+    assert settings.gateway_pods == GatewayPods()
     others = {
+        "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",
@@ -168,6 +189,17 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
         "metrics.serviceMonitor.labels": ["metrics.serviceMonitor.enabled=true"],
         "metrics.podMonitor.interval": ["metrics.podMonitor.enabled=true"],
         "metrics.podMonitor.labels": ["metrics.podMonitor.enabled=true"],
+        **{
+            f"prePull.{name}": ["prePull.enabled=true"]
+            for name in (
+                "images",
+                "weights",
+                "imagePullSecrets",
+                "nodeSelector",
+                "tolerations",
+                "priorityClassName",
+            )
+        },
         "operatorNetworkPolicy.metricsFrom": ["operatorNetworkPolicy.enabled=true"],
         "operatorNetworkPolicy.apiServerPorts": ["operatorNetworkPolicy.enabled=true"],
     }
@@ -315,6 +347,40 @@ def test_namespaced_mode_has_nothing_of_the_clusters_scope(helm: Helm) -> None:
     for manifest in manifests:
         assert manifest["metadata"].get("namespace") == "models", f"{manifest['kind']} has another scope"
     assert not {m["kind"] for m in manifests} & {"ClusterRole", "ClusterRoleBinding"}
+
+
+def pulling(helm: Helm, *options: str) -> dict[str, Any]:
+    """Spec of the pods that pull images ahead."""
+    manifests = helm.template("--set", "prePull.enabled=true", *options)
+    spec: dict[str, Any] = one(manifests, "DaemonSet")["spec"]["template"]["spec"]
+    return spec
+
+
+def test_images_are_pulled_ahead_only_where_it_is_wanted(helm: Helm, rendered: list[Manifest]) -> None:
+    assert not of_kind(rendered, "DaemonSet")
+    pod = pulling(helm)
+    assert [container["image"] for container in pod["containers"]] == [f"daybreak-ray:{versions.DAYBREAK}"]
+    assert pod["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+    assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
+    pod = pulling(helm, "--set", "prePull.images[0]=r.example/x:1")
+    assert pod["automountServiceAccountToken"] is False
+    assert len(pod["containers"]) == 2
+    for container in pod["containers"]:
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+
+
+def test_a_selector_of_ones_own_takes_the_place_of_the_default(helm: Helm) -> None:
+    assert pulling(helm, "--set", "prePull.nodeSelector.pool=gpu")["nodeSelector"] == {"pool": "gpu"}
+
+
+def test_weights_are_pulled_as_image_volumes(helm: Helm) -> None:
+    pod = pulling(helm, "--set", "prePull.weights[0]=r.example/w:1")
+    assert [volume["image"]["reference"] for volume in pod["volumes"]] == ["r.example/w:1"]
+    assert pod["containers"][0]["volumeMounts"][0]["name"] == pod["volumes"][0]["name"]
 
 
 def test_names_stay_within_kubernetes_limits(helm: Helm) -> None:

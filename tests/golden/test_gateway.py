@@ -8,12 +8,38 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from daybreak.api.gateway_pods import GatewayPods
 from daybreak.builders.gateway import gateway
 from daybreak.builders.platform import Platform
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
 
+PODS = {
+    "pullPolicy": "Always",
+    "resources": {"requests": {"cpu": 1, "memory": "512Mi"}, "limits": {"memory": "4Gi"}},
+    "nodeSelector": {"pool": "small"},
+    "tolerations": [{"key": "small", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    "priorityClassName": "high",
+    "topologySpreadConstraints": [
+        {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule"}
+    ],
+    "podTemplate": {
+        "metadata": {"labels": {"team": "models"}, "annotations": {"note": "a"}},
+        "spec": {
+            "runtimeClassName": "gvisor",
+            "containers": [
+                {"name": "gateway", "env": [{"name": "A", "value": "b"}]},
+                {"name": "logs", "image": "registry.example.com/logs:1"},
+            ],
+        },
+    },
+}
 EVERYTHING = replace(
-    PLATFORM, gateway_replicas=3, gateway_pull_secrets=("registry", "mirror"), network_policy=False
+    PLATFORM,
+    gateway_replicas=3,
+    gateway_pull_secrets=("registry", "mirror"),
+    gateway_pods=GatewayPods.model_validate(PODS),
+    network_policy=False,
 )
 
 

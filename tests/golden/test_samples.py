@@ -77,7 +77,14 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
     port = Ports(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
-    return as_text(desired(svc, platform, f"{svc.name}-abcde", port))
+    unfilled = [model.name for model in svc.spec.models]
+    objects = desired(svc, platform, f"{svc.name}-abcde", port, unfilled=unfilled)
+    for found in objects:
+        if found["kind"] == "Job":
+            [container] = found["spec"]["template"]["spec"]["containers"]
+            container["command"][-1] = "(daybreak/jobs/fill.py)"
+            found["metadata"]["name"] = "(a digest of what it says)"
+    return as_text(objects)
 
 
 @pytest.mark.parametrize("manifest", services())

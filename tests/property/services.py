@@ -62,6 +62,15 @@ def _replicas(draw: st.DrawFn) -> dict[str, Any]:
     return found
 
 
+_caches = st.sampled_from(
+    [
+        {"claimName": "claim"},
+        {"size": "1Gi"},
+        {"size": "1Gi", "accessMode": "ReadWriteOnce", "storageClassName": "fast"},
+    ]
+)
+
+
 @st.composite
 def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {
@@ -77,11 +86,13 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             )
         ),
     }
+    if draw(st.booleans()):
+        found["podTemplate"] = draw(_templates)
     if kind == "gpu":
         found["parallelism"] = {"tensor": draw(st.integers(1, 16)), "pipeline": draw(st.integers(1, 4))}
         found["placement"] = draw(st.sampled_from([None, "PACK", "STRICT_PACK"]))
         found["accelerator"]["type"] = draw(st.sampled_from([None, "H100", "A10G"]))
-    match draw(st.sampled_from(["hf", "hf+token", "s3", "gs", "pvc", "image", "file"])):
+    match draw(st.sampled_from(["hf", "hf+token", "hf+cache", "s3", "gs", "pvc", "image", "file"])):
         case "hf":
             found["source"] = "hf://owner/name"
         case "hf+token":
@@ -89,6 +100,10 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
             found["revision"] = COMMIT
             found["trustRemoteCode"] = draw(st.booleans())
             found["token"] = {"secretKeyRef": {"name": SECRET, "key": "token"}}
+        case "hf+cache":
+            found["source"] = "hf://owner/name"
+            found["token"] = {"secretKeyRef": {"name": SECRET, "key": "token"}}
+            found["cache"] = draw(_caches)
         case "s3" | "gs" as scheme:
             found["source"] = f"{scheme}://bucket/prefix"
         case "pvc":
@@ -100,20 +115,70 @@ def _models(draw: st.DrawFn, kind: str) -> dict[str, Any]:
     return found
 
 
+_HELPER = {"name": "helper", "image": "helper:1", "resources": {"requests": {"cpu": "100m"}}}
+_SPREAD = {"topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway", "maxSkew": 1, "labelSelector": {}}
+_ray_containers = st.fixed_dictionaries(
+    {"name": st.just("ray")},
+    optional={
+        "env": st.just([{"name": "OWN", "value": "8"}, {"name": "NCCL_DEBUG", "value": "INFO"}]),
+        "resources": st.just({"limits": {"rdma/hca": 1}}),
+        "securityContext": st.sampled_from([{"privileged": True}, {"capabilities": {"add": ["IPC_LOCK"]}}]),
+        "volumeMounts": st.sampled_from([["/scratch"], ["/var/cache/daybreak", "/dev/shm"]]).map(  # noqa: S108
+            lambda paths: [{"name": "scratch", "mountPath": path} for path in paths]
+        ),
+    },
+)
+_templates: st.SearchStrategy[Any] = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {}, optional={"labels": st.just({"team": "a"}), "annotations": st.just({"note": "b"})}
+        ),
+        "spec": st.fixed_dictionaries(
+            {
+                "volumes": st.just([{"name": "scratch", "emptyDir": {"sizeLimit": "1Gi"}}]),
+                "containers": st.one_of(
+                    st.just([]),
+                    st.just([_HELPER]),
+                    _ray_containers.map(lambda ray: [ray]),
+                    _ray_containers.map(lambda ray: [_HELPER, ray]),
+                ),
+            },
+            optional={
+                "runtimeClassName": st.just("nvidia"),
+                "schedulerName": st.just("volcano"),
+                "nodeSelector": st.just({"rack": "a"}),
+                "tolerations": _tolerations,
+                "topologySpreadConstraints": st.just([_SPREAD]),
+                "initContainers": st.just([{"name": "first", "image": "first:1"}]),
+                "securityContext": st.just({"runAsUser": 5}),
+                "hostNetwork": st.booleans(),
+            },
+        ),
+    }
+)
+"""What a person may add to pods."""
+_head_templates: st.SearchStrategy[Any] = _templates.filter(lambda one: "hostNetwork" not in one["spec"])
+
+
+_heads: st.SearchStrategy[Any] = st.builds(
+    lambda sized, more: {**sized, **more},
+    st.fixed_dictionaries({"resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})}),
+    st.fixed_dictionaries({}, optional={"podTemplate": _head_templates}),
+)
+
 _runtime = st.fixed_dictionaries(
     {},
     optional={
         "image": st.just("registry.example.com/ray:1"),
         "serviceAccountName": st.just("identity"),
+        "compileCache": st.just({"claimName": "compiled"}),
         "idleTimeout": _durations,
         "env": st.lists(
             st.sampled_from(["RAY_USAGE_STATS_ENABLED", "OWN", "XDG_CACHE_HOME", "OMP_NUM_THREADS"]),
             unique=True,
             max_size=4,
         ).map(lambda names: [{"name": name, "value": "7"} for name in names]),
-        "head": st.fixed_dictionaries(
-            {"resources": st.fixed_dictionaries({"cpu": _cores, "memory": _memory})}
-        ),
+        "head": _heads,
     },
 )
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
+from daybreak.api.pod_template import PodTemplate
 from daybreak.api.scalars import parse_quantity
 from daybreak.builders.desired import desired, group_bounds
 from daybreak.builders.platform import Platform
@@ -118,7 +119,7 @@ def test_no_object_holds_a_null_or_an_empty_name(svc: LLMService) -> None:
 def test_quantities_are_valid(svc: LLMService) -> None:
     for path, value in leaves(ray_service(svc)):
         if ".resources." in path or path.endswith(".sizeLimit"):
-            assert parse_quantity(value) >= 0, path
+            assert parse_quantity(str(value)) >= 0, path
 
 
 @given(services())
@@ -178,8 +179,11 @@ def test_shared_memory_holds_the_object_store(svc: LLMService) -> None:
         [size] = [
             volume["emptyDir"]["sizeLimit"]
             for volume in group["template"]["spec"]["volumes"]
-            if volume.get("emptyDir")
-        ]
+            if volume.get("emptyDir") and volume["name"] != "scratch"
+        ] or [None]
+        if size is None:
+            # A person has mounted something else there.
+            continue
         assert int(group["rayStartParams"]["object-store-memory"]) < parse_quantity(size)
 
 
@@ -221,4 +225,67 @@ def test_the_engines_arguments_arrive_as_they_were_written(svc: LLMService) -> N
 def test_a_service_is_small(svc: LLMService, active: str | None) -> None:
     # etcd takes 1.5 MiB; a thousand services should stay small in the operator's memory, too.
     size = len(json.dumps(desired(svc, PLATFORM, active)[-1]))
-    assert size < 4000 + 4500 * len(svc.spec.models)
+    written = svc.spec.model_dump_json(by_alias=True, exclude_unset=True)
+    assert size < 4000 + 4500 * len(svc.spec.models) + 2 * len(written)
+
+
+def templates(svc: LLMService) -> list[tuple[PodTemplate | None, Any]]:
+    """What a person adds to each group's pods, and the group."""
+    cluster = ray_service(svc)["rayClusterConfig"]
+    of_models = [model.pod_template for model in svc.spec.models]
+    return [
+        (svc.spec.runtime.head.pod_template, cluster["headGroupSpec"]),
+        *zip(of_models, cluster["workerGroupSpecs"], strict=True),
+    ]
+
+
+def without_templates(svc: LLMService) -> LLMService:
+    """The service with nothing added to its pods."""
+    head = svc.spec.runtime.head.model_copy(update={"pod_template": None})
+    update = {
+        "models": [model.model_copy(update={"pod_template": None}) for model in svc.spec.models],
+        "runtime": svc.spec.runtime.model_copy(update={"head": head}),
+    }
+    return dataclasses.replace(svc, spec=svc.spec.model_copy(update=update))
+
+
+OWNED = ("serviceAccountName", "automountServiceAccountToken", "terminationGracePeriodSeconds")
+OWNED_OF_RAY = ("name", "image", "imagePullPolicy", "ports")
+
+
+@given(services())
+def test_what_daybreak_owns_survives_every_template(svc: LLMService) -> None:
+    plain = templates(without_templates(svc))
+    for (_, group), (_, before) in zip(templates(svc), plain, strict=True):
+        assert {**group, "template": None} == {**before, "template": None}
+        pod, own = group["template"], before["template"]
+        assert own["metadata"]["labels"].items() <= pod["metadata"]["labels"].items()
+        for field in OWNED:
+            assert pod["spec"][field] == own["spec"][field]
+        ray, bare = pod["spec"]["containers"][0], own["spec"]["containers"][0]
+        for field in OWNED_OF_RAY:
+            assert ray[field] == bare[field]
+        for kind in ("requests", "limits"):
+            assert bare["resources"][kind].items() <= ray["resources"][kind].items()
+        names_before = {each["name"] for each in bare["env"]}
+        assert names_before <= {each["name"] for each in ray["env"]}
+
+
+@given(services())
+def test_what_a_person_adds_arrives(svc: LLMService) -> None:
+    for template, group in templates(svc):
+        if template is None:
+            continue
+        pod, written = group["template"], template.written()
+        assert template.metadata.labels.items() <= pod["metadata"]["labels"].items()
+        assert template.metadata.annotations.items() <= pod["metadata"].get("annotations", {}).items()
+        containers = {each["name"]: each for each in pod["spec"]["containers"]}
+        assert len(containers) == len(pod["spec"]["containers"])
+        for each in written.get("containers", ()):
+            found = pod["spec"]["containers"][0] if each["name"] == "ray" else containers[each["name"]]
+            for name in ("env", "volumeMounts"):
+                assert all(entry in found[name] for entry in each.get(name, ()))
+        for name in ("runtimeClassName", "schedulerName", "hostNetwork", "topologySpreadConstraints"):
+            assert pod["spec"].get(name) == written.get(name)
+        assert all(each in pod["spec"]["tolerations"] for each in written.get("tolerations", ()))
+        assert all(each in pod["spec"]["volumes"] for each in written["volumes"])

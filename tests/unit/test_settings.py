@@ -2,6 +2,7 @@
 
 import pytest
 
+from daybreak.api.gateway_pods import GatewayPods
 from daybreak.settings import InvalidSettings, Settings
 
 
@@ -26,6 +27,8 @@ def test_everything_set() -> None:
             "DAYBREAK_GATEWAY_IMAGE": "g:1",
             "DAYBREAK_GATEWAY_PULL_SECRETS": "s, t",
             "DAYBREAK_GATEWAY_REPLICAS": "3",
+            "DAYBREAK_ASSIGNED_USERS": "true",
+            "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
@@ -42,10 +45,13 @@ def test_everything_set() -> None:
         "g:1",
         ("s", "t"),
         3,
+        True,
+        GatewayPods(priority_class_name="high"),
         "debug",
         9000,
     )
     platform = settings.platform
+    assert platform.gateway_pods.priority_class_name == "high"
     assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (
         "kuberay",
         "r:1",
@@ -57,6 +63,7 @@ def test_everything_set() -> None:
     ("name", "value"),
     [
         ("NETWORK_POLICY", "maybe"),
+        ("ASSIGNED_USERS", "1"),
         ("LOG_LEVEL", "loud"),
         ("HTTP_PORT", "http"),
         ("HTTP_PORT", "0"),
@@ -66,3 +73,26 @@ def test_everything_set() -> None:
 def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
     with pytest.raises(InvalidSettings, match=f"DAYBREAK_{name} is '{value}'"):
         Settings.from_environment({f"DAYBREAK_{name}": value})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "Invalid JSON"),
+        ('{"priorityClass": "a"}', "gateway.priorityClass: there is no such field"),
+        ('{"resources": {"limits": {"memory": "much"}}}', "gateway.resources.limits.memory: "),
+        ('{"affinity": {"nodeAfinity": {}}}', "gateway.affinity.nodeAfinity: .*did you mean nodeAffinity?"),
+        (
+            '{"podTemplate": {"spec": {"hostNetwork": true}}}',
+            "gateway.podTemplate.spec.hostNetwork: Daybreak owns",
+        ),
+        (
+            '{"podTemplate": {"spec": {"containers": [{"name": "gateway", "image": "a"}]}}}',
+            r"gateway.podTemplate.spec.containers\[0\].image: Daybreak owns this field: use gateway.image",
+        ),
+        ('{"podTemplate": {"spec": {"volumes": [{"name": "run"}]}}}', "a volume of Daybreak's own"),
+    ],
+)
+def test_what_is_wrong_with_the_gateways_pods_is_named(text: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"^DAYBREAK_GATEWAY_PODS: .*{words}"):
+        Settings.from_environment({"DAYBREAK_GATEWAY_PODS": text})

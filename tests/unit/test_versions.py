@@ -71,3 +71,13 @@ def test_engine_arguments() -> None:
 def test_what_is_pinned_is_allowed() -> None:
     assert numbers(versions.RAY) >= numbers(versions.RAY_MINIMUM)
     assert numbers(versions.KUBERAY) >= numbers(versions.KUBERAY_MINIMUM)
+
+
+def test_documents_name_the_driver_and_the_compute_capabilities() -> None:
+    gpu = (ROOT / "docs" / "gpu.md").read_text()
+    assert f"CUDA {versions.CUDA} needs NVIDIA's driver {versions.NVIDIA_DRIVER_MINIMUM} or newer" in gpu
+    assert (
+        f"NVIDIA's driver {versions.NVIDIA_DRIVER_MINIMUM} or newer" in (ROOT / "docs/install.md").read_text()
+    )
+    for capability in versions.COMPUTE_CAPABILITIES.split(", "):
+        assert re.search(rf"^\| [^|]*\b{re.escape(capability)}\b", gpu, re.MULTILINE)

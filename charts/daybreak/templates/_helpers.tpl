@@ -28,6 +28,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{- define "daybreak.prePullLabels" -}}
+app.kubernetes.io/name: {{ include "daybreak.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: pre-pull
+app.kubernetes.io/part-of: daybreak
+{{- end -}}
+
 {{- define "daybreak.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "daybreak.fullname" .) .Values.serviceAccount.name -}}
@@ -56,6 +63,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .Values.gateway.enabled -}}
 {{- default (printf "daybreak-gateway:%s" .Chart.AppVersion) .Values.gateway.image -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
+{{- define "daybreak.gatewayPods" -}}
+{{- $pods := dict -}}
+{{- range $name := list "pullPolicy" "resources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "podTemplate" -}}
+{{- with index $.Values.gateway $name -}}
+{{- $_ := set $pods $name . -}}
+{{- end -}}
+{{- end -}}
+{{- $pods | toJson -}}
 {{- end -}}
 
 {{- /*
@@ -93,6 +111,10 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ join "," .Values.gateway.imagePullSecrets | quote }}
 - name: DAYBREAK_GATEWAY_REPLICAS
   value: {{ .Values.gateway.replicas | quote }}
+- name: DAYBREAK_ASSIGNED_USERS
+  value: {{ .Values.assignedUsers | quote }}
+- name: DAYBREAK_GATEWAY_PODS
+  value: {{ include "daybreak.gatewayPods" . | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

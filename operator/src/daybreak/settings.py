@@ -6,7 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from pydantic import ValidationError
+
 from daybreak import versions
+from daybreak.api import gateway_pods
+from daybreak.api.gateway_pods import GatewayPods
+from daybreak.api.llmservice import readable
 from daybreak.builders.platform import Platform
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -40,6 +45,10 @@ class Settings:
     """DAYBREAK_GATEWAY_PULL_SECRETS: names of Secrets for pulling it, separated by commas."""
     gateway_replicas: int
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
+    assigned_users: bool
+    """DAYBREAK_ASSIGNED_USERS: whether the platform chooses the users of containers, as OpenShift does."""
+    gateway_pods: GatewayPods
+    """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -52,9 +61,12 @@ class Settings:
         def text(name: str, default: str) -> str:
             return environment.get(f"DAYBREAK_{name}", "").strip() or default
 
-        network_policy = text("NETWORK_POLICY", "true").lower()
-        if network_policy not in ("true", "false"):
-            raise InvalidSettings(f"DAYBREAK_NETWORK_POLICY is {network_policy!r}: use true or false")
+        def flag(name: str, default: str) -> bool:
+            value = text(name, default).lower()
+            if value not in ("true", "false"):
+                raise InvalidSettings(f"DAYBREAK_{name} is {value!r}: use true or false")
+            return value == "true"
+
         log_level = text("LOG_LEVEL", "info").lower()
         if log_level not in LOG_LEVELS:
             raise InvalidSettings(f"DAYBREAK_LOG_LEVEL is {log_level!r}: use one of {', '.join(LOG_LEVELS)}")
@@ -72,12 +84,14 @@ class Settings:
             kuberay_namespace=text("KUBERAY_NAMESPACE", ""),
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
-            network_policy=network_policy == "true",
+            network_policy=flag("NETWORK_POLICY", "true"),
             gateway_image=text("GATEWAY_IMAGE", ""),
             gateway_pull_secrets=tuple(
                 name.strip() for name in text("GATEWAY_PULL_SECRETS", "").split(",") if name.strip()
             ),
             gateway_replicas=int(replicas),
+            assigned_users=flag("ASSIGNED_USERS", "false"),
+            gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             log_level=log_level,
             http_port=int(port),
         )
@@ -93,5 +107,18 @@ class Settings:
             gateway_image=self.gateway_image,
             gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_replicas=self.gateway_replicas,
+            assigned_users=self.assigned_users,
+            gateway_pods=self.gateway_pods,
             operator_namespace=self.operator_namespace,
         )
+
+
+def _gateway_pods(text: str) -> GatewayPods:
+    """Read DAYBREAK_GATEWAY_PODS. Raises InvalidSettings with each wrong field."""
+    try:
+        pods = GatewayPods.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {readable(error, 'gateway')}") from error
+    if wrong := gateway_pods.problems(pods):
+        raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {'; '.join(wrong)}")
+    return pods

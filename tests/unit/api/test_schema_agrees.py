@@ -56,7 +56,9 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
         case "number":
-            return st.floats(schema["exclusiveMinimum"], schema["maximum"], exclude_min=True)
+            above = "exclusiveMinimum" in schema
+            least = schema["exclusiveMinimum" if above else "minimum"]
+            return st.floats(least, schema["maximum"], exclude_min=above)
         case "boolean":
             return st.booleans()
     raise AssertionError(f"no values for {schema}")

@@ -122,7 +122,10 @@ def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: i
     budget = by_kind(service(*models))["PodDisruptionBudget"]["spec"]
     assert budget == {
         "minAvailable": available,
-        "selector": {"matchLabels": {"daybreak.dev/service": "llama"}},
+        "selector": {
+            "matchLabels": {"daybreak.dev/service": "llama"},
+            "matchExpressions": [{"key": "ray.io/node-type", "operator": "Exists"}],
+        },
     }
 
 

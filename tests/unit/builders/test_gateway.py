@@ -50,6 +50,14 @@ def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
     assert int(environment["GATEWAY_SLOTS"] or 0) == last - first + 1
 
 
+def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+    named = one("Deployment", gateway("ns", PLATFORM))["spec"]["template"]["spec"]["securityContext"]
+    assert (named["runAsUser"], named["runAsGroup"], named["fsGroup"]) == (65532, 65532, 65532)
+    objects = gateway("ns", replace(PLATFORM, assigned_users=True))
+    left = one("Deployment", objects)["spec"]["template"]["spec"]["securityContext"]
+    assert left == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
 def test_it_reads_and_writes_nothing() -> None:
     rules = one("Role", gateway("ns", PLATFORM))["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}

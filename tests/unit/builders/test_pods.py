@@ -1,5 +1,6 @@
 """The Ray cluster: head and workers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -122,6 +123,33 @@ def test_the_head_offers_nothing_but_itself() -> None:
     }
     ports = {port["name"]: port["containerPort"] for port in container(group)["ports"]}
     assert ports == {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}
+
+
+def test_a_head_sees_no_gpu_where_workers_have_some() -> None:
+    svc = service()
+    assert environment(head(svc))["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment(worker(svc))
+    on_cpu = service(model(accelerator={"kind": "cpu"}))
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment(head(on_cpu))
+
+
+def test_what_a_gpu_worker_compiles_lies_in_the_cache() -> None:
+    on_gpu = environment(worker(service()))
+    compiled = ("CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    for name in compiled:
+        assert f"{on_gpu[name]}/".startswith("/var/cache/daybreak/")
+    # vLLM's own cache, with that of torch.compile, is below this.
+    assert on_gpu["XDG_CACHE_HOME"] == "/var/cache/daybreak"
+    on_cpu = environment(worker(service(model(accelerator={"kind": "cpu"}))))
+    assert not set(compiled) & set(on_cpu)
+
+
+def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+    assigned = replace(PLATFORM, assigned_users=True)
+    spec = ray_service(service(), assigned)["spec"]["rayClusterConfig"]
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        security = pod(group)["securityContext"]
+        assert security == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 def test_shared_memory_is_sized_and_holds_the_object_store() -> None:

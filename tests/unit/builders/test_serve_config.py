@@ -10,6 +10,7 @@ import yaml
 
 from daybreak import versions
 from daybreak.api import names
+from daybreak.api.routing import RoutingPolicy
 from daybreak.builders.serve_config import NO_MEDIA_DOMAIN, SERVER_CLASS, serve_config
 from tests.unit.builders.services import model, service
 
@@ -44,7 +45,7 @@ EVERYTHING = service(
             "gracefulShutdownTimeout": "90s",
         },
     ),
-    model(name="bucket", source="s3://bucket/prefix"),
+    model(name="bucket", source="s3://bucket/prefix", routing={"policy": "Prefix"}),
 )
 
 
@@ -139,6 +140,60 @@ def test_ray_knows_every_field_and_takes_every_value(svc: Any) -> None:
         fits(config["placement_group_config"], "placement_group")
     for options in app["deployments"]:
         fits(options["autoscaling_config"], "autoscaling")
+        fits(options.get("request_router_config", {}), "request_router")
+
+
+@pytest.mark.parametrize("policy", list(RoutingPolicy))
+def test_ray_has_each_request_router_and_its_arguments(policy: RoutingPolicy) -> None:
+    config = deployment(service(model(routing={"policy": policy.value})))["request_router_config"]
+    assert set(config["request_router_kwargs"]) <= set(RAY["routers"][config["request_router_class"]])
+
+
+def test_a_prefix_is_forgotten_some_day_and_load_counts_too() -> None:
+    # Ray's own defaults remember every prompt for ever, and let one replica have all that begins alike.
+    config = deployment(service(model(routing={"policy": "Prefix"})))["request_router_config"]
+    assert config["request_router_kwargs"] == {
+        "imbalanced_threshold": 16,
+        "match_rate_threshold": 0.1,
+        "do_eviction": True,
+        "eviction_threshold_chars": 400_000,
+        "eviction_target_chars": 360_000,
+    }
+
+
+def test_settings_of_a_policy_reach_ray() -> None:
+    def kwargs(routing: dict[str, Any]) -> Any:
+        return deployment(service(model(routing=routing)))["request_router_config"]["request_router_kwargs"]
+
+    session = {"fallbackReplicas": 0, "virtualNodes": 7}
+    assert kwargs({"policy": "Session", "session": session}) == {
+        "num_fallback_replicas": 0,
+        "num_virtual_nodes": 7,
+    }
+    prefix = {"imbalancedThreshold": 1, "matchRateThreshold": 0.5, "evictionTargetChars": 3}
+    assert kwargs({"policy": "Prefix", "prefix": prefix}) == {
+        "imbalanced_threshold": 1,
+        "match_rate_threshold": 0.5,
+        "do_eviction": True,
+        "eviction_threshold_chars": 400_000,
+        "eviction_target_chars": 3,
+    }
+
+
+def test_another_policy_is_another_application_since_serve_keeps_its_routers() -> None:
+    plain, one, other = (
+        application(service(model(**fields)))
+        for fields in ({}, {"routing": {"policy": "RoundRobin"}}, {"routing": {"policy": "Session"}})
+    )
+    assert "request_router_config" not in plain["deployments"][1]
+    assert "deployment_config" not in plain["args"]["llm_configs"][0]
+    assert plain["args"] != one["args"] != other["args"]
+    for app in (one, other):
+        # Both halves say the same: Serve takes the class from one and keeps the other.
+        [config] = app["args"]["llm_configs"]
+        assert config["deployment_config"] == {
+            "request_router_config": app["deployments"][1]["request_router_config"]
+        }
 
 
 def test_the_schema_refuses_what_ray_does_not_know() -> None:

@@ -11,7 +11,7 @@ from tests.unit.builders.services import model, service
 
 def of(**fields: Any) -> Any:
     """Weights of a model with these fields."""
-    return weights(service(model(**fields)).spec.models[0], "IfNotPresent")
+    return weights("llama", service(model(**fields)).spec.models[0], "IfNotPresent")
 
 
 def test_hugging_face_pins_the_revision() -> None:

@@ -14,21 +14,36 @@ FETCHED_WITH = {Scheme.HUGGING_FACE: "huggingface-hub", Scheme.S3: "boto3", Sche
 """What Ray and vLLM import to fetch weights; the other schemes are files in the pod."""
 
 
-def package(name: str, *hashes: str) -> dict[str, object]:
-    return {"name": name, "version": "1.0", "wheels": [{"hashes": {"sha256": value}} for value in hashes]}
+def package(name: str, *hashes: str, version: str = "1.0") -> dict[str, object]:
+    return {"name": name, "version": version, "wheels": [{"hashes": {"sha256": value}} for value in hashes]}
 
 
-def test_packages_and_hashes_are_sorted() -> None:
-    lock = {"packages": [package("b", "22", "11"), package("a", "33")]}
-    assert list(SCRIPT["requirements"](lock)) == [
-        "a==1.0 \\\n    --hash=sha256:33",
-        "b==1.0 \\\n    --hash=sha256:11 \\\n    --hash=sha256:22",
+def locked(**packages: list[dict[str, object]]) -> list[str]:
+    return list(SCRIPT["requirements"]({machine: {"packages": each} for machine, each in packages.items()}))
+
+
+def test_packages_and_hashes_are_sorted_and_those_of_all_platforms() -> None:
+    assert locked(
+        x86_64=[package("b", "22", "11"), package("a", "33")], aarch64=[package("b", "10", "22")]
+    ) == [
+        'a==1.0 ; platform_machine == "x86_64" \\\n    --hash=sha256:33',
+        "b==1.0 \\\n    --hash=sha256:10 \\\n    --hash=sha256:11 \\\n    --hash=sha256:22",
     ]
 
 
 def test_a_package_without_a_wheel_is_refused() -> None:
-    with pytest.raises(SystemExit, match=r"a 1\.0 has no wheel"):
-        list(SCRIPT["requirements"]({"packages": [package("a")]}))
+    with pytest.raises(SystemExit, match=r"a 1\.0 has no wheel for aarch64"):
+        locked(x86_64=[package("a", "1")], aarch64=[package("a")])
+
+
+def test_a_version_of_its_own_for_a_platform_is_refused() -> None:
+    with pytest.raises(SystemExit, match=r"a differs between platforms: 1\.0, 2\.0"):
+        locked(x86_64=[package("a", "1")], aarch64=[package("a", "2", version="2.0")])
+
+
+def test_what_is_locked_is_read_without_hashes_and_markers() -> None:
+    text = "# a==0\na==1.0 \\\n    --hash=sha256:33\nb-c==2.0.post1+cu130 ; platform_machine == 'x86_64' \\\n"
+    assert SCRIPT["pinned"](text) == ["a==1.0", "b-c==2.0.post1+cu130"]
 
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])

@@ -66,3 +66,21 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(model: Path
 def test_everybody_may_read_it(model: Path) -> None:
     assert {oct(file.stat().st_mode & 0o777) for file in model.iterdir()} == {"0o644"}
     assert oct(model.stat().st_mode & 0o777) == "0o755"
+
+
+def test_adapters_have_peft_s_form_and_their_own_weights(tmp_path: Path) -> None:
+    for name, seed in {"one": 1, "same": 1, "two": 2}.items():
+        tiny_model.write_adapter(tmp_path / name, seed, rank=8)
+    config = json.loads((tmp_path / "one" / "adapter_config.json").read_text())
+    content = (tmp_path / "one" / "adapter_model.safetensors").read_bytes()
+    (length,) = struct.unpack_from("<Q", content)
+    header = json.loads(content[8 : 8 + length])
+    header.pop("__metadata__")
+    narrow = {entry["shape"][0] for name, entry in header.items() if ".lora_A." in name}
+    wide = {entry["shape"][1] for name, entry in header.items() if ".lora_B." in name}
+    assert narrow == wide == {config["r"]} == {8}
+    assert {name.split(".")[-3] for name in header} == set(config["target_modules"])
+    weights = {
+        name: (tmp_path / name / "adapter_model.safetensors").read_bytes() for name in ("one", "same", "two")
+    }
+    assert weights["one"] == weights["same"] != weights["two"]

@@ -1,5 +1,6 @@
 """Whether the nodes have room: each way not to fit is told apart, with its numbers and its fix."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -235,3 +236,113 @@ def test_the_answer_follows_the_nodes() -> None:
     assert said((node(gpus=1),)) == ""
     assert "no node has that resource" in said((node(),))
     assert said((node(gpus=1),)) == ""
+
+
+def with_pod(spec: Manifest, **fields: Any) -> Manifest:
+    """A model whose pods have this beside what Daybreak makes."""
+    return model(podTemplate={"spec": spec}, **fields)
+
+
+def ray(**resources: Any) -> Manifest:
+    """A pod whose Ray container has limits of these resources."""
+    return {"containers": [{"name": "ray", "resources": {"limits": resources}}]}
+
+
+def helper(name: str = "helper", **fields: Any) -> Manifest:
+    return {"name": name, "image": "helper:1", **fields}
+
+
+def asks(memory: str) -> Manifest:
+    return {"resources": {"requests": {"memory": memory}}}
+
+
+ROOM = node(gpus=1, cpu="8", memory="64Gi")
+"""For a head (4.5Gi) and a worker (24Gi) there is room."""
+
+
+def test_more_resources_of_the_ray_container_count() -> None:
+    fabric = replace(ROOM, name="node-b", allocatable={**ROOM.allocatable, "rdma/hca": "1"})
+    assert said((ROOM, fabric), with_pod(ray(**{"rdma/hca": 1}))) == ""
+    found = said((ROOM,), with_pod(ray(**{"rdma/hca": 1})))
+    assert "needs 1 rdma/hca" in found
+    assert "has 0 rdma/hca in all: lower rdma/hca in podTemplate" in found
+
+
+def test_a_limit_of_cores_is_no_request() -> None:
+    assert said((ROOM,), with_pod(ray(cpu=100), resources={"cpu": "2"})) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "fits"),
+    [
+        ({"containers": [helper(**asks("30Gi"))]}, True),
+        ({"containers": [helper(**asks("50Gi"))]}, False),
+        ({"containers": [helper(resources={"limits": {"memory": "50Gi"}})]}, False),
+        # Before the others, so only the larger of both counts.
+        ({"initContainers": [helper(**asks("60Gi"))]}, True),
+        ({"initContainers": [helper(**asks("65Gi"))]}, False),
+        # Beside the others from then on.
+        ({"initContainers": [helper(**asks("50Gi"), restartPolicy="Always")]}, False),
+        (
+            {
+                "initContainers": [
+                    helper("one", **asks("30Gi"), restartPolicy="Always"),
+                    helper("two", **asks("40Gi")),
+                ]
+            },
+            False,
+        ),
+        (
+            {
+                "initContainers": [
+                    helper("two", **asks("40Gi")),
+                    helper("one", **asks("30Gi"), restartPolicy="Always"),
+                ]
+            },
+            True,
+        ),
+    ],
+)
+def test_other_containers_count(spec: Manifest, fits: bool) -> None:
+    assert (said((ROOM,), with_pod(spec)) == "") is fits
+
+
+def test_other_containers_of_the_head_count() -> None:
+    spec = {"containers": [helper(**asks("62Gi"))]}
+    found = said((ROOM,), runtime={"head": {"podTemplate": {"spec": spec}}})
+    assert found.startswith("head: it needs 66.5Gi memory on one node")
+
+
+def test_more_labels_and_tolerations_count() -> None:
+    labelled = node(labels={"rack": "a"}, gpus=1, taints=(TAINT,))
+    spec = {"nodeSelector": {"rack": "a"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]}
+    assert said((HEAD_NODE, labelled), with_pod(spec)) == ""
+    assert "no node has a label rack" in said((HEAD_NODE, node(gpus=1)), with_pod(spec))
+
+
+def test_a_runtime_class_may_tolerate_what_nobody_here_knows() -> None:
+    tainted = node("node-b", gpus=1, taints=(TAINT,))
+    assert "tainted dedicated" in said((HEAD_NODE, tainted))
+    assert said((HEAD_NODE, tainted), with_pod({"runtimeClassName": "nvidia"})) == ""
+
+
+def test_what_is_not_looked_at_keeps_nothing_out() -> None:
+    terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+    spec = {
+        "schedulerName": "volcano",
+        "affinity": {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        },
+        "resourceClaims": [{"name": "nic", "resourceClaimTemplateName": "nic"}],
+    }
+    assert said((ROOM,), with_pod(spec)) == ""
+
+
+def test_accelerators_by_a_claim_are_nothing_that_a_node_counts() -> None:
+    plain = node(cpu="16", memory="256Gi")
+    claim = {"templateName": "gpus", "devices": 4}
+    assert said((plain,), model(parallelism={"tensor": 4}, accelerator={"claim": claim})) == ""
+    assert "nvidia.com/gpu" in said((plain,), model(parallelism={"tensor": 4}))
+    small = node(cpu="16", memory="32Gi")
+    found = said((small,), model(parallelism={"tensor": 4}, accelerator={"claim": claim}))
+    assert found.startswith("model qwen: a replica needs 72Gi memory on one node")

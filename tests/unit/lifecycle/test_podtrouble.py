@@ -9,6 +9,16 @@ from daybreak.lifecycle.podview import pod_views
 from daybreak.lifecycle.trouble import Trouble
 from tests.unit.lifecycle.scenes import Manifest, pod, unplaced, waiting
 
+REQUIREMENT = (
+    "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0, please update your driver "
+    "to a newer version, or use an earlier cuda container: unknown"
+)
+OLD_DRIVER = (
+    "the NVIDIA driver of the node is too old: CUDA 13.0 of Daybreak's image needs 580.65.06 or newer. To "
+    "mend it, install a newer driver, name other nodes in accelerator.nodeSelector, or in runtime.image an "
+    "image with a CUDA that the driver knows"
+)
+
 
 def trouble(status: Manifest, **fields: Any) -> Trouble | None:
     return pod_trouble(pod_views([pod(ready=False, status=status, **fields)])[0])
@@ -70,6 +80,18 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
             "ContainerCrashing",
             True,
             'container ray-worker does not start: exec: "ray": not found',
+        ),
+        (
+            waiting("RunContainerError", f"OCI runtime create failed: {REQUIREMENT}"),
+            "ContainerCrashing",
+            True,
+            f"container ray-worker does not start: {OLD_DRIVER}",
+        ),
+        (
+            terminated(128, "StartError", REQUIREMENT),
+            "ContainerCrashing",
+            True,
+            f"container ray-worker ended with exit code 128 (StartError): {OLD_DRIVER}",
         ),
         (terminated(1, last=True), "ContainerCrashing", True, "container ray-worker ended with exit code 1"),
         (

@@ -72,6 +72,52 @@ def test_an_image_without_daybreaks_package_is_told_with_the_fix(message: str) -
     assert "spec.runtime.directIngress: false" in said
 
 
+TOO_OLD = """A replica failed to start with exception. Retrying 2 more time(s). Error:
+ray::ServeReplica (pid=1)
+  File "/opt/torch/cuda/__init__.py", line 478, in _lazy_init
+    torch._C._cuda_init()
+RuntimeError: The NVIDIA driver on your system is too old (found version 12080). Please update your GPU \
+driver by downloading and installing a new version from the URL: http://www.nvidia.com/Download/index.aspx
+
+The above exception was the direct cause of the following exception:
+
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"""
+
+
+def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
+    assert engine_error(TOO_OLD) == (
+        "the NVIDIA driver of the node, which knows CUDA 12.8 at most, is too old: CUDA 13.0 of Daybreak's "
+        "image needs 580.65.06 or newer. To mend it, install a newer driver, name other nodes in "
+        "accelerator.nodeSelector, or in runtime.image an image with a CUDA that the driver knows"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "CUDA error: CUDA driver version is insufficient for CUDA runtime version",
+            "the NVIDIA driver of the node is too old: CUDA 13.0",
+        ),
+        (
+            "CUDA error: the provided PTX was compiled with an unsupported toolchain.",
+            "the NVIDIA driver of the node is too old: CUDA 13.0",
+        ),
+        (
+            "Error 803: system has unsupported display driver / cuda driver combination",
+            "the NVIDIA driver of the node is not of one version",
+        ),
+        (
+            "CUDA error: no kernel image is available for execution on the device",
+            "the image has no machine code for the node's GPU",
+        ),
+    ],
+)
+def test_what_cuda_says_of_drivers_and_gpus_is_told_with_a_fix(said: str, told: str) -> None:
+    traceback = f"Error:\nTraceback (most recent call last):\ntorch.AcceleratorError: {said}"
+    assert engine_error(traceback).startswith(told)
+
+
 def test_a_validation_error_is_told_without_its_input() -> None:
     assert engine_error(VALIDATION) == (
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig Value error, "

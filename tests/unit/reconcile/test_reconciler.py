@@ -12,6 +12,7 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LLM_SERVICES, RAY_CLUSTERS, Resource, of
 from daybreak.lifecycle.observed import Observed
+from daybreak.reconcile.adapters import AdapterAsker, HttpReporter
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.observe import Observer
 from daybreak.reconcile.reconciler import Reconciler
@@ -113,6 +114,7 @@ def _reconciler(around: Surroundings) -> Reconciler:
         cast(Observer, around),
         PLATFORM,
         cast(Asker, around),
+        AdapterAsker(HttpReporter(), lambda _: None),
         cast(Applier, around),
         lambda: True,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from daybreak.gateway.config import PATHS, REPLICA_PATHS
 from daybreak_runtime.http import paths
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.door import HEALTH, Door
@@ -302,3 +303,26 @@ def test_every_path_of_the_engines_work_takes_post_alone() -> None:
     listed = [path for path in paths._POST if paths.asks_the_engine(path)]
     assert listed
     assert {paths.methods(path) for path in listed} == {frozenset({"POST"})}
+
+
+async def test_requests_to_the_engine_are_written_down_when_they_end() -> None:
+    lines: list[tuple[str, str, int]] = []
+    engine = Engine()
+    engine.go.set()
+    door = Door(
+        engine,
+        Admission(lambda: 1, lambda: 1),
+        lambda: True,
+        log=lambda name, path, status, seconds: lines.append((name, path, status)),
+    )
+    headers = [(b"x-request-id", b"mine")]
+    await Client(path="/v1/completions", headers=headers).ask(door)
+    await Client(path="/v1/models", method="GET", headers=headers).ask(door)
+    await Client(path="/nothing", headers=headers).ask(door)
+    assert lines == [("mine", "/v1/completions", 200)]
+
+
+def test_the_gateway_and_the_replica_know_the_same_paths() -> None:
+    named = {*PATHS, *REPLICA_PATHS}
+    assert {path for path in named if paths.asks_the_engine(path)} == named
+    assert {path for path in paths._POST if path not in named} == set()

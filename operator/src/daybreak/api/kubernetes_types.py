@@ -2,10 +2,15 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, JsonValue
 
 from daybreak.api.base import ApiModel, Rule
 from daybreak.api.scalars import DNS_LABEL, ObjectName
+
+
+def list_by(*keys: str) -> dict[str, JsonValue]:
+    """Schema of a list whose items are told apart by these fields, so that two managers can share it."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 class KeySelector(ApiModel):

@@ -82,7 +82,7 @@ class LLMService:
         try:
             spec = LLMServiceSpec.model_validate(manifest.get("spec") or {})
         except ValidationError as error:
-            raise InvalidSpec(_readable(error)) from error
+            raise InvalidSpec(readable(error)) from error
         return cls(
             name=metadata["name"],
             namespace=metadata.get("namespace", "default"),
@@ -95,11 +95,11 @@ class LLMService:
 _MESSAGES = {"extra_forbidden": "there is no such field", "missing": "this field is needed"}
 
 
-def _readable(error: ValidationError) -> str:
+def readable(error: ValidationError, root: str = "spec") -> str:
     """Each wrong field with its path and what is wrong, without pydantic's own links and input dumps."""
     lines = []
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
-        path = "spec"
+        path = root
         for step in detail["loc"]:
             path += f"[{step}]" if isinstance(step, int) else f".{step}"
         message = _MESSAGES.get(detail["type"], detail["msg"].removeprefix("Value error, "))

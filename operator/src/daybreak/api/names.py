@@ -21,6 +21,8 @@ FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
 """On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
+CACHE_ANNOTATION = "daybreak.dev/cache"
+"""On a Job that fills a cache: claim and directory, as `claim/directory`."""
 GATEWAY = "daybreak-gateway"
 """Name of a namespace's gateway: of its Deployment and of everything that goes with it."""
 GATEWAY_COMPONENT = "gateway"
@@ -33,6 +35,14 @@ ROUTER = "llm"
 """Name of the Service that leads there, so no LLMService may have it."""
 GATEWAY_HTTP_PORT = 9180
 """Where a gateway's agent tells of its state, health and metrics."""
+GATEWAY_FOLDER = "/run/daybreak-gateway"
+"""Where a gateway keeps its sockets and configuration, in memory."""
+GATEWAY_KEYS_FOLDER = "/run/daybreak-keys"
+"""Below it, each Secret with API keys appears."""
+GATEWAY_RUN_VOLUME = "run"
+"""Name of the volume at GATEWAY_FOLDER."""
+GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
+"""With it begin the names of the volumes with keys."""
 
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
@@ -50,8 +60,25 @@ VOLUME_PREFIX = "daybreak-"
 """With it begin the names of the pod volumes that Daybreak makes."""
 RESERVED_VOLUMES = ("ray-logs", "kube-api-access")
 """Pod volumes that bear other names, since KubeRay and Kubernetes know them by these."""
+WEIGHTS_VOLUME = f"{VOLUME_PREFIX}model"
+"""A worker pod's volume with the model's weights, where they come in one."""
+CACHE_VOLUME = f"{VOLUME_PREFIX}cache"
+"""A worker pod's volume with downloaded weights and compiled kernels."""
+CACHE_DIRECTORY = "/var/cache/daybreak"
+"""Where that volume appears."""
+SHARED_MEMORY_VOLUME = f"{VOLUME_PREFIX}shm"
+"""A Ray pod's /dev/shm."""
+LOG_VOLUME = "ray-logs"
+"""A Ray pod's session directory. KubeRay's own name for it: the head's autoscaler container then writes its
+logs into the same volume."""
+SHARED_VOLUMES = (SHARED_MEMORY_VOLUME, LOG_VOLUME)
+"""Volumes of every Ray pod that other containers of the pod may mount."""
+ACCELERATOR_CLAIM = "daybreak-accelerators"
+"""Name of a worker pod's claim on its accelerators (DRA)."""
 MODELS_DIRECTORY = "/models"
 """Below it, volumes with weights appear in worker pods."""
+ADAPTERS_DIRECTORY = "/adapters"
+"""Below it, volumes with LoRA adapters appear in worker pods."""
 _BUCKET_COPY_LIMIT = 200
 """Most characters of an address in a directory's name; file systems take names of 255."""
 
@@ -59,6 +86,49 @@ _BUCKET_COPY_LIMIT = 200
 def model_directory(model: str) -> str:
     """Where a model's weights appear in its worker pods, if they come in a volume."""
     return f"{MODELS_DIRECTORY}/{worker_group(model)}"
+
+
+def cached_weights(source: str, revision: str | None) -> str:
+    """Name of the directory with the weights of a source in a claim; another one for every revision."""
+    return bucket_copy(f"{source}@{revision}" if revision else source)
+
+
+def cache_claim(service: str, model: str) -> str:
+    """Name of the claim that Daybreak makes for the weights of a model."""
+    return f"{service}-{worker_group(model)}-weights"
+
+
+def cache_job(service: str, digest: str) -> str:
+    """Name of a Job that fills a cache. A Job cannot be changed, so that one with other content has another
+    name: `digest`, of at most 10 characters.
+
+    At most 63 characters, as many as the label has that Kubernetes makes of it.
+    """
+    return f"{service}-fill-{digest}"
+
+
+def compile_cache(service: str, model: str) -> str:
+    """Path of a model's directory in a claim for what engines compile."""
+    return f"{service}/{worker_group(model)}"
+
+
+def adapter_volume(source: str) -> str:
+    """Name of the volume with adapters from a claim or an image: one for all that come from there."""
+    return f"{VOLUME_PREFIX}adapters-{_digest(source)}"
+
+
+def adapter_directory(source: str) -> str:
+    """Where that volume appears in worker pods."""
+    return f"{ADAPTERS_DIRECTORY}/{_digest(source)}"
+
+
+def adapter_token(secret: str, key: str) -> str:
+    """Variable with the token in a key of a Secret: one for all adapters that have the same."""
+    return f"DAYBREAK_ADAPTER_TOKEN_{_digest(f'{secret}/{key}').upper()}"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 def bucket_copy(uri: str) -> str:

@@ -18,6 +18,11 @@ SCALAR_LENGTH = 32
 """Longest duration or quantity, in characters."""
 AUTO = "Auto"
 
+ModelName = Annotated[
+    str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
+]
+"""What clients send as `model`."""
+
 _WRITE_DURATION = "write hours, minutes and seconds, such as 90s or 1h30m"
 _WRITE_QUANTITY = "write a number with a unit, such as 500m, 4 or 16Gi"
 _WRITE_AUTO = f"write {AUTO}, or hours, minutes and seconds, such as 90s or 1h30m"
@@ -132,6 +137,22 @@ Labels = Annotated[
     ),
 ]
 """Kubernetes labels."""
+
+Annotations = Annotated[
+    dict[
+        Annotated[str, Field(max_length=317, pattern=rf"^({DNS_SUBDOMAIN}/)?{_LABEL_NAME}$")],
+        Annotated[str, Field(max_length=65536)],
+    ],
+    Field(max_length=64),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "additionalProperties": {"type": "string", "maxLength": 65536},
+            "maxProperties": 64,
+        }
+    ),
+]
+"""Kubernetes annotations."""
 
 _IS_DURATION = f"self.matches('{DURATION_PATTERN}')"
 

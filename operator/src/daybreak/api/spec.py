@@ -8,9 +8,10 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from daybreak.api.base import ApiModel, Rule
+from daybreak.api.cache import CompileCache, ModelCache
 from daybreak.api.kubernetes_types import (
     EnvVar,
     KeySelector,
@@ -19,11 +20,16 @@ from daybreak.api.kubernetes_types import (
     SecretKeySource,
     Toleration,
     VolumeMount,
+    list_by,
 )
+from daybreak.api.lora import Lora
+from daybreak.api.pod_template import PodMetadata, PodTemplate
+from daybreak.api.routing import Routing
 from daybreak.api.scalars import (
     AutoOrDuration,
     Duration,
     Labels,
+    ModelName,
     ObjectName,
     PositiveDuration,
     Quantity,
@@ -31,6 +37,8 @@ from daybreak.api.scalars import (
 )
 from daybreak.api.source import Source
 
+DEFAULT_DEVICE = "nvidia.com/gpu"
+"""Kubernetes' extended resource of an accelerator where none is named."""
 COMMIT_PATTERN = "^[0-9a-f]{40}$"
 """A commit of a Hugging Face repository."""
 
@@ -46,11 +54,6 @@ EngineArgs = Annotated[
     ),
 ]
 """Values of any JSON type by name."""
-
-
-def list_by(*keys: str) -> dict[str, JsonValue]:
-    """Schema of a list whose items are told apart by these fields, so that two managers can share it."""
-    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 def _left_to_the_operator(schema: dict[str, Any]) -> None:
@@ -90,10 +93,31 @@ class AcceleratorKind(StrEnum):
     CPU = "cpu"
 
 
+class DeviceClaim(ApiModel):
+    """Accelerators by Dynamic Resource Allocation (DRA) instead of an extended resource."""
+
+    template_name: ObjectName
+    """A ResourceClaimTemplate of the service's namespace. Each worker pod gets a claim of its own from it."""
+    devices: Annotated[int, Field(ge=1, le=4096)]
+    """How many accelerators one claim holds. Nothing of the template is read: this number must be that of the
+    template, and what one worker pod needs, which is `parallelism.tensor`, times `parallelism.pipeline` where
+    a replica is one pod."""
+
+
 class Accelerator(ApiModel):
     """What a replica computes on, and on which nodes."""
 
     rules = (
+        Rule(
+            "!has(self.claim) || self.kind != 'cpu'",
+            "accelerator claim belongs to kind gpu: leave it out on the CPU",
+            lambda self: self.claim is None or self.kind is not AcceleratorKind.CPU,
+        ),
+        Rule(
+            f"!has(self.claim) || !has(self.resource) || self.resource == '{DEFAULT_DEVICE}'",
+            "accelerators come by resource or by claim, not by both",
+            lambda self: self.claim is None or self.resource == DEFAULT_DEVICE,
+        ),
         Rule(
             "!has(self.type) || self.kind != 'cpu'",
             "accelerator type belongs to kind gpu: leave it out on the CPU",
@@ -108,8 +132,11 @@ class Accelerator(ApiModel):
         Field(
             pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253, json_schema_extra=_left_to_the_operator
         ),
-    ] = "nvidia.com/gpu"
-    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu."""
+    ] = DEFAULT_DEVICE
+    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu, or with
+    a claim."""
+    claim: DeviceClaim | None = None
+    """Accelerators by a claim (DRA) instead: then no extended resource is asked for."""
     type: Annotated[str, Field(min_length=1, max_length=63)] | None = None
     """Ray's name of the accelerator, such as `H100`, to tell several kinds in one service apart. Unset: any.
     Which node a pod gets is up to `nodeSelector`."""
@@ -220,6 +247,11 @@ class Model(ApiModel):
             lambda self: self.revision is None or self.source.startswith("hf://"),
         ),
         Rule(
+            "!has(self.cache) || ['hf', 's3', 'gs'].exists(s, self.source.startsWith(s + '://'))",
+            "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+            lambda self: self.cache is None or self.source.startswith(("hf://", "s3://", "gs://")),
+        ),
+        Rule(
             "!self.trustRemoteCode || !self.source.startsWith('hf://') || "
             f"(has(self.revision) && self.revision.matches('{COMMIT_PATTERN}'))",
             "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
@@ -240,9 +272,7 @@ class Model(ApiModel):
         ),
     )
 
-    name: Annotated[
-        str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
-    ]
+    name: ModelName
     """What clients send as `model`."""
     source: Source
     """Where the weights are: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
@@ -252,11 +282,17 @@ class Model(ApiModel):
     """Commit, tag or branch of an hf:// model; a commit pins it."""
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret."""
+    cache: ModelCache | None = None
+    """Keeps the weights in a PersistentVolumeClaim, filled once by a Job. Unset: each worker pod fetches them
+    itself."""
     trust_remote_code: bool = False
     """Whether code from the model's repository may run in the pods. An hf:// model then needs a commit as
     `revision`."""
     engine: Engine = Field(default_factory=Engine)
     """The engine's settings."""
+    lora: Lora | None = None
+    """LoRA adapters, each a model name of its own. Unset: the engine takes none; to set it, or to take it
+    away, restarts the replicas."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
     """How one replica is spread over accelerators."""
     placement: Placement | None = None
@@ -271,6 +307,18 @@ class Model(ApiModel):
     """How many replicas, and what moves that number."""
     serve: Serve = Field(default_factory=Serve)
     """Ray Serve's settings."""
+    routing: Routing | None = None
+    """How Serve's proxy chooses among the replicas. Unset: Serve's default."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """More volumes for this model's worker pods."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
+    """Where volumes of the model or of `runtime.volumes` appear in its Ray containers."""
+    pod_template: PodTemplate | None = None
+    """What to add to this model's worker pods."""
 
 
 class SleepDepth(StrEnum):
@@ -386,6 +434,16 @@ class Head(ApiModel):
     """Labels that its node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
     """Taints that it tolerates."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """More volumes for the head pod. It reads no weights, so those of models stay off it."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
+    """Where those volumes appear."""
+    pod_template: PodTemplate | None = None
+    """What to add to the head pod."""
 
 
 class Runtime(ApiModel):
@@ -405,6 +463,9 @@ class Runtime(ApiModel):
     """Whether replicas serve requests on a port of their own, in place of Serve's proxy and ingress on the
     head, which stay for what comes while no replica is up. The image must have the package
     `daybreak-runtime`, as Daybreak's images do. A change of it needs new pods."""
+    metadata: PodMetadata | None = None
+    """Labels and annotations of the RayService, which KubeRay hands on to each new RayCluster: a queue's
+    name, for instance."""
     head: Head = Field(default_factory=Head)
     """The head pod."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
@@ -414,11 +475,14 @@ class Runtime(ApiModel):
     volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """More volumes for every Ray pod."""
+    """More volumes for the worker pods of every model. The head has `head.volumes`."""
     volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("mountPath")
     )
     """Where those volumes appear."""
+    compile_cache: CompileCache | None = None
+    """Keeps compiled kernels and what was tuned beyond the life of a worker pod, so that a wake need not
+    compile again. Unset: for the life of a pod."""
     service_account_name: ObjectName | None = None
     """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
     priority_class_name: ObjectName | None = None

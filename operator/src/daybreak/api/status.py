@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from daybreak.api.base import ApiModel
+from daybreak.api.cache import CacheStatus
 from daybreak.api.spec import SleepDepth
 
-MAX_ASKABLE = 32
-"""Most names of models that can be asked for: those of a spec, and of the one before."""
+MAX_ASKABLE = 256
+"""Most names that can be asked for: models and adapters of a spec, and of the one before."""
 
 
 class Phase(StrEnum):
@@ -79,6 +80,10 @@ class Reason(StrEnum):
     """The API server knows no RayService: KubeRay is not installed."""
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
+    FILLING_CACHE = "FillingCache"
+    """A Job copies the weights of a model into its claim; no worker pod is made before it is done."""
+    CACHE_FAILED = "CacheFailed"
+    """The weights of a model cannot be copied into its claim; the message says why. It is tried again."""
     MODEL_FAILED = "ModelFailed"
     """A model cannot start; the message is the engine's own."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
@@ -131,6 +136,34 @@ class ModelState(StrEnum):
     """It cannot start; `message` says why."""
 
 
+class AdapterState(StrEnum):
+    """One word on a LoRA adapter."""
+
+    PENDING = "Pending"
+    """It is on its way into the replicas."""
+    READY = "Ready"
+    """Every replica that runs has it."""
+    ASLEEP = "Asleep"
+    """Its model sleeps; a request for either wakes it."""
+    REFUSED = "Refused"
+    """It cannot be used with this model; `message` says why. A change of it is tried anew."""
+    FAILED = "Failed"
+    """It could not be fetched; `message` says why. That is tried again."""
+
+
+class AdapterStatus(ApiModel):
+    """The state of one LoRA adapter."""
+
+    name: str
+    """Its name."""
+    state: AdapterState
+    """One word on it."""
+    message: Annotated[str, Field(max_length=1024)] | None = None
+    """Why it cannot be used."""
+    id: str
+    """Digest of where it comes from: what is said here is said of that."""
+
+
 class ModelStatus(ApiModel):
     """The state of one model."""
 
@@ -144,8 +177,12 @@ class ModelStatus(ApiModel):
     """Accelerators that its worker pods hold, ready or not."""
     message: Annotated[str, Field(max_length=32768)] | None = None
     """What stands in the way, in the engine's own words where it has spoken."""
+    lora: Annotated[list[AdapterStatus], Field(max_length=64)] | None = None
+    """Its LoRA adapters, in the order of the spec."""
     answered: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+    cache: CacheStatus | None = None
+    """The copy of its weights, where it has a cache."""
 
 
 class GateState(StrEnum):
@@ -173,8 +210,9 @@ class GateStatus(ApiModel):
     cluster: str | None = None
     """The RayCluster that requests go to."""
     models: Annotated[list[str], Field(max_length=MAX_ASKABLE)] | None = None
-    """Names of the models that can be asked for: those of the spec. While a change of them is on its way to a
-    service that is awake, those from before and those that answer already."""
+    """Names of the models and LoRA adapters that can be asked for: those of the spec, without adapters that
+    were refused. While a change of them is on its way to a service that is awake, those from before and those
+    that answer already."""
     reason: Annotated[str, Field(max_length=1024)] | None = None
     """Why requests are refused, in words for clients."""
 

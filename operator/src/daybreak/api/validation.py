@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api import engine_args, names, schedule_rules
-from daybreak.api.kubernetes_types import NamedVolume
+from daybreak.api import engine_args, lora_rules, names, pod_rules, schedule_rules
+from daybreak.api.kubernetes_types import NamedVolume, VolumeMount
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
-from daybreak.api.spec import Model
+from daybreak.api.source import ModelSource, Scheme
+from daybreak.api.spec import AcceleratorKind, Model, Placement
 
 _MEBIBYTE = 2**20
 _LEAST_SHARED_MEMORY = 150
@@ -62,16 +63,22 @@ def problems(svc: LLMService) -> tuple[str, ...]:
         found += _accelerator(svc, model, path)
         found += _autoscaling(svc, model, path)
         found += _memory(model, path)
+        found += _claim(model, path)
+        found += _worker_template(svc, model, path)
     found += _tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
     if svc.spec.hold is not None:
         found += _tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += _deployment_names(svc.spec.models)
+    found += lora_rules.problems(svc)
     found += _ray_version(svc)
     found += _service_account(svc)
     found += _volumes(svc)
     found += _environment(svc)
+    found += _head_template(svc)
+    if svc.spec.runtime.metadata is not None:
+        found += pod_rules.metadata_problems(svc.spec.runtime.metadata, "spec.runtime.metadata", cluster=True)
     return tuple(found)
 
 
@@ -82,6 +89,8 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     if unused and not gateway:
         fields = " and ".join(f"spec.{name}" for name in unused)
         found.append(f"{fields} without effect: the gateway is turned off in this installation")
+    if any(model.lora is not None for model in svc.spec.models) and not gateway:
+        found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
@@ -190,34 +199,114 @@ def _environment(svc: LLMService) -> Iterator[str]:
     yield from _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
 
 
+def _claim(model: Model, path: str) -> Iterator[str]:
+    """The devices that a claim is said to hold, against those that a worker pod computes on."""
+    claim, parallelism = model.accelerator.claim, model.parallelism
+    if claim is None:
+        return
+    # A pod is a whole replica, or one stage of its pipeline.
+    whole = model.placement is Placement.STRICT_PACK
+    needed = parallelism.tensor * (parallelism.pipeline if whole else 1)
+    if claim.devices != needed:
+        yield (
+            f"{path}.accelerator.claim.devices: a worker pod of this model computes on {needed}, not on "
+            f"{claim.devices}; use a template with {needed}, or another parallelism"
+        )
+
+
+def _worker_template(svc: LLMService, model: Model, path: str) -> Iterator[str]:
+    template, weights = model.pod_template, names.model_directory(model.name)
+    if template is None:
+        return
+    in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
+    given = [volume.name for volume in [*svc.spec.runtime.volumes, *model.volumes]]
+    own = [*names.SHARED_VOLUMES]
+    mounts = [*svc.spec.runtime.volume_mounts, *model.volume_mounts]
+    if all(mount.mount_path.rstrip("/") != names.CACHE_DIRECTORY for mount in mounts):
+        own.append(names.CACHE_VOLUME)
+    if in_a_volume:
+        own.append(names.WEIGHTS_VOLUME)
+    keys = svc.spec.access is not None and bool(svc.spec.access.api_keys)
+    owner = pod_rules.ray_owner(
+        "worker",
+        sizes=f"{path}.resources",
+        cpu=model.resources.cpu,
+        device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
+        volumes=[*given, *own],
+        mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
+        variables={"HF_TOKEN": f"use {path}.token"} if model.token is not None else {},
+        host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",
+    )
+    yield from pod_rules.problems(template, f"{path}.podTemplate", owner)
+
+
+def _head_template(svc: LLMService) -> Iterator[str]:
+    head = svc.spec.runtime.head
+    if head.pod_template is None:
+        return
+    owner = pod_rules.ray_owner(
+        "head",
+        sizes="spec.runtime.head.resources",
+        cpu=head.resources.cpu,
+        volumes=[*(volume.name for volume in head.volumes), *names.SHARED_VOLUMES],
+        host_network="Ray's dashboard would be open at the node's address",
+    )
+    yield from pod_rules.problems(head.pod_template, "spec.runtime.head.podTemplate", owner)
+
+
 def _volumes(svc: LLMService) -> Iterator[str]:
-    runtime = svc.spec.runtime
-    known = [volume.name for volume in runtime.volumes]
-    for number, volume in enumerate(runtime.volumes):
-        path = f"spec.runtime.volumes[{number}]"
-        if volume.name.startswith(names.VOLUME_PREFIX) or volume.name in names.RESERVED_VOLUMES:
-            yield f"{path}.name: {volume.name} is the name of a volume of Daybreak's own; use another"
-        yield from _volume_source(volume, path)
-    yield from _twice("spec.runtime.volumes", "name", known)
+    runtime, head = svc.spec.runtime, svc.spec.runtime.head
     yield from _twice(
         "spec.runtime.imagePullSecrets", "name", [secret.name for secret in runtime.image_pull_secrets]
     )
-    for number, mount in enumerate(runtime.volume_mounts):
-        path = f"spec.runtime.volumeMounts[{number}]"
+    yield from _named_volumes("spec.runtime", runtime.volumes)
+    yield from _mounts("spec.runtime", runtime.volume_mounts, runtime.volumes, svc.spec.models)
+    yield from _named_volumes("spec.runtime.head", head.volumes)
+    yield from _mounts("spec.runtime.head", head.volume_mounts, head.volumes, ())
+    shared = {volume.name for volume in runtime.volumes}
+    paths = {mount.mount_path.rstrip("/") for mount in runtime.volume_mounts}
+    for number, model in enumerate(svc.spec.models):
+        path = f"spec.models[{number}]"
+        yield from _named_volumes(path, model.volumes)
+        yield from _mounts(path, model.volume_mounts, [*runtime.volumes, *model.volumes], (model,))
+        for at, volume in enumerate(model.volumes):
+            if volume.name in shared:
+                where = f"{path}.volumes[{at}].name"
+                yield f"{where}: {volume.name} stands in spec.runtime.volumes; use another name"
+        for at, mount in enumerate(model.volume_mounts):
+            if mount.mount_path.rstrip("/") in paths:
+                yield (
+                    f"{path}.volumeMounts[{at}].mountPath: {mount.mount_path} stands in "
+                    "spec.runtime.volumeMounts; use another path"
+                )
+
+
+def _named_volumes(where: str, volumes: Iterable[NamedVolume]) -> Iterator[str]:
+    given = list(volumes)
+    for number, volume in enumerate(given):
+        path = f"{where}.volumes[{number}]"
+        if pod_rules.owned_volume(volume.name):
+            yield f"{path}.name: {volume.name} is the name of a volume of Daybreak's own; use another"
+        yield from _volume_source(volume, path)
+    yield from _twice(f"{where}.volumes", "name", [volume.name for volume in given])
+
+
+def _mounts(
+    where: str, mounts: Iterable[VolumeMount], volumes: Iterable[NamedVolume], models: Iterable[Model]
+) -> Iterator[str]:
+    given, known = list(mounts), [volume.name for volume in volumes]
+    for number, mount in enumerate(given):
+        path = f"{where}.volumeMounts[{number}]"
         if mount.name not in known:
             near = engine_args.nearest(mount.name, tuple(known))
             hint = f"did you mean {near}?" if near else "add it there"
-            yield f"{path}.name: spec.runtime.volumes has no {mount.name}; {hint}"
-        for model in svc.spec.models:
+            yield f"{path}.name: {where}.volumes has no {mount.name}; {hint}"
+        for model in models:
             if mount.mount_path.rstrip("/") == names.model_directory(model.name):
                 yield f"{path}.mountPath: {mount.mount_path} is where the weights of {model.name} appear"
         if ".." in (mount.sub_path or "").split("/"):
             yield f"{path}.subPath: '..' may not stand in a path"
-    yield from _twice(
-        "spec.runtime.volumeMounts",
-        "mountPath",
-        [mount.mount_path.rstrip("/") for mount in runtime.volume_mounts],
-    )
+    yield from _twice(f"{where}.volumeMounts", "mountPath", [mount.mount_path.rstrip("/") for mount in given])
 
 
 def _volume_source(volume: NamedVolume, path: str) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Everything that a service stands for, in the order in which it is applied."""
 
+from collections.abc import Collection
 from typing import Any
 
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import SleepDepth
-from daybreak.builders import workers
+from daybreak.builders import cache, workers
 from daybreak.builders.disruption_budget import disruption_budget
 from daybreak.builders.front_service import front_service
 from daybreak.builders.network_policy import network_policy
@@ -23,6 +24,7 @@ def desired(
     active_cluster: str | None,
     gateway_port: int | None = None,
     asleep: SleepDepth | None = None,
+    unfilled: Collection[str] = (),
 ) -> list[Manifest]:
     """Objects of the service: what pods need comes before the RayService that makes them.
 
@@ -32,7 +34,9 @@ def desired(
         active_cluster: Name of the RayCluster that answers; None as long as there is none.
         gateway_port: The gateway's port for the service; None: it is reached without a gateway.
         asleep: What is given back.
+        unfilled: Models whose weights a Job shall copy into their claim.
     """
+    claims, jobs = cache.claims(svc), cache.jobs(svc, platform, unfilled)
     if asleep is not None:
         svc = without_replicas(svc)
     objects: list[Manifest] = []
@@ -41,6 +45,7 @@ def desired(
     if platform.network_policy:
         objects.append(network_policy(svc, platform))
     objects.append(disruption_budget(svc))
+    objects += [*claims, *jobs]
     objects.append(front_service(svc, active_cluster, gateway_port))
     if asleep is not SleepDepth.CLUSTER:
         objects.append(ray_service(svc, platform))

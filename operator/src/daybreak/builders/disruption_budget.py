@@ -23,6 +23,10 @@ def disruption_budget(svc: LLMService) -> dict[str, Any]:
         "metadata": metadata(svc, names.disruption_budget(svc.name), "ray"),
         "spec": {
             "minAvailable": sum(replica_range(svc, model).min for model in svc.spec.models),
-            "selector": {"matchLabels": {names.SERVICE_LABEL: svc.name}},
+            "selector": {
+                "matchLabels": {names.SERVICE_LABEL: svc.name},
+                # Not the pods of Jobs.
+                "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],
+            },
         },
     }

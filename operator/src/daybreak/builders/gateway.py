@@ -9,20 +9,21 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from daybreak.api import llmservice, names
+from daybreak.builders import pod_template
+from daybreak.builders.figures import canonical
 from daybreak.builders.platform import Platform
 from daybreak.lifecycle.course import HOLD_BOUNDS
 
 Manifest = dict[str, Any]
 
 USER_ID = 65532
+_USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
 `Auto` gives, and then an answer.
 """
 EXIT_SECONDS = 30
 """What it may take beside that: until its address is known to be gone, and to end."""
-_FOLDER = "/run/daybreak-gateway"
-_KEYS_FOLDER = "/run/daybreak-keys"
 
 
 def gateway(namespace: str, platform: Platform, secrets: Collection[str] = ()) -> list[Manifest]:
@@ -133,13 +134,34 @@ def _deployment(namespace: str, platform: Platform, secrets: Sequence[str]) -> M
             "selector": {"matchLabels": names.gateway_selector()},
             # One more while the old one finishes what it holds: there are never fewer than there should be.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)},
+            "template": _template(platform, secrets),
         },
     )
 
 
+def _template(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    """The pods, with what the installation sets of them."""
+    own = {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)}
+    name = names.GATEWAY_COMPONENT
+    whole = pod_template.merged(own, platform.gateway_pods.pod_template, container=name, alias=name)
+    for container in [*whole["spec"]["containers"], *whole["spec"].get("initContainers", ())]:
+        for kind in ("requests", "limits"):
+            if amounts := container.get("resources", {}).get(kind):
+                container["resources"][kind] = {
+                    resource: canonical(str(amount)) for resource, amount in amounts.items()
+                }
+    return whole
+
+
 def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
-    run = {"name": "run", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
+    chosen = platform.gateway_pods.pod()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": names.gateway_selector()},
+    }
+    run = {"name": names.GATEWAY_RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
     return {
         "serviceAccountName": names.GATEWAY,
         "automountServiceAccountToken": True,
@@ -147,22 +169,14 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         "terminationGracePeriodSeconds": DRAIN_SECONDS + EXIT_SECONDS,
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
+            **({} if platform.assigned_users else _USERS),
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "kubernetes.io/hostname",
-                "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": names.gateway_selector()},
-            }
-        ],
+        "topologySpreadConstraints": [spread],
         "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
         "containers": [_container(platform, secrets)],
         "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
+        **chosen,
     }
 
 
@@ -172,20 +186,20 @@ def _keys_volume(secret: str) -> dict[str, Any]:
 
 
 def _volume_name(secret: str) -> str:
-    return f"keys-{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
+    return f"{names.GATEWAY_KEYS_VOLUME_PREFIX}{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
 
 
 def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     first, last = names.GATEWAY_PORTS
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
-        "name": "gateway",
+        "name": names.GATEWAY_COMPONENT,
         "image": platform.gateway_image,
-        "imagePullPolicy": "IfNotPresent",
+        "imagePullPolicy": platform.gateway_pods.pull_policy,
         "env": [
             {"name": "POD_NAMESPACE", "valueFrom": own_namespace},
-            {"name": "GATEWAY_FOLDER", "value": _FOLDER},
-            {"name": "GATEWAY_KEYS_FOLDER", "value": _KEYS_FOLDER},
+            {"name": "GATEWAY_FOLDER", "value": names.GATEWAY_FOLDER},
+            {"name": "GATEWAY_KEYS_FOLDER", "value": names.GATEWAY_KEYS_FOLDER},
             {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
             {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
             {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
@@ -204,16 +218,20 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             "timeoutSeconds": 5,
             "failureThreshold": 3,
         },
-        "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "resources": platform.gateway_pods.resources.model_dump(mode="json", exclude_defaults=True),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
         "volumeMounts": [
-            {"name": "run", "mountPath": _FOLDER},
+            {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER},
             *(
-                {"name": _volume_name(secret), "mountPath": f"{_KEYS_FOLDER}/{secret}", "readOnly": True}
+                {
+                    "name": _volume_name(secret),
+                    "mountPath": f"{names.GATEWAY_KEYS_FOLDER}/{secret}",
+                    "readOnly": True,
+                }
                 for secret in secrets
             ),
         ],

@@ -7,6 +7,7 @@ from typing import Any
 
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
+from daybreak.api.spec import AcceleratorKind
 from daybreak.builders import pods
 from daybreak.builders.platform import Platform
 from daybreak.builders.ports import HEAD_PORTS
@@ -35,6 +36,9 @@ def head_group(svc: LLMService, platform: Platform) -> dict[str, Any]:
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(DRAIN_SECONDS),
         "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(ROUTER_TIMEOUT_SECONDS),
     }
+    if any(model.accelerator.kind is AcceleratorKind.GPU for model in svc.spec.models):
+        # The image asks for all: where NVIDIA's runtime is the nodes' default, a pod gets what it asks for.
+        environment["NVIDIA_VISIBLE_DEVICES"] = "void"
     return {
         "rayStartParams": {
             # KubeRay's operator and its probes come from other pods.
@@ -56,6 +60,9 @@ def head_group(svc: LLMService, platform: Platform) -> dict[str, Any]:
             node_selector=head.node_selector,
             tolerations=head.tolerations,
             grace_seconds=GRACE_SECONDS,
+            own_volumes=head.volumes,
+            own_mounts=head.volume_mounts,
+            overlay=head.pod_template,
         ),
     }
 

@@ -4,14 +4,16 @@ from typing import Any
 
 from daybreak.api import names
 from daybreak.api.llmservice import API_VERSION, KIND, LLMService
+from daybreak.api.pod_template import PodMetadata
 
 
-def metadata(svc: LLMService, name: str, component: str) -> dict[str, Any]:
-    """Metadata of an object that belongs to the service and goes with it."""
-    return {
+def metadata(svc: LLMService, name: str, component: str, more: PodMetadata | None = None) -> dict[str, Any]:
+    """Metadata of an object that belongs to the service and goes with it; `more` is a person's own."""
+    more = more or PodMetadata()
+    whole: dict[str, Any] = {
         "name": name,
         "namespace": svc.namespace,
-        "labels": names.labels(svc.name, component),
+        "labels": {**more.labels, **names.labels(svc.name, component)},
         "ownerReferences": [
             {
                 "apiVersion": API_VERSION,
@@ -23,3 +25,6 @@ def metadata(svc: LLMService, name: str, component: str) -> dict[str, Any]:
             }
         ],
     }
+    if more.annotations:
+        whole["annotations"] = dict(more.annotations)
+    return whole

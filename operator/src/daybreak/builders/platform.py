@@ -1,7 +1,8 @@
 """What the builders need to know of the cluster and of the operator's own installation."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from daybreak.api.gateway_pods import GatewayPods
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind
 
@@ -24,6 +25,10 @@ class Platform:
     """Secrets for pulling it, in the namespaces of the services."""
     gateway_replicas: int = 2
     """Gateway pods in each namespace."""
+    assigned_users: bool = False
+    """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
+    gateway_pods: GatewayPods = field(default_factory=GatewayPods)
+    """What is set of them."""
     operator_namespace: str = "default"
     """Where the operator runs: it asks models, and listens to gateways."""
 

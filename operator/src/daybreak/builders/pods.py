@@ -9,20 +9,30 @@ from typing import Any
 from pydantic import BaseModel
 
 from daybreak.api import names
-from daybreak.api.kubernetes_types import Toleration
+from daybreak.api.kubernetes_types import NamedVolume, Toleration, VolumeMount
 from daybreak.api.llmservice import LLMService
-from daybreak.builders import service_account
+from daybreak.api.pod_template import RAY_CONTAINER, PodTemplate
+from daybreak.builders import pod_template, service_account
 from daybreak.builders.platform import Platform
 
 USER_ID = 1000
 """User of the Ray containers: what Ray's own images and Daybreak's use."""
-_SHARED_MEMORY_VOLUME = f"{names.VOLUME_PREFIX}shm"
-_LOG_VOLUME = "ray-logs"
-"""KubeRay's own name for it: the head's autoscaler container then writes its logs into the same volume."""
-_CACHE_VOLUME = f"{names.VOLUME_PREFIX}cache"
-CACHE_DIRECTORY = "/var/cache/daybreak"
+CACHE_DIRECTORY = names.CACHE_DIRECTORY
 """Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
 emptyDir, and then outlives the pod."""
+
+COMPILED_DIRECTORY = f"{CACHE_DIRECTORY}/compiled"
+"""Compiled kernels and what was tuned alone: what may be shared by pods that write at the same time."""
+COMPILERS = {
+    "CUDA_CACHE_PATH": f"{COMPILED_DIRECTORY}/cuda",
+    "FLASHINFER_WORKSPACE_BASE": COMPILED_DIRECTORY,
+    "TORCHINDUCTOR_CACHE_DIR": f"{COMPILED_DIRECTORY}/inductor",
+    "TRITON_CACHE_DIR": f"{COMPILED_DIRECTORY}/triton",
+    "VLLM_CACHE_ROOT": f"{COMPILED_DIRECTORY}/vllm",
+}
+"""Where the driver, FlashInfer, torch, Triton and vLLM keep what they have compiled and tuned: by default
+below the home directory and /tmp, which go with the container."""
+_COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Nothing is reported to anybody."""
@@ -42,16 +52,20 @@ def container_security() -> dict[str, Any]:
     The root file system stays writable: Ray, Triton and FlashInfer write below the home directory, whose
     place only the image knows.
     """
-    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return pod_template.restricted()
 
 
-def _pod_security() -> dict[str, Any]:
-    return {
-        "runAsNonRoot": True,
+def pod_security(platform: Platform) -> dict[str, Any]:
+    """What the restricted Pod Security Standard asks of a pod."""
+    users: dict[str, Any] = {
         "runAsUser": USER_ID,
         "fsGroup": USER_ID,
         # Volumes with hundreds of gigabytes of weights are not walked through at every start.
         "fsGroupChangePolicy": "OnRootMismatch",
+    }
+    return {
+        "runAsNonRoot": True,
+        **({} if platform.assigned_users else users),
         "seccompProfile": {"type": "RuntimeDefault"},
     }
 
@@ -59,8 +73,8 @@ def _pod_security() -> dict[str, Any]:
 def memory_place(size: str) -> Place:
     """Shared memory of a size, at /dev/shm: Ray's object store and the engine's processes meet there."""
     return Place(
-        {"name": _SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
-        {"name": _SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
+        {"name": names.SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
+        {"name": names.SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
     )
 
 
@@ -70,12 +84,20 @@ def _directory_place(name: str, path: str) -> Place:
 
 def log_place() -> Place:
     """Ray's session directory: logs and sockets."""
-    return _directory_place(_LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
+    return _directory_place(names.LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
 
 
 def cache_place() -> Place:
     """Downloaded weights and compiled kernels."""
-    return _directory_place(_CACHE_VOLUME, CACHE_DIRECTORY)
+    return _directory_place(names.CACHE_VOLUME, CACHE_DIRECTORY)
+
+
+def compiled_place(claim: str, directory: str) -> Place:
+    """A directory of a claim, for what engines compile; weights that a pod fetches stay out of it."""
+    return Place(
+        {"name": _COMPILED_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
+        {"name": _COMPILED_VOLUME, "mountPath": COMPILED_DIRECTORY, "subPath": directory},
+    )
 
 
 def environment(svc: LLMService, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()) -> list[Any]:
@@ -103,6 +125,10 @@ def template(
     requests: dict[str, str],
     places: list[Place],
     volumes: tuple[dict[str, Any], ...] = (),
+    own_volumes: Iterable[NamedVolume] = (),
+    own_mounts: Iterable[VolumeMount] = (),
+    claim: str | None = None,
+    overlay: PodTemplate | None = None,
     node_selector: dict[str, str],
     tolerations: Iterable[Toleration],
     grace_seconds: int,
@@ -110,13 +136,17 @@ def template(
     """Template of a Ray pod.
 
     `requests` are limits too, except for `cpu`: a core that nobody else wants may be used. A place whose
-    path the user mounts something else at is left to the user.
+    path the user mounts something else at (`own_mounts`, `overlay`) is left to the user. `claim` is the
+    ResourceClaimTemplate of its accelerators.
     """
     runtime = svc.spec.runtime
-    taken = {mount.mount_path.rstrip("/") for mount in runtime.volume_mounts}
+    name = f"ray-{component}"
+    mounts = [_plain(mount) for mount in own_mounts]
+    taken = {mount["mountPath"].rstrip("/") for mount in mounts}
+    taken |= pod_template.mounted(overlay, container=name, alias=RAY_CONTAINER)
     kept = [place for place in places if place.mount["mountPath"] not in taken]
-    container = {
-        "name": f"ray-{component}",
+    container: dict[str, Any] = {
+        "name": name,
         "image": platform.image_of(svc),
         "imagePullPolicy": runtime.image_pull_policy,
         "env": env,
@@ -126,17 +156,20 @@ def template(
             "limits": {name: quantity for name, quantity in requests.items() if name != "cpu"},
         },
         "securityContext": container_security(),
-        "volumeMounts": [*(place.mount for place in kept), *map(_plain, runtime.volume_mounts)],
+        "volumeMounts": [*(place.mount for place in kept), *mounts],
     }
     spec: dict[str, Any] = {
         "serviceAccountName": service_account.name(svc),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": _pod_security(),
+        "securityContext": pod_security(platform),
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [container],
-        "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, runtime.volumes)],
+        "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, own_volumes)],
     }
+    if claim is not None:
+        spec["resourceClaims"] = [{"name": names.ACCELERATOR_CLAIM, "resourceClaimTemplateName": claim}]
+        container["resources"]["claims"] = [{"name": names.ACCELERATOR_CLAIM}]
     if runtime.image_pull_secrets:
         spec["imagePullSecrets"] = [_plain(secret) for secret in runtime.image_pull_secrets]
     if runtime.priority_class_name is not None:
@@ -146,11 +179,16 @@ def template(
     metadata: dict[str, Any] = {"labels": names.labels(svc.name, component) | labels}
     if tolerated := [_plain(toleration) for toleration in tolerations]:
         spec["tolerations"] = tolerated
+    whole = pod_template.merged(
+        {"metadata": metadata, "spec": spec}, overlay, container=name, alias=RAY_CONTAINER
+    )
+    if tolerated := whole["spec"].get("tolerations"):
         # KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a
         # Ray cluster that is there, whose pods may be waiting for just them.
         written = json.dumps(tolerated, sort_keys=True).encode()
-        metadata["annotations"] = {names.TOLERATIONS_ANNOTATION: hashlib.sha256(written).hexdigest()[:12]}
-    return {"metadata": metadata, "spec": spec}
+        digest = hashlib.sha256(written).hexdigest()[:12]
+        whole["metadata"].setdefault("annotations", {})[names.TOLERATIONS_ANNOTATION] = digest
+    return whole
 
 
 def _plain(value: BaseModel) -> dict[str, Any]:

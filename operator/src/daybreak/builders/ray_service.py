@@ -21,7 +21,7 @@ def ray_service(svc: LLMService, platform: Platform) -> dict[str, Any]:
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
-        "metadata": metadata(svc, names.ray_service(svc.name), "ray"),
+        "metadata": metadata(svc, names.ray_service(svc.name), "ray", runtime.metadata),
         "spec": {
             "serveConfigV2": serve_config(svc),
             "upgradeStrategy": {"type": "NewCluster"},

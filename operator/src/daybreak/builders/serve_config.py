@@ -13,7 +13,7 @@ import yaml
 from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import ingress, ports
+from daybreak.builders import ingress, lora, ports, request_router
 from daybreak.builders.figures import as_seconds, plain
 from daybreak.builders.sources import weights
 from daybreak.lifecycle.needs import bundle, placement
@@ -86,7 +86,7 @@ def accelerator_type(model: Model) -> str | None:
 
 def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     """What Ray Serve LLM is told of one model."""
-    source = weights(model, svc.spec.runtime.image_pull_policy)
+    source = weights(svc.name, model, svc.spec.runtime.image_pull_policy)
     config: dict[str, Any] = {
         "model_loading_config": {"model_id": model.name, "model_source": source.model_source},
         "accelerator_config": {"kind": model.accelerator.kind.value},
@@ -102,12 +102,15 @@ def _llm_config(svc: LLMService, model: Model) -> dict[str, Any]:
     if source.callback is not None:
         config["callback_config"] = source.callback
     engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
+    engine_kwargs |= lora.engine_args(model)
     if model.trust_remote_code:
         engine_kwargs["trust_remote_code"] = True
     config["engine_kwargs"] = engine_kwargs
     if model.engine.args.get("disable_log_stats"):
         # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
         config["log_engine_metrics"] = False
+    if model.routing is not None:
+        config["deployment_config"] = {"request_router_config": request_router.config(model.routing)}
     if model.accelerator.kind is AcceleratorKind.GPU and (kind := accelerator_type(model)) is not None:
         config["accelerator_type"] = kind
     return config
@@ -129,7 +132,7 @@ def _parallelism(model: Model) -> dict[str, Any]:
 def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
     """How Serve runs one model's replicas."""
     serve = model.serve
-    return {
+    options: dict[str, Any] = {
         "name": names.serve_deployment(model.name),
         "max_ongoing_requests": serve.max_ongoing_requests,
         "max_queued_requests": serve.max_queued_requests,
@@ -139,7 +142,11 @@ def _deployment(svc: LLMService, model: Model) -> dict[str, Any]:
         "graceful_shutdown_timeout_s": as_seconds(serve.graceful_shutdown_timeout),
         # Serve takes this whole or not at all: what is left out goes back to Serve's default.
         "autoscaling_config": _autoscaling(svc, model),
+        **lora.user_config(model),
     }
+    if model.routing is not None:
+        options["request_router_config"] = request_router.config(model.routing)
+    return options
 
 
 def _target(model: Model) -> float:

@@ -12,7 +12,6 @@ from daybreak.api.source import ModelSource, Scheme
 from daybreak.api.spec import Model
 from daybreak.builders import pods
 
-_VOLUME = f"{names.VOLUME_PREFIX}model"
 _COPIES = f"{pods.CACHE_DIRECTORY}/buckets"
 """Below it, each bucket's weights have a directory of their own."""
 _COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
@@ -37,8 +36,12 @@ class Weights:
     """Where it appears in the worker containers."""
 
 
-def weights(model: Model, pull_policy: str) -> Weights:
-    """Weights of a model; `pull_policy` holds for weights that are an image, as for other images."""
+def weights(service: str, model: Model, pull_policy: str) -> Weights:
+    """Weights of a service's model; `pull_policy` holds for weights that are an image, as for others."""
+    if model.cache is not None:
+        claim = {"claimName": model.cache.claim(service, model.name), "readOnly": True}
+        directory = names.cached_weights(model.source, model.revision)
+        return _mounted(model, directory, {"persistentVolumeClaim": claim})
     source = ModelSource.parse(model.source)
     match source.scheme:
         case Scheme.HUGGING_FACE:
@@ -77,13 +80,15 @@ def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
     root = names.model_directory(model.name)
     return Weights(
         model_source=f"{root}/{path}" if path else root,
-        volume={"name": _VOLUME, **volume},
-        mount={"name": _VOLUME, "mountPath": root, "readOnly": True},
+        volume={"name": names.WEIGHTS_VOLUME, **volume},
+        mount={"name": names.WEIGHTS_VOLUME, "mountPath": root, "readOnly": True},
     )
 
 
 def environment(model: Model) -> list[dict[str, Any]]:
-    """Variables with which worker pods get at the weights. A token stays a reference, read by the kubelet."""
+    """Variables with which whoever fetches the weights gets at them: the Job of a model with a cache, else
+    its worker pods. A token stays a reference, read by the kubelet.
+    """
     if model.token is None:
         return []
     reference = model.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)

@@ -10,7 +10,7 @@ from daybreak.api import names
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import AcceleratorKind, Model
-from daybreak.builders import pods, ports, sources
+from daybreak.builders import lora, pods, ports, sources
 from daybreak.builders.figures import whole_seconds
 from daybreak.builders.platform import Platform
 from daybreak.builders.serve_config import accelerator_type
@@ -45,6 +45,7 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
     fewest, most = bounds(svc, model)
     need = worker_need(model)
     direct = svc.spec.runtime.direct_ingress
+    claim = model.accelerator.claim
     shared_memory = worker_shared_memory(model)
     drain = max(LEAST_DRAIN_SECONDS, whole_seconds(model.serve.graceful_shutdown_timeout))
     places = [
@@ -52,9 +53,14 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
         pods.log_place(),
         pods.cache_place(),
     ]
-    weights = sources.weights(model, svc.spec.runtime.image_pull_policy)
+    weights = sources.weights(svc.name, model, svc.spec.runtime.image_pull_policy)
     if weights.volume is not None and weights.mount is not None:
         places.append(pods.Place(weights.volume, weights.mount))
+    if svc.spec.runtime.compile_cache is not None:
+        directory = names.compile_cache(svc.name, model.name)
+        places.append(pods.compiled_place(svc.spec.runtime.compile_cache.claim_name, directory))
+    places += lora.places(model, svc.spec.runtime.image_pull_policy)
+    secrets = _secret(model) + lora.environment(model)
     return {
         "groupName": group,
         "replicas": replica_range(svc, model).initial * pods_per_replica(model),
@@ -69,12 +75,16 @@ def worker_group(svc: LLMService, model: Model, platform: Platform) -> dict[str,
             component="worker",
             labels={names.MODEL_LABEL: group},
             ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
-            env=pods.environment(svc, _environment(svc, model, drain), sources.environment(model)),
+            env=pods.environment(svc, _environment(svc, model, drain), secrets),
             requests=dict(need.requests),
             places=places,
             node_selector=dict(need.node_selector),
             tolerations=need.tolerations,
             grace_seconds=drain + EXIT_SECONDS,
+            own_volumes=[*svc.spec.runtime.volumes, *model.volumes],
+            own_mounts=[*svc.spec.runtime.volume_mounts, *model.volume_mounts],
+            claim=None if claim is None else claim.template_name,
+            overlay=model.pod_template,
         ),
     }
 
@@ -94,6 +104,11 @@ def _ray_resources(model: Model) -> dict[str, str]:
     return resources
 
 
+def _secret(model: Model) -> list[dict[str, Any]]:
+    """Variables of this model alone. The token of a model with a cache is for the Job that fills it."""
+    return [] if model.cache is not None else sources.environment(model)
+
+
 def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str, str]:
     environment = {
         # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
@@ -104,6 +119,8 @@ def _environment(svc: LLMService, model: Model, drain_seconds: int) -> dict[str,
     }
     if svc.spec.runtime.direct_ingress:
         environment["DAYBREAK_HTTP_PORT"] = str(ports.DIRECT)
+    if model.accelerator.kind is AcceleratorKind.GPU or svc.spec.runtime.compile_cache is not None:
+        environment |= pods.COMPILERS
     if model.accelerator.kind is AcceleratorKind.CPU:
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))

@@ -137,7 +137,13 @@ class Applier:
         """Delete this very object, in this very version; one that has changed or gone is left alone."""
         resource, key, metadata = resources.of(live), key_of(live), live["metadata"]
         precondition = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": precondition}
+        # A Job would leave its pods behind unless it is said.
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": precondition,
+            "propagationPolicy": "Background",
+        }
         try:
             await self._api.request("delete", resource, resource.path(key.namespace, key.name), body=body)
         except ApiError as error:

@@ -44,6 +44,8 @@ SERVICES = Resource("", "v1", "Service", "services")
 RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
 RAY_CLUSTERS = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 PODS = Resource("", "v1", "Pod", "pods")
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+JOBS = Resource("batch", "v1", "Job", "jobs")
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
@@ -52,7 +54,15 @@ DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
-OWNED = (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES, RAY_SERVICES)
+OWNED = (
+    SERVICE_ACCOUNTS,
+    NETWORK_POLICIES,
+    DISRUPTION_BUDGETS,
+    SERVICES,
+    PERSISTENT_VOLUME_CLAIMS,
+    JOBS,
+    RAY_SERVICES,
+)
 """Kinds that the operator makes for an LLMService."""
 
 OF_GATEWAYS = (

@@ -13,8 +13,10 @@ from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
+    JOBS,
     NETWORK_POLICIES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
     PODS,
     RAY_CLUSTERS,
     RAY_SERVICES,
@@ -28,7 +30,7 @@ from daybreak.kube.resources import (
 OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 """Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""
 OF_SERVICES = names.SERVICE_LABEL
-"""Selects the Ray pods: KubeRay writes its own value into some labels, but leaves this one."""
+"""Selects the pods of Ray and of Jobs: KubeRay writes its own value into some labels, but leaves this one."""
 DISCOVERY_SECONDS = 5.0
 """How often it is asked whether KubeRay is there, while it is not."""
 
@@ -67,7 +69,14 @@ class Watches:
         self._on_kuberay = on_kuberay
         self._always = [
             self._reflector(resource, OURS)
-            for resource in (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES)
+            for resource in (
+                SERVICE_ACCOUNTS,
+                NETWORK_POLICIES,
+                DISRUPTION_BUDGETS,
+                SERVICES,
+                PERSISTENT_VOLUME_CLAIMS,
+                JOBS,
+            )
         ]
         self._always.append(self._reflector(PODS, OF_SERVICES))
         if gateways:

@@ -143,7 +143,10 @@ def _too_small(rooms: Sequence[Room], demand: Demand) -> str:
     wants = " and ".join(f"{_figure(name, demand.requests[name])} {name}" for name in short)
     has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
     beside = f" beside its {demand.devices} {demand.device}" if demand.devices else ""
-    fix = " and ".join(f"{demand.sizes}.{name}" for name in short)
+    fix = " and ".join(
+        f"{demand.sizes}.{name}" if name in ("cpu", "memory") else f"{name} in {demand.template}"
+        for name in short
+    )
     return (
         f"{demand.who} needs {wants}{beside} on one node; the nearest, {best.name}, has {has} in all: "
         f"lower {fix}, or use a larger node"

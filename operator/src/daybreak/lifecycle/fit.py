@@ -12,8 +12,8 @@ from typing import Any
 from daybreak.api.llmservice import LLMService
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.spec import Head, Model, Parallelism
-from daybreak.lifecycle import advice
-from daybreak.lifecycle.needs import accelerators_per_pod, need_in_numbers, pods_per_replica, worker_need
+from daybreak.lifecycle import advice, pod_additions
+from daybreak.lifecycle.needs import need_in_numbers, pods_per_replica, worker_need
 from daybreak.lifecycle.observed import Node
 from daybreak.lifecycle.rooms import Demand, Room, places, room
 
@@ -68,16 +68,19 @@ def _read(nodes: tuple[Node, ...]) -> _Known:
 
 
 def _head(known: _Known, head: Head) -> str:
+    more = pod_additions.of(head.pod_template, "ray-head")
+    own = {
+        "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
+        "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
+    }
     demand = Demand(
         who="it",
-        requests={
-            "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
-            "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
-        },
-        selector=head.node_selector,
-        tolerations=tuple(head.tolerations),
+        requests=more.requests(own),
+        selector={**head.node_selector, **more.selector},
+        tolerations=(*head.tolerations, *more.tolerations),
         fields="spec.runtime.head",
         sizes="spec.runtime.head.resources",
+        template="spec.runtime.head.podTemplate",
     )
     if demand.key not in known.answers:
         _remember(known, demand.key, advice.nowhere(known.rooms, demand))
@@ -110,14 +113,17 @@ def _replica_unknown(rooms: Sequence[Room], model: Model, demand: Demand, pods: 
 
 def _demand(model: Model) -> Demand:
     need, pods = worker_need(model), pods_per_replica(model)
+    more = pod_additions.of(model.pod_template, "ray-worker")
+    device = model.accelerator.resource
     return Demand(
         who="a replica" if pods == 1 else f"each of the {pods} pods of a replica",
-        requests=need_in_numbers(need),
-        selector=need.node_selector,
-        tolerations=need.tolerations,
+        requests=more.requests(need_in_numbers(need)),
+        selector={**need.node_selector, **more.selector},
+        tolerations=(*need.tolerations, *more.tolerations),
         fields="accelerator",
         sizes="resources",
-        device=model.accelerator.resource if accelerators_per_pod(model) else "",
+        template="podTemplate",
+        device=device if device in need.requests else "",
     )
 
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from daybreak.api.llmservice import LLMService
 from daybreak.api.status import ConditionType, GateState, GateStatus, Reason
+from daybreak.lifecycle.caches import CacheView, caches
 from daybreak.lifecycle.course import course_before, kept_gate, node_wait, wakes_before
 from daybreak.lifecycle.diagnosis import service_trouble
 from daybreak.lifecycle.fit import Misfit
 from daybreak.lifecycle.machine import Course
-from daybreak.lifecycle.observed import Answer, Observed
+from daybreak.lifecycle.observed import Answer, Observed, Reports
 from daybreak.lifecycle.podview import HEAD, PodView, pod_views
 from daybreak.lifecycle.rayview import RayView, ray_view
 from daybreak.lifecycle.reading import condition, mapping, mappings, text, whole
@@ -59,7 +60,16 @@ class Look:
     """What fits on no node, by model; the head's is under None."""
     before: Before
     answers: Mapping[str, Answer]
+    caches: Mapping[str, CacheView]
+    """The copies of weights in claims, by model."""
+    reports: Reports
+    """What replicas say of their adapters."""
     now: datetime
+
+    @property
+    def filling(self) -> Sequence[CacheView]:
+        """The copies that are not complete: until they are, the RayService stays as it is, unless asleep."""
+        return [view for view in self.caches.values() if not view.complete]
 
     @property
     def asleep(self) -> bool:
@@ -97,6 +107,8 @@ def look_at(
         misfits={misfit.model: misfit for misfit in misfits},
         before=before,
         answers={answer.model: answer for answer in answers},
+        caches={view.model: view for view in caches(seen, service)},
+        reports=seen.reports,
         now=seen.now,
     )
 

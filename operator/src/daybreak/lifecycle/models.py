@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from daybreak.api import names
+from daybreak.api.cache import CacheStatus
 from daybreak.api.spec import Model
 from daybreak.api.status import ModelState, Reason
 from daybreak.lifecycle.diagnosis import TRIES_AGAIN, deployment_of, model_trouble
@@ -81,6 +82,8 @@ class ModelView:
     trouble: Trouble | None
     doing: str
     """What it is busy with, for people; empty when it has nothing to do."""
+    cache: CacheStatus | None = None
+    """The copy of its weights, where it has a cache."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,10 @@ def judge(look: Look, model: Model) -> ModelView:
     if trouble is None or not trouble.stalled:
         trouble = _still_crashing(look, model, here) or trouble or _tried_before(look, model)
     found = _judge(look, model, allowed, here, trouble)
+    cache = look.caches.get(model.name)
+    if look.filling:
+        found = _held_back(look, model, found, here)
+        trouble = found.trouble or trouble
     return ModelView(
         name=model.name,
         state=found.state,
@@ -116,7 +123,8 @@ def judge(look: Look, model: Model) -> ModelView:
         wanted=allowed.min,
         answered=str(found.answered) if found.answered else None,
         trouble=found.trouble or trouble or (look.trouble if found.state is ModelState.FAILED else None),
-        doing=_doing(look, model.name, found, here),
+        doing=_filling(look, model) or _doing(look, model.name, found, here),
+        cache=cache.status if cache is not None else None,
     )
 
 
@@ -208,6 +216,31 @@ def _unsettled(look: Look, before: Fingerprint | None) -> timedelta | None:
         return None
     since = look.now - written
     return SETTLE - since if timedelta(0) <= since < SETTLE else None
+
+
+def _held_back(look: Look, model: Model, found: _Judgement, here: list[PodView]) -> _Judgement:
+    """The same, while the RayService stays as it is because weights are not complete."""
+    cache = look.caches.get(model.name)
+    own = cache is not None and not cache.complete
+    trouble = cache.trouble if cache is not None else None
+    if look.asleep or found.answering:
+        updating = own and found.state is ModelState.READY
+        state = ModelState.UPDATING if updating else found.state
+        return replace(found, state=state, trouble=trouble or found.trouble)
+    if not own and not look.waking:
+        return found
+    state = _starting(here, trouble)
+    return replace(found, state=state, ask=False, wait=None, trouble=trouble or found.trouble)
+
+
+def _filling(look: Look, model: Model) -> str:
+    """What is waited for where weights are not complete; empty when that is something else."""
+    cache = look.caches.get(model.name)
+    if cache is not None and not cache.complete:
+        return cache.doing
+    if look.filling and not look.asleep and not look.ray.exists:
+        return f"it waits until the weights of {', '.join(view.model for view in look.filling)} are there"
+    return ""
 
 
 def _starting(here: list[PodView], trouble: Trouble | None) -> ModelState:

@@ -25,7 +25,8 @@ class PodNeed:
     """What one worker pod asks of a node, in Kubernetes' own terms."""
 
     requests: Mapping[str, str]
-    """Quantity of each resource: `cpu`, `memory` and the accelerator's resource where it has one."""
+    """Quantity of each resource: `cpu`, `memory` and the accelerator's resource where it has one.
+    Accelerators that come by a claim (DRA) are no resource of a node."""
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
 
@@ -118,7 +119,7 @@ def worker_need(model: Model) -> PodNeed:
     """What one worker pod asks of a node."""
     requests = {"cpu": worker_cpu(model), "memory": worker_memory(model)}
     accelerators = accelerators_per_pod(model)
-    if accelerators:
+    if accelerators and model.accelerator.claim is None:
         requests[model.accelerator.resource] = str(accelerators)
     return PodNeed(
         requests=requests,

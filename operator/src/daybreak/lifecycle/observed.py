@@ -34,6 +34,22 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class AdapterReport:
+    """What one replica says of one LoRA adapter."""
+
+    id: str
+    """Digest of what was asked for."""
+    state: str
+    """`Loading`, `Loaded`, `Refused` or `Failed`."""
+    reason: str = ""
+    """Why it cannot be used."""
+
+
+Reports = Mapping[str, Mapping[str, AdapterReport]]
+"""What replicas say of their adapters: by the pod's name, then by the adapter's."""
+
+
+@dataclass(frozen=True)
 class GatewayView:
     """The gateway of the service's namespace, as far as it concerns the service."""
 
@@ -59,13 +75,19 @@ class Observed:
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
     pods: tuple[Manifest, ...] = ()
-    """The Ray pods, of every RayCluster of the service."""
+    """The Ray pods, of every RayCluster of the service, and those of its Jobs."""
+    jobs: tuple[Manifest, ...] = ()
+    """The Jobs that copy weights into claims; their pods are among `pods`."""
+    claims: tuple[Manifest, ...] = ()
+    """The PersistentVolumeClaims that Daybreak has made."""
     nodes: tuple[Node, ...] | None = None
     """None: the operator may not see nodes."""
     refusal: str = ""
     """What the API server said when it refused the last apply of an owned object; empty when it took all."""
     answers: tuple[Answer, ...] = ()
     """Answers asked for in this reconcile."""
+    reports: Reports = field(default_factory=dict)
+    """What the replicas that have been heard say of their adapters."""
     gateway: GatewayView | None = None
     """None: services are reached without a gateway, and never sleep."""
     now: datetime = field(kw_only=True)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from daybreak.api.status import Reason
+from daybreak.lifecycle.drivers import driver_error
 from daybreak.lifecycle.podview import HEAD, PodView
 from daybreak.lifecycle.reading import at, condition, mapping, mappings, text, whole
 from daybreak.lifecycle.trouble import Trouble
@@ -53,7 +54,7 @@ def _container_trouble(container: Mapping[str, Any], *, head: bool) -> Trouble |
         said = f"container {name} cannot be created: {excerpt(message) or reason}"
         return Trouble(Reason.CONTAINER_CONFIG_FAILED, said, stalled=True)
     if reason == "RunContainerError":
-        said = f"container {name} does not start: {excerpt(message) or reason}"
+        said = f"container {name} does not start: {driver_error(message) or excerpt(message) or reason}"
         return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
     if reason == "CrashLoopBackOff":
         last = at(container, "lastState", "terminated")
@@ -62,7 +63,8 @@ def _container_trouble(container: Mapping[str, Any], *, head: bool) -> Trouble |
     if ended and (whole(ended.get("exitCode")) or ended.get("reason") == "OOMKilled"):
         # A worker that ends by itself has mostly lost its head, and gets a successor.
         own_fault = head and whole(ended.get("exitCode")) not in _KILLED
-        stalled = own_fault or ended.get("reason") == "OOMKilled"
+        no_driver = driver_error(text(ended.get("message")))
+        stalled = own_fault or bool(no_driver) or ended.get("reason") == "OOMKilled"
         return Trouble(Reason.CONTAINER_CRASHING, _ended(name, ended), stalled=stalled)
     return None
 
@@ -75,7 +77,8 @@ def _ended(name: str, ended: Mapping[str, Any]) -> str:
     said = f"container {name} ended with exit code {whole(ended.get('exitCode'))}"
     if ended.get("reason") not in (None, "", "Error", "Completed"):
         said += f" ({text(ended.get('reason'))})"
-    last_words = excerpt(text(ended.get("message")))
+    message = text(ended.get("message"))
+    last_words = driver_error(message) or excerpt(message)
     return f"{said}: {last_words}" if last_words else said
 
 

@@ -5,7 +5,7 @@ every model answers. The words hold no time and no count of attempts, so that th
 status, byte by byte.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -23,7 +23,8 @@ from daybreak.api.status import (
     WakeStatus,
 )
 from daybreak.api.validation import notices
-from daybreak.lifecycle import fit, gated, verdicts
+from daybreak.lifecycle import adapters, fit, gated, verdicts
+from daybreak.lifecycle.adapters import Adapters
 from daybreak.lifecycle.conditions import Conditions, written
 from daybreak.lifecycle.course import course_or_start, gate_status, told_to_clients, wakes_before
 from daybreak.lifecycle.ledger import ledger
@@ -49,6 +50,7 @@ def status(
     """The status of a service whose spec can be read; `course` is None without a gateway."""
     service = look.service
     conditions = Conditions(seen)
+    lora = adapters.judge(look, models)
     wakes = wakes_before(mapping(seen.manifest.get("status")))
     if course is not None:
         wakes = ledger(wakes, course_or_start(seen), course, look, models)
@@ -59,6 +61,7 @@ def status(
     stalled = verdicts.to_act_on(look, models, blocked)
     if seen.gateway is not None and course is not None:
         ready = gated.ready(look, seen.gateway.traffic, course, ready)
+    ready = verdicts.with_adapters(ready, adapters.in_the_way(lora.values()))
     conditions.set(ConditionType.READY, *ready)
     told = notices(service, gateway=seen.gateway is not None)
     conditions.set(
@@ -68,6 +71,9 @@ def status(
     reconciling = verdicts.reconciling(look, models, ready, stalled)
     if course is not None and not stalled:
         reconciling = gated.reconciling(course, ready, reconciling)
+    if look.filling and not stalled:
+        reconciling = verdicts.filling(look)
+    reconciling = verdicts.taking_up(reconciling, adapters.on_the_way(lora.values()))
     conditions.set(ConditionType.RECONCILING, *reconciling)
     conditions.set(ConditionType.STALLED, *verdicts.stalled(stalled))
     return LLMServiceStatus(
@@ -76,36 +82,52 @@ def status(
         phase_since=written(course.since) if course else None,
         asleep=course.asleep if course else None,
         access=_access(service) if course else None,
-        gate=_gate(seen, look, models, course, wakes) if course else None,
+        gate=_gate(seen, look, models, lora, course, wakes) if course else None,
         wake=wakes,
         url=names.url(service.name, service.namespace),
         replicas=sum(model.replicas for model in models),
         gpus=sum(model.gpus for model in models),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
-        models=[_model(model) for model in models],
+        models=[_model(model, lora[model.name]) for model in models],
         conditions=conditions.made,
     )
 
 
 def _gate(
-    seen: Observed, look: Look, models: Sequence[ModelView], course: Course, wakes: WakeStatus | None
+    seen: Observed,
+    look: Look,
+    models: Sequence[ModelView],
+    lora: Mapping[str, Adapters],
+    course: Course,
+    wakes: WakeStatus | None,
 ) -> GateStatus | None:
     if seen.gateway is None:
         return None
-    askable = _askable(look, models, course)
+    askable = _askable(look, models, lora, course)
     return gate_status(course, look.service, seen.gateway.port, look.ray.active, wakes, askable)
 
 
-def _askable(look: Look, models: Sequence[ModelView], course: Course) -> Sequence[str]:
-    """Names of the models that can be asked for.
+def _askable(
+    look: Look, models: Sequence[ModelView], lora: Mapping[str, Adapters], course: Course
+) -> Sequence[str]:
+    """Names of the models that can be asked for, and of their adapters.
 
     Where requests are let through the names stay, beside those that answer already, until every model of the
     spec answers or a new Ray cluster has taken over. KubeRay lets it when Serve runs there, a moment before
     its models have been asked.
     """
-    if course.gate is not GateState.OPEN or course.phase is Phase.AWAKE or not look.served:
-        return [model.name for model in models]
-    answering = [model.name for model in models if model.answering]
+    is_open = course.gate is GateState.OPEN
+
+    def with_adapters(models: Iterable[ModelView]) -> list[str]:
+        return [
+            name
+            for model in models
+            for name in (model.name, *adapters.askable(look, lora[model.name], open_to_all=is_open))
+        ]
+
+    if not is_open or course.phase is Phase.AWAKE or not look.served:
+        return with_adapters(models)
+    answering = with_adapters(model for model in models if model.answering)
     return [*dict.fromkeys([*look.served, *answering])][:MAX_ASKABLE]
 
 
@@ -144,12 +166,14 @@ def _given_up(look: Look, model: ModelView) -> bool:
     return model.name in look.misfits and not waits and not model.replicas
 
 
-def _model(model: ModelView) -> ModelStatus:
+def _model(model: ModelView, lora: Adapters) -> ModelStatus:
     return ModelStatus(
         name=model.name,
         state=model.state,
         replicas=model.replicas,
         gpus=model.gpus,
         message=(model.trouble.message if model.trouble else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
+        lora=None if lora.of is None else list(lora.of),
         answered=model.answered,
+        cache=model.cache,
     )

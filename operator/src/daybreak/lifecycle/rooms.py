@@ -45,6 +45,8 @@ class Demand:
     """Where in the spec `nodeSelector` and `tolerations` stand."""
     sizes: str
     """Where `cpu` and `memory` stand."""
+    template: str = ""
+    """Where other resources stand."""
     device: str = ""
     """The accelerator's resource; empty when none is asked for."""
 

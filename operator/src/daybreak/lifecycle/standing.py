@@ -3,7 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api.status import ConditionType, LLMServiceStatus, ModelState, ModelStatus, Phase, Reason
+from daybreak.api.status import (
+    AdapterState,
+    AdapterStatus,
+    ConditionType,
+    LLMServiceStatus,
+    ModelState,
+    ModelStatus,
+    Phase,
+    Reason,
+)
+from daybreak.lifecycle.caches import kept as kept_cache
 from daybreak.lifecycle.conditions import Conditions, Truth
 from daybreak.lifecycle.course import course_before, kept_gate, wakes_before
 from daybreak.lifecycle.observed import Observed
@@ -62,5 +72,17 @@ def _kept(item: Mapping[str, Any]) -> ModelStatus:
         replicas=whole(item.get("replicas")),
         gpus=whole(item.get("gpus")),
         message=text(item.get("message"))[:MODEL_MESSAGE_LIMIT] or None,
+        lora=[_adapter(each) for each in mappings(item["lora"])[:64]] if "lora" in item else None,
         answered=text(item.get("answered")) or None,
+        cache=kept_cache(item),
+    )
+
+
+def _adapter(item: Mapping[str, Any]) -> AdapterStatus:
+    state = text(item.get("state"))
+    return AdapterStatus(
+        name=text(item.get("name")),
+        state=AdapterState(state) if state in set(AdapterState) else AdapterState.PENDING,
+        message=text(item.get("message"))[:1000] or None,
+        id=text(item.get("id")),
     )

@@ -31,6 +31,8 @@ def ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> S
     if found:
         return "False", found[0].reason, "; ".join(trouble.message for trouble in found)
     doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
+    if look.filling:
+        return "Unknown", Reason.FILLING_CACHE, doing
     lost = look.before.ready.get("status") in ("True", "False")
     if lost and look.ray.active and not look.ray.ready:
         return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
@@ -46,6 +48,19 @@ def _answering(look: Look, models: Sequence[ModelView]) -> str:
     if asleep:
         said += f"; asleep until a request comes: {', '.join(asleep)}"
     return said
+
+
+def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
+    """Ready, and which adapters cannot be used: the models answer without them."""
+    status, reason, said = ready
+    return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
+
+
+def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
+    """Reconciling, and the adapters that replicas are taking up where nothing else is on the way."""
+    if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.STEADY:
+        return reconciling
+    return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
 
 
 def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
@@ -158,6 +173,12 @@ def reconciling(
     if not ray.observed or ray.application is None or not ray.application.settled:
         return "True", Reason.UPDATING, "a change is being carried out"
     return "False", Reason.STEADY, "everything is as the spec says"
+
+
+def filling(look: Look) -> Said:
+    """Reconciling, while weights are being copied into claims."""
+    said = "; ".join(f"model {view.model}: {view.doing}" for view in look.filling)
+    return "True", Reason.FILLING_CACHE, said
 
 
 def phase(

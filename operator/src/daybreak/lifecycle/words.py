@@ -2,6 +2,8 @@
 
 import re
 
+from daybreak.lifecycle.drivers import driver_error
+
 LIMIT = 600
 """Longest excerpt, in characters."""
 
@@ -69,6 +71,8 @@ def engine_error(message: str, limit: int = LIMIT) -> str:
     to another one tells what is wrong.
     """
     said = _COLOURS.sub("", message)
+    if of_the_driver := driver_error(said):
+        return excerpt(of_the_driver, limit)
     for mark in _MARKS:
         _before, found, after = said.partition(mark)
         if found and after.strip():

@@ -9,7 +9,15 @@ from daybreak.api import names, validation
 from daybreak.api.llmservice import InvalidSpec, LLMService
 from daybreak.builders.ports import SERVE
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.resources import (
+    JOBS,
+    LLM_SERVICES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RAY_CLUSTERS,
+    RAY_SERVICES,
+)
 from daybreak.kube.watches import Watches
 from daybreak.lifecycle.observed import GatewayView, Node, Observed
 from daybreak.lifecycle.podview import HEAD, pod_views
@@ -77,6 +85,8 @@ class Observer:
             ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
             ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
             pods=tuple(self._cache.of_service(PODS, key)),
+            jobs=tuple(self._cache.of_service(JOBS, key)),
+            claims=tuple(self._cache.of_service(PERSISTENT_VOLUME_CLAIMS, key)),
         )
 
     def _seen_nodes(self) -> tuple[Node, ...] | None:

@@ -18,6 +18,7 @@ from daybreak.kube.lease import Lease
 from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, Resource
 from daybreak.kube.watches import DISCOVERY_SECONDS, Watches, is_served
 from daybreak.reconcile import metrics
+from daybreak.reconcile.adapters import AdapterAsker, HttpReporter
 from daybreak.reconcile.asker import Asker
 from daybreak.reconcile.gateways import Enqueue, Gateways, gateway_key
 from daybreak.reconcile.namespaces import GatewayReconciler
@@ -83,11 +84,12 @@ class Operator:
             api, self.cache, namespace=namespace, gateways=with_gateways, on_kuberay=self.resync
         )
         self._asker = Asker(prober, self.queue.add)
+        self._adapters = AdapterAsker(HttpReporter(), self.queue.add)
         self._gateways = listen(self.cache, self.queue.add) if with_gateways else None
         observer = Observer(self.cache, self._watches, self._gateways)
         applier = Applier(api, self.cache)
         self._reconciler = Reconciler(
-            api, self.cache, observer, platform, self._asker, applier, lambda: lease.held
+            api, self.cache, observer, platform, self._asker, self._adapters, applier, lambda: lease.held
         )
         self._namespaces = GatewayReconciler(api, self.cache, applier, platform)
         self._tasks: list[asyncio.Task[None]] = []
@@ -121,6 +123,7 @@ class Operator:
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
             await self._asker.close()
+            await self._adapters.close()
             if self._gateways is not None:
                 await self._gateways.close()
             await self.lease.release()

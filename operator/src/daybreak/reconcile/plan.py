@@ -8,7 +8,8 @@ from daybreak.builders.desired import desired
 from daybreak.builders.platform import Platform
 from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
 from daybreak.kube.cache import Cache, Key, controller
-from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_SERVICES, of
+from daybreak.kube.resources import LLM_SERVICES, OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
+from daybreak.lifecycle.caches import caches, unfilled
 from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.observed import Manifest, Observed
 from daybreak.reconcile.observe import active_cluster
@@ -33,6 +34,8 @@ class Plan:
     """Names that somebody else has taken, as `Kind/name`."""
     leaving: bool
     """Whether objects of a deleted service of the same name are still there."""
+    filling: bool
+    """Whether the RayService and what belongs to it stay as they are until weights are complete."""
 
 
 async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
@@ -43,8 +46,11 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     targets, foreign, leaving = [], [], False
     port = seen.gateway.port if seen.gateway else None
     asleep = course_or_start(seen).asleep if seen.gateway else None
-    for wanted in desired(service, platform, active_cluster(seen.ray_service), port, asleep):
-        if of(wanted) is RAY_SERVICES and not seen.kuberay_installed:
+    copies = caches(seen, service)
+    filling = asleep is None and not all(copy.complete for copy in copies)
+    active = active_cluster(seen.ray_service)
+    for wanted in desired(service, platform, active, port, asleep, unfilled(copies)):
+        if of(wanted) is RAY_SERVICES and (filling or not seen.kuberay_installed):
             continue
         live = await applier.live(wanted)
         if live is not None and not is_controlled_by(live, service.uid):
@@ -53,8 +59,13 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
             elif not is_orphan_of(live, service.name):
                 foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
         targets.append(Target(wanted, live))
-    surplus = _surplus(seen, service, targets, cache)
-    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+    surplus = [
+        live
+        for live in _surplus(seen, service, targets, cache)
+        # What runs may have the weights of a claim that is not wanted any more.
+        if not (filling and of(live) in (RAY_SERVICES, PERSISTENT_VOLUME_CLAIMS))
+    ]
+    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling)
 
 
 def _surplus(

@@ -15,10 +15,12 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import LLM_SERVICES, OWNED, RAY_CLUSTERS, of
+from daybreak.lifecycle.caches import caches
 from daybreak.lifecycle.course import course_or_start
 from daybreak.lifecycle.decision import Decision, decide
 from daybreak.lifecycle.observed import Observed
 from daybreak.reconcile import metrics, savings
+from daybreak.reconcile.adapters import AdapterAsker, replicas
 from daybreak.reconcile.asker import Asker, Question
 from daybreak.reconcile.conditions import transitions
 from daybreak.reconcile.observe import Observer, active_cluster, base_url
@@ -49,6 +51,7 @@ class Reconciler:
         observer: Reads it.
         platform: Settings of the installation.
         asker: Asks models.
+        adapters: Asks replicas about their adapters.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
@@ -60,6 +63,7 @@ class Reconciler:
         observer: Observer,
         platform: Platform,
         asker: Asker,
+        adapters: AdapterAsker,
         applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
@@ -68,6 +72,7 @@ class Reconciler:
         self._observer = observer
         self._platform = platform
         self._asker = asker
+        self._adapters = adapters
         self._may_act = may_act
         self._applier = applier
 
@@ -84,9 +89,12 @@ class Reconciler:
         seen = self._observer.observe(key)
         if seen is None:
             self._asker.forget(key)
+            self._adapters.forget(key)
             self._applier.forget(key)
             savings.SAVED.see(key, 0)
             return None
+        asked = replicas(seen, active_cluster(seen.ray_service))
+        seen = replace(seen, reports=self._adapters.reports(key, asked))
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None and plan.foreign:
@@ -105,7 +113,7 @@ class Reconciler:
                 if refusal or wrote:
                     seen = replace(self._observer.again(key, seen), refusal=refusal)
                     decision = decide(seen)
-                if not _turned(seen, decision):
+                if not _turned(seen, decision) and not plan.filling:
                     again += await self._scale(seen)
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
@@ -114,6 +122,11 @@ class Reconciler:
             return None
         if decision.course is not None and decision.course.asleep != course_or_start(seen).asleep:
             # It is written before it is carried out: whoever goes on after a crash knows of it.
+            again.append(0.0)
+        if seen.service is not None and any(
+            copy.complete and not copy.noted for copy in caches(seen, seen.service)
+        ):
+            # It is written now: its Job is not needed any more.
             again.append(0.0)
         if decision.requeue_after is not None:
             again.append(decision.requeue_after.total_seconds())

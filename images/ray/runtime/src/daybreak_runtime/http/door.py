@@ -1,6 +1,7 @@
 """The ASGI app in front of the engine's: what a replica's own port answers."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from daybreak_runtime.http import answers, paths, request_id
@@ -24,6 +25,8 @@ class Door:
         engine_well: Whether the engine can answer.
         own: Paths that the replica answers itself, each by a function that sends the answer to a GET.
         stored: Whether a response of this id is stored here.
+        log: Writes down a request to the engine that has ended: its id, path, status (0: none was sent) and
+            seconds.
     """
 
     def __init__(
@@ -34,11 +37,13 @@ class Door:
         *,
         own: Mapping[str, Callable[[Send], Awaitable[None]]] | None = None,
         stored: Callable[[str], bool] = lambda response_id: True,
+        log: Callable[[str, str, int, float], None] = lambda request_id, path, status, seconds: None,
     ) -> None:
         self._app = app
         self._engine_well = engine_well
         self._own = dict(own or {})
         self._stored = stored
+        self._log = log
         self._bodies = BodyStore(_WAITING_BYTES)
         self._leaving = False
         self.admission = admission
@@ -65,14 +70,24 @@ class Door:
         if scope["path"] == HEALTH:
             await answers.text(send, 200 if self.open else 503, str(self.in_progress))
             return
-        send = request_id.given_back(send, request_id.of(scope))
+        name, began, status = request_id.of(scope), time.monotonic(), 0
+
+        async def noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await plain_send(message)
+
+        plain_send = request_id.given_back(send, name)
         if not self.open:
-            send = _without_keep_alive(send)
+            plain_send = _without_keep_alive(plain_send)
         self.in_progress += 1
         try:
-            await self._answer(scope, receive, send)
+            await self._answer(scope, receive, noted)
         finally:
             self.in_progress -= 1
+            if paths.asks_the_engine(scope["path"]):
+                self._log(name.decode(), scope["path"], status, time.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]

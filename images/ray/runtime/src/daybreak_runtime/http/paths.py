@@ -20,6 +20,7 @@ _POST = frozenset(
         "/rerank",
         "/v1/rerank",
         "/v2/rerank",
+        "/v2/embed",
         "/score",
         "/v1/score",
         "/classify",

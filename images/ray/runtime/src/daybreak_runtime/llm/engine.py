@@ -29,6 +29,11 @@ class Engine:
         return bool(self._client.errored)
 
     @property
+    def takes_adapters(self) -> bool:
+        """Whether it was started with room for LoRA adapters."""
+        return self._client.vllm_config.lora_config is not None
+
+    @property
     def unfinished(self) -> int:
         """Requests that it works on, those that wait in its scheduler included."""
         return int(self._client.get_num_unfinished_requests())

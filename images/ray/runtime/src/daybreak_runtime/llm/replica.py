@@ -25,6 +25,12 @@ OwnPaths = Mapping[str, Callable[[Send], Awaitable[None]]]
 """Paths of the port that the replica answers itself, each by a function that sends the answer to a GET."""
 
 
+def _log_access(request_id: str, path: str, status: int, seconds: float) -> None:
+    """Write a line of Serve's access log: in its form, and turned off as its own lines are."""
+    extra = {"request_id": request_id, "serve_access_log": True}
+    log.info("POST %s %d %.1fms", path, status, 1000 * seconds, extra=extra)
+
+
 class Replica:
     """vLLM's app on a port of the replica's pod.
 
@@ -32,12 +38,20 @@ class Replica:
         engine: The started engine.
         app: Its app.
         own: What else the port answers.
+        ready: Whether requests may come, as far as that does not hang on engine and port.
     """
 
-    def __init__(self, engine: Engine, app: Any, own: OwnPaths) -> None:
+    def __init__(self, engine: Engine, app: Any, own: OwnPaths, ready: Callable[[], bool]) -> None:
         self._engine = engine
         admission = Admission(settings.max_ongoing_requests, settings.most_waiting)
-        self._door = Door(app, admission, self._well, own=own, stored=engine.has_response)
+        self._door = Door(
+            app,
+            admission,
+            lambda: self._well() and ready(),
+            own=own,
+            stored=engine.has_response,
+            log=_log_access,
+        )
         self._listener = Listener(self._door)
         # vLLM's handlers of errors close the port when they meet a dead engine.
         app.state.server = self._listener.server

@@ -7,6 +7,9 @@ from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
 from daybreak_runtime.llm.replica import OwnPaths, Replica
+from daybreak_runtime.llm.weights import look_here
+from daybreak_runtime.lora.http import PATH as LORA
+from daybreak_runtime.lora.replica import ReplicaLora
 from daybreak_runtime.start.cause import told
 
 
@@ -17,19 +20,28 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
     """
 
     _replica: Replica | None = None
+    _lora: ReplicaLora | None = None
 
     async def start(self) -> None:
         """Start the engine, then listen."""
+        await look_here(self._llm_config)
         with told():
             await super().start()
         engine = Engine(self.engine)
-        replica = Replica(engine, await engine.app(), self.own_paths())
+        app = await engine.app()
+        if engine.takes_adapters:
+            self._lora = ReplicaLora(app.state.openai_serving_models)
+        replica = Replica(engine, app, self.own_paths(), self._has_adapters)
         await replica.start()
         self._replica = replica
 
     def own_paths(self) -> OwnPaths:
         """Paths that the replica answers itself on its port, and not the engine's app."""
-        return {}
+        return {} if self._lora is None else {LORA: self._lora.answer}
+
+    def _has_adapters(self) -> bool:
+        """Whether who asks for an adapter finds it: Serve names them after the port is open."""
+        return self._lora is None or self._lora.started
 
     async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
         """Take in Serve's `user_config`, at the start and whenever it changes, while requests go on.
@@ -37,6 +49,8 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         Args:
             user_config: `{"lora": {...}}`, the adapters; see `daybreak_runtime.lora`.
         """
+        if self._lora is not None:
+            await self._lora.reconfigure(user_config)
 
     async def check_health(self) -> None:
         """Raise if the replica must be replaced."""
@@ -52,4 +66,6 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         """End in order, within what Serve gives it."""
         if self._replica is not None:
             await self._replica.stop()
+        if self._lora is not None:
+            await self._lora.close()
         await super().__del__()

@@ -32,21 +32,21 @@ class EngineStartError(RuntimeError):
 @contextlib.contextmanager
 def told() -> Iterator[None]:
     """Give an exception that only points to the log the cause that is there."""
-    log = _own_log()
-    start = log.stat().st_size if log is not None else 0
+    starts = {log: log.stat().st_size for log in _own_logs()}
     try:
         yield
     except Exception as error:
-        if log is None or not any(phrase in str(error) for phrase in _POINTS_ELSEWHERE):
+        if not any(phrase in str(error) for phrase in _POINTS_ELSEWHERE):
             raise
-        found = cause(_since(log, start), os.environ)
+        causes = (cause(_since(log, start), os.environ) for log, start in starts.items())
+        found = next(filter(None, causes), "")
         if not found:
             raise
         raise EngineStartError(found) from error
 
 
 def cause(written: str, environment: Mapping[str, str]) -> str:
-    """The last exception in a log that is more than a pointer to another one, without secrets; empty: none."""
+    """The last exception in a log that is more than a pointer to another one, without secrets; else empty."""
     found: list[list[str]] = []
     open_ = False
     for raw in written.splitlines():
@@ -63,10 +63,11 @@ def cause(written: str, environment: Mapping[str, str]) -> str:
     return redacted(telling[-1], environment)[:_MOST_CHARACTERS] if telling else ""
 
 
-def _own_log() -> Path | None:
-    """The file that this process writes its errors to, as do its children; None where it is none."""
-    path = Path(os.readlink("/proc/self/fd/2"))
-    return path if path.is_file() else None
+def _own_logs() -> list[Path]:
+    """The files that this process and its children write to. vLLM's log goes to the output; what a process
+    prints as it ends, to the errors."""
+    files = (Path(os.readlink(f"/proc/self/fd/{number}")) for number in (1, 2))
+    return [path for path in dict.fromkeys(files) if path.is_file()]
 
 
 def _since(log: Path, start: int) -> str:

@@ -1,0 +1,84 @@
+"""What images/ray compiles CUDA with, installed from its lock without the image and without a GPU.
+
+Of the image's 10 GB this takes the compiler, the headers and libraries that it links with, and FlashInfer's
+sources: 500 MB. Whether they fit together shows here, not at the start of an engine on somebody's GPU node.
+"""
+
+import hashlib
+import os
+import platform
+import re
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
+from cluster import image_build, paths
+from cluster.errors import ClusterError
+from cluster.locks import lock
+from cluster.programs import run
+from cluster.report import Report
+
+IMAGE = paths.REPOSITORY / "images" / "ray"
+_FOLDERS = paths.SHARE / "cuda"
+_PYTHON = "3.11"
+"""What the lock has wheels for; nothing compiled for Python is loaded here."""
+_COMPILER = re.compile(r"nvidia-(cuda-(cccl|crt|nvcc|runtime)|curand|nvvm)==")
+
+
+def packages(requirements: str) -> str:
+    """The part of the lock that compiling needs, with hashes."""
+    layers = runpy.run_path(str(IMAGE / "layers.py"))
+    parts: dict[str, str] = layers["divide"](requirements)
+    cuda = [found[0] for found in layers["REQUIREMENT"].finditer(parts["cuda"])]
+    return "".join(each for each in cuda if _COMPILER.match(each)) + parts["kernels"]
+
+
+def environment(report: Report, requirements: Path = IMAGE / "requirements.txt") -> Path:
+    """Install that part as the image does, where it is not there yet; returns the folder of the packages."""
+    if shutil.which("c++") is None:
+        raise ClusterError("a C++ compiler is missing (on Debian: apt-get install g++)")
+    wanted = packages(requirements.read_text())
+    script = IMAGE / "cuda_home.py"
+    key = hashlib.sha256(f"{wanted}{script.read_text()}{platform.machine()}".encode()).hexdigest()[:12]
+    folder = _FOLDERS / key
+    with lock("cuda"):
+        if not folder.exists():
+            with report.step("CUDA's compiler and FlashInfer, from the lock", expect_seconds=60):
+                _install(wanted, folder)
+    return folder
+
+
+def _install(wanted: str, folder: Path) -> None:
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    file = partial / "wanted.txt"
+    file.write_text(wanted)
+    command: list[str | Path] = [
+        image_build.uv(),
+        "pip",
+        "install",
+        "-q",
+        "--no-deps",
+        "--require-hashes",
+        "-r",
+    ]
+    command += [file, "--target", partial, "--python", sys.executable, "--python-version", _PYTHON]
+    command += ["--python-platform", f"{platform.machine()}-manylinux_2_34"]
+    run(command)
+    run([sys.executable, IMAGE / "cuda_home.py", partial])
+    partial.rename(folder)
+
+
+def sampling_key(architecture: str) -> str:
+    """Changes with what `compile_sampling` does, beside the packages."""
+    script = (IMAGE / "kernels.py").read_bytes()
+    return f"{architecture}-{hashlib.sha256(script).hexdigest()[:12]}"
+
+
+def compile_sampling(folder: Path, architectures: tuple[str, ...]) -> Path:
+    """Compile and link FlashInfer's sampling kernels by the image's own script; returns the library."""
+    search = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    command: list[str | Path] = [sys.executable, IMAGE / "kernels.py", folder, *architectures]
+    return Path(run(command, environment={"PATH": search}).strip())

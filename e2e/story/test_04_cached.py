@@ -1,0 +1,140 @@
+"""Weights that a Job copies into a claim: the real Job, kubelet and Ray image, and a fake S3 on this machine.
+
+The service is kept asleep, so that no model has to start for it.
+"""
+
+import filecmp
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import images, network, tiny_model
+from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
+
+NAME = "cached"
+BUCKET = "weights"
+CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "cached-weights"},
+    "spec": {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "storageClassName": "",
+        "volumeName": "cached-weights",
+    },
+}
+KINDS = "jobs,rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
+
+
+def volume(folder: Path) -> dict[str, Any]:
+    """A volume that is a folder of this machine, which is the node."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": CLAIM["spec"]["volumeName"]},
+        "spec": {
+            "capacity": CLAIM["spec"]["resources"]["requests"],
+            "accessModes": CLAIM["spec"]["accessModes"],
+            "claimRef": {"name": CLAIM["metadata"]["name"], "namespace": NAMESPACE},
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": str(folder), "type": "Directory"},
+        },
+    }
+
+
+def service(endpoint: str, prefix: str) -> dict[str, Any]:
+    """The LLMService, with weights from a place in the bucket."""
+    variables = {
+        "AWS_ENDPOINT_URL": endpoint,
+        "AWS_REGION": REGION,
+        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+    }
+    model = {
+        "name": "tiny",
+        "source": f"s3://{BUCKET}/{prefix}",
+        "cache": {"claimName": CLAIM["metadata"]["name"]},
+        "accelerator": {"kind": "cpu"},
+    }
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": NAME},
+        "spec": {
+            "models": [model],
+            "state": "Asleep",
+            "sleep": {"depth": "Cluster"},
+            "runtime": {"env": [{"name": name, "value": value} for name, value in variables.items()]},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that is the bucket."""
+    folder = tmp_path_factory.mktemp("s3")
+    tiny_model.write(folder / BUCKET / "models" / "tiny-2", images.MODELS["tiny-2"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def endpoint(bucket: Path) -> Iterator[str]:
+    """Address of a fake S3 with that bucket."""
+    with fake_s3(network.NODE_ADDRESS, bucket) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def kept(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The folder behind the claim."""
+    folder = tmp_path_factory.mktemp("claim")
+    folder.chmod(0o777)  # a folder of the node takes no fsGroup
+    installed.apply(volume(folder))
+    installed.apply(CLAIM)
+    try:
+        yield folder
+    finally:
+        installed.delete("llm", NAME)
+        installed.delete("pvc", CLAIM["metadata"]["name"])
+        installed.delete("pv", CLAIM["spec"]["volumeName"])
+
+
+def cache(kubernetes: Kubernetes) -> dict[str, Any]:
+    """What the status says of the copy."""
+    models = ((kubernetes.get("llm", NAME) or {}).get("status") or {}).get("models") or [{}]
+    found: dict[str, Any] = models[0].get("cache") or {}
+    return found
+
+
+def test_a_place_without_weights_is_told(kubernetes: Kubernetes, kept: Path, endpoint: str) -> None:
+    kubernetes.apply(service(endpoint, "models/no-such-model"))
+    eventually(lambda: cache(kubernetes).get("phase"), lambda phase: phase == "Failed", minutes=4)
+    stalled = kubernetes.condition(NAME, "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "CacheFailed")
+    assert f"there are no files below s3://{BUCKET}/models/no-such-model" in stalled["message"]
+
+
+def test_the_weights_are_copied_once(kubernetes: Kubernetes, kept: Path, endpoint: str, bucket: Path) -> None:
+    kubernetes.apply(service(endpoint, "models/tiny-2"))
+    found = eventually(lambda: cache(kubernetes), lambda seen: seen.get("phase") == "Complete", minutes=4)
+    there, here = bucket / BUCKET / "models" / "tiny-2", kept / found["path"]
+    files = sorted(path.name for path in there.iterdir())
+    assert found["bytes"] == sum(path.stat().st_size for path in there.iterdir())
+    assert filecmp.cmpfiles(there, here, files, shallow=False) == (files, [], [])
+    assert kubernetes.condition(NAME, "Stalled")["status"] == "False"
+    eventually(lambda: kubernetes.names("jobs", "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
+
+
+def test_no_worker_was_made_for_it(kubernetes: Kubernetes, kept: Path) -> None:
+    workers = kubernetes.names("pods", "-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    assert workers == []
+
+
+def test_delete_leaves_the_claim(kubernetes: Kubernetes, kept: Path) -> None:
+    kubernetes.delete("llm", NAME)
+    eventually(lambda: kubernetes.names(KINDS, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
+    assert kubernetes.get("pvc", CLAIM["metadata"]["name"])

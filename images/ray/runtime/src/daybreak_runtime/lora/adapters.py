@@ -1,0 +1,163 @@
+"""The adapters of one replica, kept equal to what the configuration asks for.
+
+Nothing here stops or delays requests: an adapter is fetched and checked beside them, then given to the
+engine, and only then listed. What cannot be fetched is tried again; what does not fit is refused and said.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from daybreak_runtime.lora.check import Refused
+from daybreak_runtime.lora.files import NotFetched
+from daybreak_runtime.lora.wanted import Wanted
+
+log = logging.getLogger(__name__)
+
+LOADING, LOADED, REFUSED, FAILED = "Loading", "Loaded", "Refused", "Failed"
+"""How an adapter is. `Failed` is tried again, `Refused` only when the configuration asks for another one."""
+AGAIN_SECONDS = (5.0, 300.0)
+"""First and longest pause before files that cannot be had are asked for again."""
+
+
+class Engine(Protocol):
+    """What takes adapters."""
+
+    async def add(self, name: str, path: str) -> None:
+        """Take the adapter in this directory, and list it as `name` in place of one that has that name.
+
+        Raises Refused.
+        """
+        ...
+
+    def remove(self, name: str) -> None:
+        """List it no more; requests that use it go on, and its memory is given back when they are done."""
+        ...
+
+    async def close(self) -> None:
+        """Stop waiting for such requests."""
+        ...
+
+
+@dataclass
+class _Adapter:
+    wanted: Wanted
+    state: str = LOADING
+    reason: str = ""
+    task: asyncio.Task[None] | None = None
+
+
+class Adapters:
+    """Keeps the engine's adapters what was asked for last.
+
+    Args:
+        engine: What takes them.
+        fetch: Gets an adapter's files onto every node of the replica; raises NotFetched.
+        check: Looks whether those in a directory fit; raises Refused.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        fetch: Callable[[Wanted], Awaitable[str]],
+        check: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._engine = engine
+        self._fetch = fetch
+        self._check = check
+        self._adapters: dict[str, _Adapter] = {}
+        self._listed: set[str] = set()
+        self._turned = asyncio.Event()
+
+    def want(self, wanted: Mapping[str, Wanted]) -> None:
+        """Let there be these. What is there and stays the same is not touched."""
+        for name in set(self._adapters) - set(wanted):
+            self._stop(self._adapters.pop(name))
+            self._remove(name)
+        for name, adapter in wanted.items():
+            before = self._adapters.get(name)
+            if before is not None and before.wanted == adapter:
+                continue
+            if before is not None:
+                self._stop(before)
+            new = self._adapters[name] = _Adapter(adapter)
+            new.task = asyncio.create_task(self._load(new), name=f"adapter {name}")
+        self._turned.set()
+
+    async def settled(self, seconds: float) -> bool:
+        """Wait until each is loaded or refused, or could not be fetched once; False if that takes longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while any(adapter.state == LOADING for adapter in self._adapters.values()):
+                    self._turned.clear()
+                    await self._turned.wait()
+                return True
+        return False
+
+    def report(self) -> dict[str, Any]:
+        """How each one is, as JSON for the operator."""
+        return {
+            "adapters": {
+                name: {"id": adapter.wanted.id, "state": adapter.state, "reason": adapter.reason}
+                for name, adapter in self._adapters.items()
+            }
+        }
+
+    def missing(self, name: str) -> tuple[str, str] | None:
+        """State and reason of an adapter that is asked for and cannot be used now; None for all others."""
+        adapter = self._adapters.get(name)
+        if adapter is None or name in self._listed:
+            return None
+        return adapter.state, adapter.reason
+
+    async def close(self) -> None:
+        """Stop all work on adapters."""
+        tasks = [adapter.task for adapter in self._adapters.values() if adapter.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._engine.close()
+
+    async def _load(self, adapter: _Adapter) -> None:
+        name, pause = adapter.wanted.name, AGAIN_SECONDS[0]
+        while True:
+            try:
+                path = await self._fetch(adapter.wanted)
+                await self._check(path)
+                await self._engine.add(name, path)
+                self._listed.add(name)
+            except NotFetched as error:
+                self._say(adapter, FAILED, str(error))
+            except Refused as error:
+                # What had the name before is not what the configuration asks for.
+                self._remove(name)
+                self._say(adapter, REFUSED, str(error))
+                return
+            except Exception as error:  # nothing that an adapter causes may end the replica
+                log.exception("adapter %s", name)
+                self._say(adapter, FAILED, f"{type(error).__name__}: {error}")
+            else:
+                self._say(adapter, LOADED, "")
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, AGAIN_SECONDS[1])
+
+    def _remove(self, name: str) -> None:
+        if name in self._listed:
+            self._listed.discard(name)
+            self._engine.remove(name)
+            log.info("adapter %s is removed", name)
+
+    @staticmethod
+    def _stop(adapter: _Adapter) -> None:
+        if adapter.task is not None:
+            adapter.task.cancel()
+
+    def _say(self, adapter: _Adapter, state: str, reason: str) -> None:
+        if (adapter.state, adapter.reason) != (state, reason):
+            log.info("adapter %s: %s %s", adapter.wanted.name, state, reason)
+        adapter.state, adapter.reason = state, reason
+        self._turned.set()

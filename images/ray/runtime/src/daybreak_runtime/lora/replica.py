@@ -1,0 +1,88 @@
+"""A replica's adapters: the parts put together for Ray Serve LLM's server."""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak_runtime.lora import files
+from daybreak_runtime.lora.adapters import Adapters
+from daybreak_runtime.lora.check import Shapes, check
+from daybreak_runtime.lora.http import answer, why_missing
+from daybreak_runtime.lora.vllm_engine import VllmEngine, base_shapes
+from daybreak_runtime.lora.wanted import Wanted, read
+
+log = logging.getLogger(__name__)
+
+START_SECONDS = 120.0
+"""How long a replica that starts waits for its adapters, so that who has woken it finds them."""
+
+
+class ReplicaLora:
+    """Adapters of the replica that this process is.
+
+    Args:
+        models: vLLM's OpenAIServingModels.
+    """
+
+    def __init__(self, models: Any) -> None:
+        self._engine = VllmEngine(models, lambda name: why_missing(self.adapters, name))
+        self._model_config = models.model_config
+        self._shapes: asyncio.Task[Shapes | None] | None = None
+        self.started = False
+        """Whether its first adapters are there, or have been waited for long enough."""
+        self.adapters = Adapters(self._engine, self._fetch, self._check)
+
+    async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
+        """Take in the configuration, as Ray Serve hands it over.
+
+        The first one belongs to the replica's start, which waits for the adapters, though not for ever: one
+        that cannot be fetched must not keep the base model down. Serve sends no requests to a replica for as
+        long as a later one takes, so that returns at once.
+        """
+        self.adapters.want(read(user_config))
+        if not self.started and not await self.adapters.settled(START_SECONDS):
+            log.warning("not every adapter is loaded after %.0f s: the replica starts without", START_SECONDS)
+        self.started = True
+
+    async def answer(self, send: Any) -> None:
+        """Answer who asks how each adapter is."""
+        await answer(self.adapters, send)
+
+    async def close(self) -> None:
+        """Take up no more adapters."""
+        await self.adapters.close()
+
+    async def _fetch(self, adapter: Wanted) -> str:
+        elsewhere = (_fetch_on(node, adapter) for node in _other_nodes())
+        path, _ = await asyncio.gather(asyncio.to_thread(files.fetch, adapter), asyncio.gather(*elsewhere))
+        return path
+
+    async def _check(self, path: str) -> None:
+        if self._shapes is None:
+            self._shapes = asyncio.create_task(asyncio.to_thread(base_shapes, self._model_config))
+        shapes = await self._shapes
+        await asyncio.to_thread(check, path, self._engine.max_rank, shapes)
+
+
+def _other_nodes() -> list[str]:
+    """Nodes beside this one on which the engine of this replica has workers (pipeline stages)."""
+    ray = importlib.import_module("ray")
+    group = ray.util.get_current_placement_group()
+    if group is None:
+        return []
+    places = ray.util.placement_group_table(group).get("bundles_to_node_id", {})
+    return sorted(set(places.values()) - {ray.get_runtime_context().get_node_id()})
+
+
+async def _fetch_on(node: str, adapter: Wanted) -> None:
+    """Fetch on another node: each worker of the engine reads the files where it runs."""
+    ray = importlib.import_module("ray")
+    strategies = importlib.import_module("ray.util.scheduling_strategies")
+    there = strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)
+    options = {"num_cpus": 0, "scheduling_strategy": there, "max_retries": 0}
+    try:
+        await ray.remote(**options)(files.fetch).remote(adapter)
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from error

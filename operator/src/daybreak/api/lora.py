@@ -1,0 +1,59 @@
+"""LoRA adapters of a model: each is a model name of its own, served by the base model's replicas."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue
+
+from daybreak.api.base import ApiModel, Rule
+from daybreak.api.kubernetes_types import SecretKeySource
+from daybreak.api.scalars import ModelName
+from daybreak.api.source import Source
+
+MAX_ADAPTERS = 64
+"""Most adapters of one model."""
+
+_BY_NAME: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+
+
+class Adapter(ApiModel):
+    """One adapter, in PEFT's form: a directory with adapter_config.json and adapter_model.safetensors."""
+
+    rules = (
+        Rule(
+            "!has(self.token) || self.source.startsWith('hf://')",
+            "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+            lambda self: self.token is None or self.source.startswith("hf://"),
+        ),
+        Rule(
+            "!has(self.revision) || self.source.startsWith('hf://')",
+            "revision belongs to hf:// sources",
+            lambda self: self.revision is None or self.source.startswith("hf://"),
+        ),
+    )
+
+    name: ModelName
+    """What clients send as `model`; no other model or adapter of the service may have it."""
+    source: Source
+    """Where it is, in the same forms as a model's `source`. A claim, an image or a token that no adapter of
+    the model had before needs new pods; anything else is changed while the replicas serve."""
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Commit, tag or branch of an hf:// adapter; a commit pins it."""
+    token: SecretKeySource | None = None
+    """Hugging Face token for it, from a Secret. Unset: the model's, if it has one."""
+
+
+class Lora(ApiModel):
+    """LoRA adapters of a model. A replica takes them up, and lets go of them, while it serves."""
+
+    adapters: Annotated[list[Adapter], Field(max_length=MAX_ADAPTERS, json_schema_extra=_BY_NAME)] = Field(
+        default_factory=list
+    )
+    """The adapters. With none, the engine is ready to take some later without a restart."""
+    max_loaded: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] = 4
+    """Adapters that the accelerator holds at once, and that one batch can mix (vLLM's max_loras): room of
+    `maxRank` is kept for each. The others wait in the worker's memory, as many as vLLM's max_cpu_loras says,
+    which is 16, or `maxLoaded` if that is more, unless `engine.args` says another number. A change of it
+    restarts the replicas."""
+    max_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] = 16
+    """Highest rank of an adapter (vLLM's max_lora_rank); one with a higher rank is refused. A change of it
+    restarts the replicas."""

@@ -1,0 +1,145 @@
+"""Weights that a Job copies into a claim, on a real API server. The real controller runs Jobs here."""
+
+import json
+from typing import Any
+
+from daybreak.api import names
+from daybreak.lifecycle.caches import JOB_NAME_LABEL
+from tests.api.admin import Admin, eventually
+from tests.api.objects import condition, model
+from tests.api.objects import tiny as service
+from tests.api.operator_process import OperatorProcess
+
+CACHED = model(source="s3://bucket/tiny", cache={"size": "1Gi"})
+CLAIM = "tiny-tiny-weights"
+
+
+def jobs(admin: Admin) -> list[dict[str, Any]]:
+    """The Jobs that are there to stay."""
+    return [each for each in admin.list("Job") if not each["metadata"].get("deletionTimestamp")]
+
+
+def one_job(admin: Admin) -> dict[str, Any]:
+    """The one Job, once it is there."""
+    found: list[dict[str, Any]] = eventually("a Job", lambda: jobs(admin))
+    [job] = found
+    return job
+
+
+def kubelet_says(admin: Admin, job: dict[str, Any], phase: str, **container: Any) -> None:
+    """Play the kubelet: the pod that the Job's controller has made is in a phase, and its container so."""
+    name = job["metadata"]["name"]
+    pods = eventually("a pod", lambda: admin.list("Pod", labelSelector=f"{JOB_NAME_LABEL}={name}"))
+    usual = {"name": "fill", "image": "played", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"phase": phase, "containerStatuses": [{**usual, **container}]}
+    admin.merge("Pod", pods[0]["metadata"]["name"], {"status": status}, subresource="status")
+
+
+def complete(admin: Admin, job: dict[str, Any], size: int = 42) -> None:
+    """The program succeeds, and the Job with it."""
+    ended = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"bytes": size, "revision": None})}
+    kubelet_says(admin, job, "Succeeded", state={"terminated": ended})
+
+
+def cache(admin: Admin) -> dict[str, Any]:
+    """What the status says of the copy."""
+    status = admin.get("LLMService", "tiny").get("status") or {}
+    models = status.get("models") or [{}]
+    return models[0].get("cache") or {}
+
+
+def test_the_ray_service_comes_when_the_weights_are_there(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(service(models=[CACHED]))
+    job = one_job(admin)
+    claim = admin.get("PersistentVolumeClaim", CLAIM)
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert job["metadata"]["annotations"][names.CACHE_ANNOTATION].startswith(f"{CLAIM}/s3-bucket-tiny-")
+    eventually(
+        "it is told",
+        lambda: condition(admin.get("LLMService", "tiny"), "Reconciling").get("reason") == "FillingCache",
+    )
+    assert admin.get("RayService", "tiny") is None
+
+    complete(admin, job)
+    eventually("a RayService", lambda: admin.get("RayService", "tiny"))
+    found = eventually("the copy noted", lambda: cache(admin).get("phase") == "Complete" and cache(admin))
+    assert found["bytes"] == 42
+    assert found["claim"] == CLAIM
+    assert found["claimUid"] == claim["metadata"]["uid"]
+    eventually("the Job gone, with its pods", lambda: not admin.list("Job") and not admin.list("Pod"))
+    assert found["path"] in admin.get("RayService", "tiny")["spec"]["serveConfigV2"]
+
+
+def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(service(models=[CACHED]))
+    job = one_job(admin)
+    why = {"exitCode": 2, "reason": "Error", "message": "s3://bucket/tiny/: NoSuchBucket"}
+    waits = {"waiting": {"reason": "CrashLoopBackOff"}}
+    kubelet_says(admin, job, "Running", state=waits, lastState={"terminated": why}, restartCount=1)
+    told = eventually(
+        "it is told",
+        lambda: (
+            condition(admin.get("LLMService", "tiny"), "Ready").get("reason") == "CacheFailed"
+            and admin.get("LLMService", "tiny")
+        ),
+    )
+    assert "NoSuchBucket" in condition(told, "Ready")["message"]
+    assert condition(told, "Stalled")["status"] == "True"
+    assert told["status"]["phase"] == "Failed"
+    assert cache(admin)["phase"] == "Failed"
+    assert admin.get("RayService", "tiny") is None
+    complete(admin, job)
+    eventually("a RayService", lambda: admin.get("RayService", "tiny"))
+    eventually(
+        "nobody has to act",
+        lambda: condition(admin.get("LLMService", "tiny"), "Stalled")["status"] == "False",
+    )
+
+
+def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
+    admin: Admin, operator: OperatorProcess
+) -> None:
+    admin.create(service(models=[CACHED]))
+    complete(admin, one_job(admin))
+    eventually("the copy noted", lambda: cache(admin).get("phase") == "Complete")
+    before = eventually("a RayService", lambda: admin.get("RayService", "tiny"))
+    eventually("the Job gone", lambda: not admin.list("Job"))
+
+    other = CACHED | {"source": "s3://bucket/other"}
+    admin.merge("LLMService", "tiny", {"spec": {"models": [other]}})
+    job = one_job(admin)
+    eventually("it is told", lambda: cache(admin)["path"].startswith("s3-bucket-other-"))
+    now = admin.get("RayService", "tiny")
+    assert now["metadata"]["uid"] == before["metadata"]["uid"]
+    assert now["spec"] == before["spec"]
+    complete(admin, job)
+    eventually(
+        "the new weights in use",
+        lambda: "s3-bucket-other-" in admin.get("RayService", "tiny")["spec"]["serveConfigV2"],
+    )
+
+
+def test_without_a_cache_the_claim_goes(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(service(models=[CACHED]))
+    complete(admin, one_job(admin))
+    eventually("a RayService", lambda: admin.get("RayService", "tiny"))
+    admin.merge("LLMService", "tiny", {"spec": {"models": [model(source="s3://bucket/tiny")]}})
+
+    def leaving() -> bool:
+        # Its finalizer is taken off by a controller that does not run here.
+        claim = admin.get("PersistentVolumeClaim", CLAIM)
+        return claim is None or bool(claim["metadata"].get("deletionTimestamp"))
+
+    eventually("the claim gone", leaving)
+
+
+def test_a_smaller_claim_is_refused_in_the_words_of_the_api_server(
+    admin: Admin, operator: OperatorProcess
+) -> None:
+    admin.create(service(models=[CACHED]))
+    one_job(admin)
+    admin.merge("LLMService", "tiny", {"spec": {"models": [CACHED | {"cache": {"size": "1Mi"}}]}})
+    eventually(
+        "it is told",
+        lambda: condition(admin.get("LLMService", "tiny"), "Stalled").get("reason") == "Refused",
+    )

@@ -1,0 +1,118 @@
+"""What is wrong with LoRA settings."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api import validation
+from daybreak.api.llmservice import InvalidSpec
+from tests.unit.builders.services import model, service
+
+ADAPTER = {"name": "a", "source": "s3://bucket/a"}
+
+
+def problems(*models: dict[str, Any], **spec: Any) -> tuple[str, ...]:
+    return validation.problems(service(*models, **spec))
+
+
+def test_a_model_with_adapters_is_right() -> None:
+    args = {"max_cpu_loras": 8, "lora_dtype": "auto"}
+    assert problems(model(lora={"adapters": [ADAPTER]}, engine={"args": args})) == ()
+    assert problems(model(lora={})) == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "path"),
+    [
+        (
+            [ADAPTER],
+            [ADAPTER],
+            "spec.models[1].lora.adapters[0].name: a is the name of spec.models[0].lora.adapters[0]",
+        ),
+        (
+            [{**ADAPTER, "name": "two"}],
+            [],
+            "spec.models[0].lora.adapters[0].name: two is the name of spec.models[1]",
+        ),
+        (
+            [{**ADAPTER, "name": "one"}],
+            [],
+            "spec.models[0].lora.adapters[0].name: one is the name of spec.models[0]",
+        ),
+        (
+            [ADAPTER, ADAPTER],
+            [],
+            "spec.models[0].lora.adapters[1].name: a is the name of spec.models[0].lora.adapters[0]",
+        ),
+    ],
+)
+def test_a_name_is_one_thing_only(first: list[Any], second: list[Any], path: str) -> None:
+    found = problems(
+        model(name="one", lora={"adapters": first}), model(name="two", lora={"adapters": second})
+    )
+    assert found == (f"{path} already; rename one",)
+
+
+def test_more_names_than_gateways_list_are_refused() -> None:
+    def many(prefix: str) -> dict[str, Any]:
+        adapters = [{"name": f"{prefix}-{number}", "source": "s3://bucket/a"} for number in range(64)]
+        return model(name=prefix, lora={"adapters": adapters})
+
+    assert problems(many("one")) == ()
+    assert problems(many("one"), many("two")) == (
+        "spec.models: 130 models and adapters are more than 128; use two services",
+    )
+
+
+def test_without_the_replicas_own_port_there_are_no_adapters() -> None:
+    found = problems(model(lora={"adapters": [ADAPTER]}), runtime={"directIngress": False})
+    assert found == (
+        "spec.models[0].lora: adapters are served by the replicas' own port; "
+        "leave spec.runtime.directIngress at true",
+    )
+
+
+@pytest.mark.parametrize("path", ["/adapters", "/adapters/x"])
+def test_their_directory_is_theirs(path: str) -> None:
+    runtime = {
+        "volumes": [{"name": "v", "emptyDir": {}}],
+        "volumeMounts": [{"name": "v", "mountPath": path}],
+    }
+    assert problems(model(lora={}), runtime=runtime) == (
+        f"spec.runtime.volumeMounts: {path} is where adapters appear; use another",
+    )
+    assert problems(model(), runtime=runtime) == ()
+
+
+def test_arguments_for_adapters_need_lora() -> None:
+    found = problems(model(engine={"args": {"fully_sharded_loras": True, "lora_dtype": "auto"}}))
+    assert found == (
+        "spec.models[0].engine.args.fully_sharded_loras: without effect, since the model has no lora",
+    )
+
+
+def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
+    found = problems(model(lora={"maxLoaded": 8}, engine={"args": {"max_cpu_loras": 4}}))
+    assert found == (
+        "spec.models[0].engine.args.max_cpu_loras: 4 is less than lora.maxLoaded, which is 8; "
+        "write as many at least",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lora", "said"),
+    [
+        ({"maxRank": 12}, "maxRank"),
+        ({"maxLoaded": 0}, "maxLoaded"),
+        ({"adapters": [{"name": "a:b", "source": "s3://bucket/a"}]}, "name"),
+        ({"adapters": [{"name": "a", "source": "ftp://x"}]}, "source"),
+        ({"adapters": [{**ADAPTER, "revision": "main"}]}, "revision belongs to hf:// sources"),
+        (
+            {"adapters": [{**ADAPTER, "token": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
+            "token belongs to hf:// sources",
+        ),
+    ],
+)
+def test_what_cannot_be_read_is_refused(lora: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpec, match=said):
+        service(model(lora=lora))

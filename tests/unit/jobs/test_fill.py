@@ -1,0 +1,255 @@
+"""The program that copies weights into a claim: as a pod runs it with the hub's own client, and by parts."""
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.builders.cache import _program
+from daybreak.jobs import fill
+from tests.unit.jobs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
+
+WHOLE = {".daybreak-complete", "config.json", "model.safetensors"}
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    """A hub with an open and a gated repository, each with the same weights in two formats."""
+    for name in ("model", "gated-model"):
+        repository = tmp_path / "hub" / "owner" / name
+        (repository / "original").mkdir(parents=True)
+        (repository / "config.json").write_text("{}")
+        (repository / "model.safetensors").write_bytes(b"weights" * 1000)
+        (repository / "pytorch_model.bin").write_bytes(b"the same")
+        (repository / "original" / "consolidated.00.pth").write_bytes(b"the same")
+    with fake_hub(tmp_path / "hub") as server:
+        yield server
+
+
+@pytest.fixture
+def claim(tmp_path: Path) -> Path:
+    """What the claim is mounted as."""
+    folder = tmp_path / "claim"
+    folder.mkdir()
+    return folder
+
+
+def order(claim: Path, source: str, **more: Any) -> dict[str, Any]:
+    """What the program is told."""
+    found = {"source": source, "revision": None, "root": str(claim), "directory": "weights", "sole": True}
+    return {**found, **more}
+
+
+def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
+    """Run it as the pod does: exit status, and what Kubernetes is told."""
+    log = hub.folder / "log"
+    log.unlink(missing_ok=True)
+    own = {
+        "DAYBREAK_FILL": json.dumps(told),
+        "HF_ENDPOINT": hub.url,
+        "HOME": str(hub.folder),
+        "NO_PROXY": "*",
+        "PATH": os.environ["PATH"],
+        "TERMINATION_LOG": str(log),
+    }
+    command = [sys.executable, "-c", _program()]
+    done = subprocess.run(command, env=own | environment, capture_output=True, check=False)  # noqa: S603
+    return done.returncode, log.read_text()
+
+
+def names(directory: Path) -> set[str]:
+    """Paths of the files below a directory."""
+    return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
+
+
+def test_a_repository_is_copied_whole_and_without_doubles(hub: Hub, claim: Path) -> None:
+    status, told = run(hub, order(claim, "hf://owner/model"))
+    assert (status, json.loads(told)) == (0, {"bytes": 7002, "revision": COMMIT})
+    assert names(claim / "weights") == WHOLE
+    assert (claim / "weights" / "model.safetensors").read_bytes() == b"weights" * 1000
+
+
+def test_what_is_whole_is_not_asked_for_again(hub: Hub, claim: Path) -> None:
+    run(hub, order(claim, "hf://owner/model"))
+    hub.fetched.clear()
+    shutil.rmtree(hub.folder / "owner")
+    status, told = run(hub, order(claim, "hf://owner/model"))
+    assert (status, json.loads(told)["bytes"]) == (0, 7002)
+    assert hub.fetched == []
+
+
+def test_a_gated_repository_needs_the_token(hub: Hub, claim: Path) -> None:
+    status, told = run(hub, order(claim, "hf://owner/gated-model"))
+    assert (status, "hf://owner/gated-model is gated: accept its terms" in told) == (2, True)
+    assert not (claim / "weights").exists()
+    status, _ = run(hub, order(claim, "hf://owner/gated-model"), HF_TOKEN=TOKEN)
+    assert status == 0
+    assert names(claim / "weights") == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("source", "revision", "said"),
+    [
+        ("hf://owner/none", None, "does not exist, or is private"),
+        ("hf://owner/model", "no-such", "has no revision no-such"),
+    ],
+)
+def test_what_is_not_there_is_said(
+    hub: Hub, claim: Path, source: str, revision: str | None, said: str
+) -> None:
+    status, told = run(hub, order(claim, source, revision=revision))
+    assert status == 2
+    assert said in told
+
+
+def test_a_hub_that_does_not_answer_may_pass(hub: Hub, claim: Path) -> None:
+    status, told = run(hub, order(claim, "hf://owner/model"), HF_ENDPOINT="http://127.0.0.1:1")
+    assert status == 1
+    assert told
+
+
+class Bucket:
+    """A source of this test's own: files by name, and how many of them can be fetched before it breaks."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **files: bytes) -> None:
+        self.files, self.fetched, self.breaks_after = files, [], 1000
+        monkeypatch.setattr(fill, "listed", lambda source, revision: self.source())
+
+    fetched: list[str]
+
+    def source(self) -> fill.Source:
+        """The source, listed."""
+        return fill.Source(
+            [fill.File(name, len(data)) for name, data in self.files.items()], None, self.fetch
+        )
+
+    def fetch(self, into: Path, wanted: list[fill.File]) -> None:
+        """Copy what is missing, one after the other."""
+        for file in fill._missing(into, wanted):
+            if len(self.fetched) >= self.breaks_after:
+                (into / f"{file.path}.part").write_bytes(b"half")
+                raise ConnectionError("broken off")
+            (into / file.path).write_bytes(self.files[file.path])
+            self.fetched.append(file.path)
+
+
+def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    bucket = Bucket(monkeypatch, a=b"1", b=b"22")
+    bucket.breaks_after = 1
+    with pytest.raises(ConnectionError):
+        fill.fill(order(claim, "s3://bucket"))
+    assert not (claim / "weights").exists(), "nobody may take it for whole"
+    bucket.breaks_after = 1000
+    assert fill.fill(order(claim, "s3://bucket"))["bytes"] == 3
+    assert bucket.fetched == ["a", "b"]
+    assert names(claim / "weights") == {".daybreak-complete", "a", "b"}
+
+
+def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    Bucket(monkeypatch, a=b"1")
+    (claim / "weights").mkdir()
+    (claim / "weights" / "a").write_bytes(b"wrong")
+    fill.fill(order(claim, "s3://bucket"))
+    assert (claim / "weights" / "a").read_bytes() == b"1"
+
+
+def test_a_file_that_came_short_is_noticed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    bucket = Bucket(monkeypatch, a=b"1")
+    monkeypatch.setattr(bucket, "fetch", lambda into, wanted: (into / "a").write_bytes(b""))
+    with pytest.raises(OSError, match="1 files did not come whole, such as a"):
+        fill.fill(order(claim, "s3://bucket"))
+
+
+def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    Bucket(monkeypatch, a=b"1")
+
+    def ask(directory: str) -> set[str]:
+        fill.fill(order(claim, "s3://bucket", directory=directory))
+        time.sleep(0.02)  # the order of the marks' times
+        return {path.name for path in claim.iterdir() if not path.name.startswith(".")}
+
+    assert ask("one") == {"one"}
+    assert ask("two") == {"one", "two"}
+    assert ask("one") == {"one", "two"}, "back again: one is in use now"
+    assert ask("three") == {"one", "three"}
+
+
+def test_in_a_shared_claim_nothing_is_removed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    Bucket(monkeypatch, a=b"1")
+    for directory in ("one", "two", "three"):
+        fill.fill(order(claim, "s3://bucket", directory=directory, sole=False))
+    assert {"one", "two", "three"} <= {path.name for path in claim.iterdir()}
+
+
+def test_no_files_are_an_error(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    Bucket(monkeypatch)
+    with pytest.raises(fill.Stuck, match="there are no files below s3://bucket"):
+        fill.fill(order(claim, "s3://bucket"))
+
+
+def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
+    monkeypatch: pytest.MonkeyPatch, claim: Path
+) -> None:
+    bucket = Bucket(monkeypatch, a=b"1")
+    enormous = fill.File("a", shutil.disk_usage(claim).free + 2**30)
+    monkeypatch.setattr(bucket, "source", lambda: fill.Source([enormous], None, bucket.fetch))
+    with pytest.raises(fill.Stuck, match="more are needed in the claim"):
+        fill.fill(order(claim, "s3://bucket"))
+    assert bucket.fetched == []
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "the claim is full"),
+        (OSError(errno.EACCES, "Permission denied"), 2, "the claim cannot be written by user"),
+        (OSError(errno.ECONNRESET, "reset"), 1, "reset"),
+        (RuntimeError("x" * 10_000), 1, "RuntimeError"),
+    ],
+)
+def test_errors_are_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, claim: Path, tmp_path: Path, error: Exception, status: int, said: str
+) -> None:
+    def broken(source: str, revision: str | None) -> fill.Source:
+        raise error
+
+    monkeypatch.setattr(fill, "listed", broken)
+    monkeypatch.setenv("DAYBREAK_FILL", json.dumps(order(claim, "s3://bucket")))
+    monkeypatch.setenv("TERMINATION_LOG", str(tmp_path / "log"))
+    assert fill.main() == status
+    told = (tmp_path / "log").read_text()
+    assert said in told
+    assert len(told) < 4096
+
+
+@pytest.mark.parametrize("path", ["../up", "a/../../up", "/etc/passwd"])
+def test_a_file_cannot_leave_its_directory(claim: Path, path: str) -> None:
+    with pytest.raises(fill.Stuck):
+        fill._place(claim / "weights", fill.File(path, 1))
+
+
+def test_two_jobs_for_the_same_weights_wait_for_each_other(hub: Hub, claim: Path) -> None:
+    told = order(claim, "hf://owner/model", sole=False)
+    with fill.alone(claim / f"{fill.LOCK}weights"):
+        environment = {
+            "DAYBREAK_FILL": json.dumps(told),
+            "HF_ENDPOINT": hub.url,
+            "HOME": str(hub.folder),
+            "NO_PROXY": "*",
+            "PATH": os.environ["PATH"],
+            "TERMINATION_LOG": str(hub.folder / "log"),
+        }
+        waiting = subprocess.Popen([sys.executable, "-c", _program()], env=environment)  # noqa: S603
+        with pytest.raises(subprocess.TimeoutExpired):
+            waiting.wait(2)
+        assert hub.fetched == []
+    assert waiting.wait(60) == 0
+    assert names(claim / "weights") == WHOLE

@@ -1,0 +1,166 @@
+"""A replica's adapters follow the configuration, whatever becomes of single ones."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from daybreak_runtime.lora import adapters as module
+from daybreak_runtime.lora.adapters import Adapters
+from daybreak_runtime.lora.check import Refused
+from daybreak_runtime.lora.files import NotFetched
+from daybreak_runtime.lora.http import why_missing
+from daybreak_runtime.lora.wanted import Wanted
+
+
+class World:
+    """An engine, and places to fetch from."""
+
+    def __init__(self) -> None:
+        self.listed: dict[str, str] = {}
+        self.log: list[str] = []
+        self.fails: dict[str, Exception] = {}
+        """What goes wrong, by step and path."""
+        self.may_fetch = asyncio.Event()
+        self.may_fetch.set()
+        self.added = asyncio.Event()
+
+    async def add(self, name: str, path: str) -> None:
+        """The engine takes it."""
+        await self._step("add", path)
+        self.listed[name] = path
+        self.added.set()
+
+    def remove(self, name: str) -> None:
+        """The engine lets go of it."""
+        self.log.append(f"remove {name}")
+        del self.listed[name]
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    async def fetch(self, adapter: Wanted) -> str:
+        """Its path."""
+        await self.may_fetch.wait()
+        await self._step("fetch", adapter.path)
+        return adapter.path
+
+    async def check(self, path: str) -> None:
+        """Whether it fits."""
+        await self._step("check", path)
+
+    async def _step(self, step: str, path: str) -> None:
+        self.log.append(f"{step} {path}")
+        await asyncio.sleep(0)
+        if f"{step} {path}" in self.fails:
+            raise self.fails[f"{step} {path}"]
+
+
+def wanted(**paths: str) -> dict[str, Wanted]:
+    """Adapters by name, each from a path."""
+    return {name: Wanted(name, path, path=path) for name, path in paths.items()}
+
+
+def states(found: Adapters) -> dict[str, tuple[str, str]]:
+    """State and reason of each."""
+    return {name: (each["state"], each["reason"]) for name, each in found.report()["adapters"].items()}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+@pytest.fixture
+async def found(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Adapters]:
+    monkeypatch.setattr(module, "AGAIN_SECONDS", (0.01, 0.02))
+    made = Adapters(world, world.fetch, world.check)
+    yield made
+    await made.close()
+
+
+async def test_each_is_fetched_checked_and_given_to_the_engine(world: World, found: Adapters) -> None:
+    found.want(wanted(a="/a"))
+    assert await found.settled(5)
+    assert world.log == ["fetch /a", "check /a", "add /a"]
+    assert found.report() == {"adapters": {"a": {"id": "/a", "state": "Loaded", "reason": ""}}}
+
+
+async def test_what_stays_is_not_touched(world: World, found: Adapters) -> None:
+    found.want(wanted(a="/a"))
+    await found.settled(5)
+    world.log.clear()
+    found.want(wanted(a="/a", b="/b"))
+    await found.settled(5)
+    assert world.log == ["fetch /b", "check /b", "add /b"]
+    found.want(wanted(b="/b"))
+    assert world.listed == {"b": "/b"}
+    assert states(found) == {"b": ("Loaded", "")}
+
+
+@pytest.mark.parametrize("step", ["check", "add"])
+async def test_one_that_is_refused_is_said_and_not_tried_again(
+    world: World, found: Adapters, step: str
+) -> None:
+    world.fails[f"{step} /a"] = Refused("its rank is 64")
+    found.want(wanted(a="/a", b="/b"))
+    assert await found.settled(5)
+    assert states(found) == {"a": ("Refused", "its rank is 64"), "b": ("Loaded", "")}
+    await asyncio.sleep(0.05)
+    assert world.log.count("fetch /a") == 1
+    assert why_missing(found, "a") == (404, "The adapter `a` cannot be used: its rank is 64.")
+    assert why_missing(found, "b") is None
+    assert why_missing(found, "stranger") is None
+
+
+async def test_one_that_cannot_be_fetched_is_tried_again(world: World, found: Adapters) -> None:
+    world.fails["fetch /a"] = NotFetched("no network")
+    found.want(wanted(a="/a"))
+    assert await found.settled(5)
+    assert states(found) == {"a": ("Failed", "no network")}
+    del world.fails["fetch /a"]
+    async with asyncio.timeout(5):
+        await world.added.wait()
+    await asyncio.sleep(0)
+    assert states(found) == {"a": ("Loaded", "")}
+
+
+async def test_an_error_that_nobody_thought_of_ends_nothing(world: World, found: Adapters) -> None:
+    world.fails["check /a"] = ZeroDivisionError("oh")
+    found.want(wanted(a="/a"))
+    assert await found.settled(5)
+    assert states(found) == {"a": ("Failed", "ZeroDivisionError: oh")}
+
+
+async def test_the_one_before_stays_until_its_successor_is_there(world: World, found: Adapters) -> None:
+    found.want(wanted(a="/a"))
+    await found.settled(5)
+    world.may_fetch.clear()
+    found.want(wanted(a="/new"))
+    assert not await found.settled(0.02)
+    assert (world.listed, found.missing("a")) == ({"a": "/a"}, None)
+    world.may_fetch.set()
+    await found.settled(5)
+    assert world.listed == {"a": "/new"}
+    assert "remove a" not in world.log
+
+
+async def test_the_one_before_goes_when_its_successor_is_refused(world: World, found: Adapters) -> None:
+    found.want(wanted(a="/a"))
+    await found.settled(5)
+    world.fails["check /new"] = Refused("too wide")
+    found.want(wanted(a="/new"))
+    await found.settled(5)
+    assert (world.listed, states(found)) == ({}, {"a": ("Refused", "too wide")})
+
+
+async def test_one_that_is_taken_back_while_it_is_fetched_never_comes(world: World, found: Adapters) -> None:
+    world.may_fetch.clear()
+    found.want(wanted(a="/a"))
+    await asyncio.sleep(0)
+    assert why_missing(found, "a") == (503, "The adapter `a` is being loaded: try again in a moment.")
+    found.want({})
+    assert await found.settled(5)
+    world.may_fetch.set()
+    await asyncio.sleep(0.02)
+    assert (world.log, found.report()) == ([], {"adapters": {}})

@@ -1,0 +1,117 @@
+"""Whether an adapter fits: read from files as PEFT writes them, which the tiny adapters are."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import tiny_model
+from daybreak_runtime.lora.check import Refused, Shapes, check
+
+BASE: Shapes = {
+    f"model.layers.{layer}.{name}": sizes
+    for layer in range(tiny_model.LAYERS)
+    for name, sizes in {
+        "self_attn.q_proj": (256, 256),
+        "self_attn.v_proj": (256, 64),
+        "self_attn.o_proj": (256, 256),
+        "mlp.up_proj": (256, 512),
+        "mlp.down_proj": (512, 256),
+    }.items()
+}
+"""Linear layers of the tiny model: what goes in, and what comes out."""
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """One that fits."""
+    tiny_model.write_adapter(tmp_path)
+    return tmp_path
+
+
+def edit(adapter: Path, **fields: Any) -> None:
+    """Change fields of its configuration."""
+    file = adapter / "adapter_config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
+def refusal(adapter: Path, max_rank: int = 8, base: Shapes | None = BASE) -> str:
+    """Why it is refused."""
+    with pytest.raises(Refused) as refused:
+        check(str(adapter), max_rank, base)
+    return str(refused.value)
+
+
+def test_one_that_fits_is_taken(adapter: Path) -> None:
+    check(str(adapter), 8, BASE)
+    check(str(adapter), tiny_model.RANK, BASE)
+    check(str(adapter), 8, None)
+
+
+def test_a_rank_above_the_limit_is_refused_with_the_field(adapter: Path) -> None:
+    tiny_model.write_adapter(adapter, rank=64)
+    assert refusal(adapter, 16) == "its rank is 64, and the model takes 16 at most: see lora.maxRank"
+
+
+def test_the_rank_of_the_weights_counts_too(adapter: Path) -> None:
+    tiny_model.write_adapter(adapter, rank=64)
+    edit(adapter, r=4)
+    assert "its rank is 64" in refusal(adapter, 16)
+
+
+@pytest.mark.parametrize("hidden", [128, 512])
+def test_one_for_a_smaller_or_larger_model_is_refused(adapter: Path, hidden: int) -> None:
+    """vLLM takes the smaller one without a word."""
+    tiny_model.write_adapter(adapter, hidden=hidden)
+    said = refusal(adapter)
+    assert "model.layers.0.self_attn.q_proj takes 256 values, not " + str(hidden) in said
+    assert "made for tiny" in said
+
+
+def test_one_for_a_deeper_model_is_refused(adapter: Path) -> None:
+    shallow = {name: sizes for name, sizes in BASE.items() if ".0." in name}
+    assert "more layers: the base has no model.layers.1." in refusal(adapter, base=shallow)
+
+
+def test_one_of_which_the_base_has_no_layer_is_refused(adapter: Path) -> None:
+    other = {"transformer.h.0.attn.c_attn": (256, 768)}
+    assert "another kind of model: the base has no model.layers.0." in refusal(adapter, base=other)
+
+
+def test_a_layer_that_only_vllm_may_know_is_left_to_it(adapter: Path) -> None:
+    partly = {name: sizes for name, sizes in BASE.items() if "down_proj" not in name}
+    check(str(adapter), 8, partly)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"peft_type": "IA3"}, "type IA3"),
+        ({"use_dora": True}, "DoRA"),
+        ({"bias": "all"}, "bias: all"),
+        ({"modules_to_save": ["lm_head"]}, "modules_to_save: lm_head"),
+        ({"rank_pattern": {"q_proj": 8}}, "rank_pattern"),
+        ({"alpha_pattern": {"q_proj": 8}}, "alpha_pattern"),
+        ({"r": 0}, "no rank"),
+    ],
+)
+def test_what_vllm_does_not_have_is_refused_by_name(adapter: Path, fields: dict[str, Any], said: str) -> None:
+    edit(adapter, **fields)
+    assert said in refusal(adapter)
+
+
+def test_what_is_no_adapter_is_refused(adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").write_bytes(b"<html>")
+    assert "adapter_model.safetensors cannot be read" in refusal(adapter)
+    (adapter / "adapter_model.safetensors").unlink()
+    assert "no weights" in refusal(adapter)
+    (adapter / "adapter_config.json").write_text("[]")
+    assert "no JSON object" in refusal(adapter)
+    (adapter / "adapter_config.json").unlink()
+    assert "no adapter_config.json" in refusal(adapter)
+
+
+def test_weights_in_torch_s_own_form_are_left_to_vllm(adapter: Path) -> None:
+    (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
+    check(str(adapter), 8, BASE)
