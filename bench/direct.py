@@ -52,12 +52,19 @@ _ENGINE_SECONDS = 300.0
 _IDLE = 0.15
 """Cores that Serve's proxy and ingress may use together while nothing comes to them."""
 
-GOALS: dict[str, report.Goal] = {
-    "cpu_ratio_600_x1": {"max": 0.25},
-    "direct_600_x8_to_x1": {"min": 7.5},
-    "tiny_requests_ratio": {"min": 0.97},
-    "tiny_tokens_ratio": {"min": 0.97},
-}
+_OF_ALL = 7.5 / 8
+"""What so many replicas carry at least, as a part of as many times one."""
+
+
+def goals(replicas: int) -> dict[str, report.Goal]:
+    """What is wanted. Eight replicas of 6,000 need more than two cores: there the CPU time is judged."""
+    return {
+        "cpu_ratio_600_x1": {"max": 0.25},
+        "cpu_ratio_6000_x1": {"max": 0.25},
+        f"direct_600_x{replicas}_to_x1": {"min": _OF_ALL * replicas},
+        "tiny_requests_ratio": {"min": 0.97},
+        "tiny_tokens_ratio": {"min": 0.97},
+    }
 
 
 def main(
@@ -87,9 +94,9 @@ def main(
         f"python -m bench.direct --rounds {rounds} --seconds {seconds:g} --replicas {replicas} "
         f"--tiny-rounds {tiny_rounds}",
         measures=measures(runs),
-        goals=GOALS,
+        goals=goals(replicas),
         runs=runs,
-        notes=_notes(rounds, seconds, tiny_rounds),
+        notes=_notes(rounds, seconds, replicas, tiny_rounds),
     )
 
 
@@ -253,12 +260,12 @@ def _median(runs: Sequence[Mapping[str, Any]], name: str) -> float:
     return report.median([run[name] for run in runs])
 
 
-def _notes(rounds: int, seconds: float, tiny_rounds: int) -> str:
+def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
     return (
-        f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{REPLICAS}` the "
+        f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{replicas}` the "
         f"replicas. Medians of {rounds} rounds of {seconds:g} s in turns; {LENGTHS.mean_in:g} tokens in and "
         f"{LENGTHS.mean_out:g} out on average, log-normal. Clients, ways and replicas share the cores: "
-        f"eight replicas of 6,000 need more of them than there are. vLLM: {tiny_rounds} rounds of "
+        f"{replicas} replicas of 6,000 need more than two of them. vLLM: {tiny_rounds} rounds of "
         f"{TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the rounds' ratios."
     )
 
