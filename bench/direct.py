@@ -35,14 +35,14 @@ from bench.gpu.load import Window, load, words
 from cluster import paths
 from cluster.programs import run as run_program
 
-ROUNDS = 2
+ROUNDS = 1
 SECONDS = 6.0
 REPLICAS = 8
 CLIENTS = {600: 6, 6000: 64}
 """Clients of a replica, by the tokens a second that the stand-in has for so many."""
 LENGTHS = Lengths()
 TINY_ROUNDS = 4
-TINY_SECONDS = 10.0
+TINY_SECONDS = 8.0
 TINY_CLIENTS = 4
 TINY_LENGTHS = Lengths(60.0, 60.0, most=256)
 PORT = 27000
@@ -263,7 +263,7 @@ def _median(runs: Sequence[Mapping[str, Any]], name: str) -> float:
 def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
     return (
         f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{replicas}` the "
-        f"replicas. Medians of {rounds} rounds of {seconds:g} s in turns; {LENGTHS.mean_in:g} tokens in and "
+        f"replicas. Rounds of {seconds:g} s in turns: {rounds}; {LENGTHS.mean_in:g} tokens in and "
         f"{LENGTHS.mean_out:g} out on average, log-normal. Clients, ways and replicas share the cores: "
         f"{replicas} replicas of 6,000 need more than two of them. vLLM: {tiny_rounds} rounds of "
         f"{TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the rounds' ratios."
