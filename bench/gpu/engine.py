@@ -45,11 +45,17 @@ class Engine:
     """One `vllm serve`."""
 
     def __init__(
-        self, rendered: Rendered, port: int, folder: Path, more: Mapping[str, str], name: str = "vllm"
+        self,
+        rendered: Rendered,
+        port: int,
+        folder: Path,
+        more: Mapping[str, str],
+        name: str = "vllm",
+        python: str = sys.executable,
     ) -> None:
         self.address = (HOST, port)
         command = [
-            sys.executable,
+            python,
             "-m",
             *_program(rendered.source),
             "--served-model-name",

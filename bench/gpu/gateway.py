@@ -2,14 +2,15 @@
 
     python -m bench.gpu.gateway --port 20000 --model llama --proxy 8000 [--replica 8100] --folder FOLDER
 
-In a cluster an agent tells it of services and pods; here it is told once: the replica, with Serve's proxy as
-backup, or the proxy alone.
+In a cluster an agent tells it of services and pods; here it is told once: the replicas, with Serve's proxy as
+backup, or the proxy alone. `--replica` may stand there several times.
 """
 
 import argparse
 import asyncio
 import contextlib
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from daybreak.gateway.config import GatewayConfig
@@ -21,14 +22,13 @@ _HOST = "127.0.0.1"
 _SLOTS = 16
 
 
-def servers(proxy: int, replica: int | None, limit: int) -> tuple[Server, ...]:
+def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
     """The servers of the service's backend, as `daybreak.gateway.wanted` has them."""
-    if replica is None:
-        return (Server(_HOST, proxy),)
-    return Server(_HOST, replica, max_connections=limit), Server(_HOST, proxy, backup=True)
+    own = (Server(_HOST, replica, max_connections=limit) for replica in replicas)
+    return *own, Server(_HOST, proxy, backup=bool(replicas))
 
 
-async def run(port: int, model: str, proxy: int, replica: int | None, limit: int, folder: Path) -> None:
+async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit: int, folder: Path) -> None:
     """Serve until told to end."""
     gateway = Gateway(GatewayConfig(folder=folder, address=_HOST, first_port=port, slots=_SLOTS))
     ended = asyncio.Event()
@@ -37,13 +37,13 @@ async def run(port: int, model: str, proxy: int, replica: int | None, limit: int
     await gateway.start()
     try:
         await gateway.told_all()
-        await gateway.set_servers(0, servers(proxy, replica, limit))
+        await gateway.set_servers(0, servers(proxy, replicas, limit))
         service = Service(
             name="gpu-check",
             gate=Gate.OPEN,
             epoch=1,
             models=(model,),
-            replicas_listen=replica is not None,
+            replicas_listen=bool(replicas),
         )
         await gateway.set_service(0, service)
         await ended.wait()
@@ -57,8 +57,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--proxy", type=int, required=True, help="port of Serve's proxy")
-    parser.add_argument("--replica", type=int, help="the replica's own port")
-    parser.add_argument("--limit", type=int, default=256, help="requests that the replica gets at a time")
+    parser.add_argument(
+        "--replica", type=int, dest="replicas", action="append", default=[], help="a replica's own port"
+    )
+    parser.add_argument("--limit", type=int, default=256, help="requests that a replica gets at a time")
     parser.add_argument("--folder", type=Path, required=True)
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(run(**vars(parser.parse_args())))

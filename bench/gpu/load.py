@@ -50,6 +50,7 @@ def load(
     window: Window,
     look: Callable[[], Used],
     lengths: Lengths | None = None,
+    python: str = sys.executable,
 ) -> dict[str, Any]:
     """Ask from so many clients and return what came of it.
 
@@ -66,8 +67,8 @@ def load(
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(REPOSITORY)])}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-m", "bench.gpu.clients"],
+        subprocess.Popen(  # noqa: S603 -- this package's own module
+            [python, "-m", "bench.gpu.clients"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

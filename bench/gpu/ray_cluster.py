@@ -17,7 +17,8 @@ from bench.gpu.render import REPOSITORY, Pod, Rendered
 HOST = "127.0.0.1"
 _RAY = Path("/opt/daybreak/bin/ray")
 """Ours, in the image; elsewhere Ray's own."""
-_RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
+RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
+"""Where the package daybreak_runtime lies."""
 _START_SECONDS = 120.0
 _ATTEMPTS = 3
 
@@ -76,6 +77,8 @@ class RayCluster:
     """For logs and Ray's sessions; its path must be short."""
     more: Mapping[str, str]
     """Variables of the image."""
+    python: str = sys.executable
+    """With Ray's packages."""
     log: list[dict[str, Any]] = field(default_factory=list)
     """Each change of Serve's status, with its time."""
     _head: Process | None = None
@@ -103,10 +106,10 @@ class RayCluster:
         )
         return time.monotonic() - began
 
-    def start_worker(self, pod: Pod) -> float:
-        """Start the worker; returns the seconds until the head knew it."""
+    def start_worker(self, pod: Pod, more: Mapping[str, str] | None = None) -> float:
+        """Start the worker, with more variables if given; returns the seconds until the head knew it."""
         began = time.monotonic()
-        own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0))}
+        own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0)), **(more or {})}
         before, command = self._nodes(), [f"--address={HOST}:{self.ports.gcs}"]
         self._worker = self._start_up(
             lambda: self._start("worker", 1, command, pod, own),
@@ -217,7 +220,7 @@ class RayCluster:
 
     def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
         first = self.ports.agent(node)
-        ray = [str(_RAY)] if _RAY.exists() else [sys.executable, "-m", "ray.scripts.scripts"]
+        ray = [str(_RAY)] if _RAY.exists() else [self.python, "-m", "ray.scripts.scripts"]
         ports = [
             f"--dashboard-agent-listen-port={first}",
             f"--dashboard-agent-grpc-port={first + 1}",
@@ -226,7 +229,7 @@ class RayCluster:
             "--min-worker-port=0",
             "--max-worker-port=0",
         ]
-        runtime = {"PYTHONPATH": str(_RUNTIME)} if _RUNTIME.exists() else {}
+        runtime = {"PYTHONPATH": str(RUNTIME)} if RUNTIME.exists() else {}
         variables = environment(self.more, pod.environment, runtime, own)
         return Process(
             name,

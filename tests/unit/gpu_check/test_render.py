@@ -75,7 +75,7 @@ def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
     worker = {"metadata": {"labels": labels | more}, "status": status}
     found = wanted(manifest, [head, worker], Ports(serve=1, replica=2))
     assert found is not None
-    assert set(found.servers) == set(servers(1, 2, 64))
+    assert set(found.servers) == set(servers(1, [2], 64))
     assert found.service.replicas_listen
 
 

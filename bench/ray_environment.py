@@ -1,0 +1,41 @@
+"""images/ray-cpu's packages on this machine, for what measures Ray and vLLM without a cluster."""
+
+import hashlib
+import sys
+from pathlib import Path
+
+from cluster import paths
+from cluster.programs import run
+from cluster.report import Report
+
+LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
+FOLDER = paths.DAYBREAK / "ray-venv"
+VERSION = "3.11"
+"""Of Python: what the lock is for."""
+
+
+def python(folder: Path = FOLDER) -> Path:
+    """A Python with the packages of the lock; made when it is not there, or when the lock is another one.
+
+    The wheels are those that the image is built from, out of uv's cache where they are there.
+    """
+    made, found = folder / ".made", folder / "bin" / "python"
+    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    if made.exists() and made.read_text() == digest:
+        return found
+    uv = Path(sys.executable).parent / "uv"
+    with Report().step(f"Ray and vLLM in {folder.relative_to(paths.REPOSITORY)}"):
+        run([uv, "venv", "-q", "--clear", "--python", VERSION, folder])
+        install: list[str | Path] = [
+            uv,
+            "pip",
+            "install",
+            "-q",
+            "--python",
+            found,
+            "--no-deps",
+            "--require-hashes",
+        ]
+        run([*install, "-r", LOCK])
+        made.write_text(digest)
+    return found
