@@ -1,44 +1,16 @@
 """Weights that a Job copies into a claim, on a real API server. The real controller runs Jobs here."""
 
-import json
 from typing import Any
 
 from daybreak.api import names
-from daybreak.lifecycle.caches import JOB_NAME_LABEL
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.objects import tiny as service
 from tests.api.operator_process import OperatorProcess
+from tests.api.played_jobs import complete, kubelet_says, one_job
 
 CACHED = model(source="s3://bucket/tiny", cache={"size": "1Gi"})
 CLAIM = "tiny-tiny-weights"
-
-
-def jobs(admin: Admin) -> list[dict[str, Any]]:
-    """The Jobs that are there to stay."""
-    return [each for each in admin.list("Job") if not each["metadata"].get("deletionTimestamp")]
-
-
-def one_job(admin: Admin) -> dict[str, Any]:
-    """The one Job, once it is there."""
-    found: list[dict[str, Any]] = eventually("a Job", lambda: jobs(admin))
-    [job] = found
-    return job
-
-
-def kubelet_says(admin: Admin, job: dict[str, Any], phase: str, **container: Any) -> None:
-    """Play the kubelet: the pod that the Job's controller has made is in a phase, and its container so."""
-    name = job["metadata"]["name"]
-    pods = eventually("a pod", lambda: admin.list("Pod", labelSelector=f"{JOB_NAME_LABEL}={name}"))
-    usual = {"name": "fill", "image": "played", "imageID": "", "ready": False, "restartCount": 0}
-    status = {"phase": phase, "containerStatuses": [{**usual, **container}]}
-    admin.merge("Pod", pods[0]["metadata"]["name"], {"status": status}, subresource="status")
-
-
-def complete(admin: Admin, job: dict[str, Any], size: int = 42) -> None:
-    """The program succeeds, and the Job with it."""
-    ended = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"bytes": size, "revision": None})}
-    kubelet_says(admin, job, "Succeeded", state={"terminated": ended})
 
 
 def cache(admin: Admin) -> dict[str, Any]:

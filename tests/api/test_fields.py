@@ -20,11 +20,13 @@ from tests.api.admin import JSON_PATCH, Admin, eventually
 from tests.api.normal import normal
 from tests.api.objects import NAMES, model, settled, tiny
 from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.played_jobs import complete_all
 from tests.api.sleeper import GATEWAY
 
 QUIET_SECONDS = 3.0
 """After this long without a write nothing more comes: a gateway is looked at a second after its services."""
 EVERYTHING = yaml.safe_load((paths.REPOSITORY / "tests" / "golden" / "everything.yaml").read_text())["spec"]
+OWN_ACCOUNT = EVERYTHING["runtime"]["serviceAccountName"]
 TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
 # Beside one that sleeps stands none that may sleep: once asleep it would stay so, until somebody asks.
 SPECS: dict[str, dict[str, Any]] = {
@@ -99,7 +101,7 @@ def fresh(plane: ControlPlane, operator: OperatorProcess) -> Iterator[dict[str, 
     admins = {name: everywhere.within(f"fresh-{uuid.uuid4().hex[:8]}") for name in SPECS}
     for name, admin in admins.items():
         everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": admin.namespace}})
-        admin.create(tiny(**SPECS[name]))
+        _create(admin, name)
     for name, admin in admins.items():
         eventually(f"a fresh service: {name}", partial(_end, admin))
     eventually("nothing more is written", lambda: _quiet(operator))
@@ -119,13 +121,19 @@ def test_every_spec_ends_as_something_else(fresh: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_changing_ends_as_a_fresh_one(first: str, second: str, fresh: dict[str, Any], admin: Admin) -> None:
-    admin.create(tiny(**SPECS[first]))
+    _create(admin, first)
     _wait("the first spec", admin, fresh[first])
     for name in (second, first):
         # A patch, since the operator may write the status at the same time.
         spec = {"op": "replace", "path": "/spec", "value": tiny(**SPECS[name])["spec"]}
         admin.request("PATCH", admin.path("LLMService", "tiny"), [spec], JSON_PATCH)
         _wait(f"{name} as a fresh one", admin, fresh[name])
+
+
+def _create(admin: Admin, name: str) -> None:
+    """Make the service of a spec, and the account that the pods of its Jobs must find."""
+    admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": OWN_ACCOUNT}})
+    admin.create(tiny(**SPECS[name]))
 
 
 def _wait(what: str, admin: Admin, wanted: Any) -> None:
@@ -141,6 +149,7 @@ def _quiet(operator: OperatorProcess) -> bool:
 
 def _end(admin: Admin) -> Any:
     """The service's objects and its gateway's pods when its status speaks of its present spec; else None."""
+    complete_all(admin)
     if not settled(admin):
         return None
     objects = {kind: found for kind, name in NAMES.items() if (found := admin.get(kind, name))}

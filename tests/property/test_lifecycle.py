@@ -388,12 +388,21 @@ def test_the_fit_check_always_has_an_answer(svc: LLMService, nodes: tuple[Node, 
     for misfit in found:
         assert misfit.message
         assert "\n" not in misfit.message
+    roomy = node("roomy", gpus=10_000, cpu="100000", memory="900Ti")
+    allocatable = {**roomy.allocatable, "rdma/hca": "10000"}
     plenty = tuple(
-        replace(
-            node("roomy", gpus=10_000, cpu="100000", memory="900Ti"),
-            labels=svc.spec.models[0].accelerator.node_selector,
-        )
+        replace(roomy, labels=labels, allocatable=allocatable)
+        for labels in _wanted_labels(svc)
         for _ in range(2)
     )
-    if not any(model.accelerator.node_selector for model in svc.spec.models):
-        assert fit(svc, (*nodes, *plenty)) == ()
+    assert fit(svc, (*nodes, *plenty)) == ()
+
+
+def _wanted_labels(svc: LLMService) -> Iterator[dict[str, str]]:
+    """The labels that the nodes of the head and of each model must have."""
+    head = svc.spec.runtime.head
+    for selector, template in (
+        (head.node_selector, head.pod_template),
+        *((model.accelerator.node_selector, model.pod_template) for model in svc.spec.models),
+    ):
+        yield {**selector, **(template.spec.node_selector if template is not None else {})}
