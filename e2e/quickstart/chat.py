@@ -42,9 +42,18 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
             process.terminate()
 
 
-def ask(base_url: str, model: str, question: str) -> str:
+@contextmanager
+def connected(target: Target, namespace: str, service: str, timeout: float = 120.0) -> Iterator[OpenAI]:
+    """A client of the service through `port_forward`, without retries of its own; the time-out in seconds."""
+    with (
+        port_forward(target, namespace, service) as base_url,
+        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=timeout) as client,
+    ):
+        yield client
+
+
+def ask(client: OpenAI, model: str, question: str) -> str:
     """One chat answer."""
-    client = OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120)
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": question}], max_tokens=24
     )

@@ -116,8 +116,8 @@ def talk(target: Target, report: Report) -> None:
     """Ask the sample a question and print the answer and how to go on."""
     service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
     model = service["spec"]["models"][0]["name"]
-    with chat.port_forward(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as base_url:
-        answer = chat.ask(base_url, model, QUESTION)
+    with chat.connected(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as client:
+        answer = chat.ask(client, model, QUESTION)
     report.say("the model answers (it is tiny and untrained, so expect babble):")
     print(f"\n  you:   {QUESTION}\n  model: {answer!r}\n")
     kubectl = ".daybreak/bin/kubectl" if target.embedded else "kubectl"

@@ -68,8 +68,5 @@ def tiny(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> str:
 @pytest.fixture
 def client(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
     """A real OpenAI client of the tiny sample, without retries of its own."""
-    with (
-        chat.port_forward(kubernetes.target, NAMESPACE, tiny) as base_url,
-        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120) as openai,
-    ):
-        yield openai
+    with chat.connected(kubernetes.target, NAMESPACE, tiny) as client:
+        yield client

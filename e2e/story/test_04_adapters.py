@@ -59,10 +59,7 @@ def manifest(installed: Kubernetes) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def openai(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
     """A client of the service."""
-    with (
-        chat.port_forward(kubernetes.target, NAMESPACE, NAME) as base_url,
-        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=600) as client,
-    ):
+    with chat.connected(kubernetes.target, NAMESPACE, NAME, timeout=600) as client:
         yield client
 
 

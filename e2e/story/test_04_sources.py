@@ -95,11 +95,8 @@ def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def both(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
     """A client of the service with both models."""
-    with (
-        chat.port_forward(kubernetes.target, NAMESPACE, NAME) as base_url,
-        OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=120) as openai,
-    ):
-        yield openai
+    with chat.connected(kubernetes.target, NAMESPACE, NAME) as client:
+        yield client
 
 
 def say(client: OpenAI, model: str) -> str:

@@ -2,34 +2,21 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from daybreak.api.base import ApiModel, Rule
-from daybreak.api.kubernetes_types import SecretKeySource
+from daybreak.api.base import ApiModel
+from daybreak.api.kubernetes_types import SecretKeySource, list_by
 from daybreak.api.scalars import ModelName
-from daybreak.api.source import Source
+from daybreak.api.source import OF_THE_HUB, Source
 
 MAX_ADAPTERS = 64
 """Most adapters of one model."""
-
-_BY_NAME: dict[str, JsonValue] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 
 
 class Adapter(ApiModel):
     """One adapter, in PEFT's form: a directory with adapter_config.json and adapter_model.safetensors."""
 
-    rules = (
-        Rule(
-            "!has(self.token) || self.source.startsWith('hf://')",
-            "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
-            lambda self: self.token is None or self.source.startswith("hf://"),
-        ),
-        Rule(
-            "!has(self.revision) || self.source.startsWith('hf://')",
-            "revision belongs to hf:// sources",
-            lambda self: self.revision is None or self.source.startswith("hf://"),
-        ),
-    )
+    rules = OF_THE_HUB
 
     name: ModelName
     """What clients send as `model`; no other model or adapter of the service may have it."""
@@ -45,8 +32,8 @@ class Adapter(ApiModel):
 class Lora(ApiModel):
     """LoRA adapters of a model. A replica takes them up, and lets go of them, while it serves."""
 
-    adapters: Annotated[list[Adapter], Field(max_length=MAX_ADAPTERS, json_schema_extra=_BY_NAME)] = Field(
-        default_factory=list
+    adapters: Annotated[list[Adapter], Field(max_length=MAX_ADAPTERS, json_schema_extra=list_by("name"))] = (
+        Field(default_factory=list)
     )
     """The adapters. With none, the engine is ready to take some later without a restart."""
     max_loaded: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] = 4

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
+from daybreak.api.base import Rule
 from daybreak.api.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 SOURCE_LENGTH = 1024
@@ -135,3 +136,17 @@ Source = Annotated[
     ),
 ]
 """A model source as it is written."""
+
+OF_THE_HUB = (
+    Rule(
+        "!has(self.token) || self.source.startsWith('hf://')",
+        "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+        lambda self: self.token is None or self.source.startswith("hf://"),
+    ),
+    Rule(
+        "!has(self.revision) || self.source.startsWith('hf://')",
+        "revision belongs to hf:// sources",
+        lambda self: self.revision is None or self.source.startswith("hf://"),
+    ),
+)
+"""Rules of every type that has a `source` with a `token` and a `revision`."""

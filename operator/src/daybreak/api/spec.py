@@ -35,7 +35,7 @@ from daybreak.api.scalars import (
     Quantity,
     seconds,
 )
-from daybreak.api.source import Source
+from daybreak.api.source import OF_THE_HUB, Source
 
 DEFAULT_DEVICE = "nvidia.com/gpu"
 """Kubernetes' extended resource of an accelerator where none is named."""
@@ -236,16 +236,7 @@ class Model(ApiModel):
     """One model of the service."""
 
     rules = (
-        Rule(
-            "!has(self.token) || self.source.startsWith('hf://')",
-            "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
-            lambda self: self.token is None or self.source.startswith("hf://"),
-        ),
-        Rule(
-            "!has(self.revision) || self.source.startsWith('hf://')",
-            "revision belongs to hf:// sources",
-            lambda self: self.revision is None or self.source.startswith("hf://"),
-        ),
+        *OF_THE_HUB,
         Rule(
             "!has(self.cache) || ['hf', 's3', 'gs'].exists(s, self.source.startsWith(s + '://'))",
             "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",

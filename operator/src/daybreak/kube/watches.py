@@ -12,18 +12,13 @@ from daybreak.kube.errors import ApiError
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import (
     DEPLOYMENTS,
-    DISRUPTION_BUDGETS,
-    JOBS,
-    NETWORK_POLICIES,
     NODES,
-    PERSISTENT_VOLUME_CLAIMS,
+    OWNED,
     PODS,
     RAY_CLUSTERS,
     RAY_SERVICES,
     ROLE_BINDINGS,
     ROLES,
-    SERVICE_ACCOUNTS,
-    SERVICES,
     Resource,
 )
 
@@ -67,17 +62,7 @@ class Watches:
         self._cache = cache
         self._namespace = namespace
         self._on_kuberay = on_kuberay
-        self._always = [
-            self._reflector(resource, OURS)
-            for resource in (
-                SERVICE_ACCOUNTS,
-                NETWORK_POLICIES,
-                DISRUPTION_BUDGETS,
-                SERVICES,
-                PERSISTENT_VOLUME_CLAIMS,
-                JOBS,
-            )
-        ]
+        self._always = [self._reflector(resource, OURS) for resource in OWNED if resource is not RAY_SERVICES]
         self._always.append(self._reflector(PODS, OF_SERVICES))
         if gateways:
             self._always += [
