@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.operator_process import SOURCES
 
 

@@ -25,8 +25,9 @@ import psutil
 from bench import accounts, bare_writes, loader, report
 from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane import ETCD
-from daybreak.api import names
-from daybreak.builders.gateway import gateway
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_objects import gateway
 from tests import installed
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
@@ -39,7 +40,7 @@ LOOK_SECONDS = 0.5
 QUIET_PERCENT = 5.0
 """Of a core: what an idle API server uses."""
 NAMESPACE = "default"
-GATEWAY_OBJECTS = len(gateway(NAMESPACE, installed.platform()))
+GATEWAY_OBJECTS = len(gateway(NAMESPACE, [LLM_SERVICES], installed.platform()))
 """Those of the namespace's gateway."""
 GATEWAY_WRITES = GATEWAY_OBJECTS + 1
 """The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""

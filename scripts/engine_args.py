@@ -1,7 +1,7 @@
 """List the engine arguments of the installed vLLM, as the operator checks them.
 
 Run it with the Python of the Ray image (`python -m cluster.images engine-args` does so): it needs vllm and
-ray. The JSON on standard output is committed as operator/src/daybreak/api/engine_args.json:
+ray. The JSON on standard output is committed as operator/src/daybreak/api/common/engine_args.json:
 
 - `arguments`: every key that may stand in `engine.args`: its type as vLLM writes it (`type`), what may stand
   in YAML (`json`), the choices where they are few and fixed (`choices`), and the default where that is plain

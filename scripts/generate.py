@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from daybreak.api import crd
+from daybreak.api.llmservice import crd
 from scripts import render_argocd, render_base, render_values_table
 from scripts.api_docs import api_md
 from scripts.bench_docs import benchmarks_md

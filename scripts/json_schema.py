@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api import crd, llmservice, names
+from daybreak.api.common import names
+from daybreak.api.common.resource import API_VERSION
+from daybreak.api.llmservice import crd, definition
 
 Schema = dict[str, Any]
 
@@ -16,20 +18,20 @@ def json_schema() -> Schema:
     spec = _for_editors(whole["properties"]["spec"])
     name = {
         "type": "string",
-        "maxLength": llmservice.NAME_LIMIT,
-        "pattern": llmservice.NAME_PATTERN,
+        "maxLength": definition.NAME_LIMIT,
+        "pattern": definition.NAME_PATTERN,
         "not": {"const": names.ROUTER},
     }
     return {
         "$schema": ADDRESS,
-        "title": llmservice.KIND,
+        "title": definition.KIND,
         "description": whole["description"],
         "type": "object",
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "additionalProperties": False,
         "properties": {
-            "apiVersion": {"const": llmservice.API_VERSION},
-            "kind": {"const": llmservice.KIND},
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": definition.KIND},
             "metadata": {"type": "object", "required": ["name"], "properties": {"name": name}},
             "spec": spec,
             "status": {"type": "object", "description": "Written by the operator."},

@@ -1,8 +1,9 @@
 """List the fields of a pod template as KubeRay's CRD takes them, as the operator checks `podTemplate` by
 them.
 
-    python scripts/pod_schema.py ray.io_rayservices.yaml VERSION >operator/src/daybreak/api/pod_schema.json
+    python scripts/pod_schema.py ray.io_rayservices.yaml VERSION >pod_schema.json
 
+The result is operator/src/daybreak/api/pods/pod_schema.json.
 The file is in KubeRay's module (`config/crd/bases`); VERSION is KubeRay's. What this CRD does not know, the
 API server drops from a RayService without a word, so it is the list to check by, and not that of the newest
 Kubernetes. A test holds the committed list to the CRD that is installed.

@@ -1,7 +1,7 @@
 """Write down what the installed Ray takes as Serve's and Serve LLM's configuration, as JSON schemas.
 
 Run it with the Python of the Ray image, which has ray[llm]. The JSON on standard output is committed as
-tests/unit/builders/serve_schema.json: there the tests hold every configuration that the builders write to
+tests/unit/ray/serve_schema.json: there the tests hold every configuration that the builders write to
 it, in an environment without Ray. Fields that Ray does not know are refused by the schemas even where Ray
 itself passes over them in silence.
 """

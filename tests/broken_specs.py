@@ -7,7 +7,8 @@ each, so that neither depends on the other.
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api.llmservice import API_VERSION, KIND
+from daybreak.api.common.resource import API_VERSION
+from daybreak.api.llmservice.definition import KIND
 
 Manifest = dict[str, Any]
 

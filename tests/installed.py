@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from cluster import paths
-from daybreak.builders.platform import Platform
+from daybreak.platform import Platform
 from daybreak.settings import Settings
 from quickstart.target import NAMESPACE
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from daybreak.api.llmservice import LLMService
-from daybreak.api.scalars import parse_quantity
-from daybreak.builders.platform import Platform
-from daybreak.builders.pods import CACHE_DIRECTORY
-from daybreak.builders.ray_service import ray_service
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmservice.objects.ray_service import ray_service
+from daybreak.platform import Platform
+from daybreak.ray.pods.pod_spec import CACHE_DIRECTORY
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES = REPOSITORY / "manifests" / "samples"

@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin
 
 ORIGIN = {"ray.io/originated-from-crd": "RayService"}

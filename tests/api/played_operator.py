@@ -21,6 +21,7 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,17 +31,18 @@ from yarl import URL
 
 from daybreak import logs
 from daybreak.__main__ import run
-from daybreak.api import names
-from daybreak.api.llmservice import LLMService
-from daybreak.api.spec import Model
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.ray.model import Model
+from daybreak.gates import gateway_reports
+from daybreak.gates.gateway_listener import Listener
+from daybreak.gates.gateway_reports import Enqueue, Gateways
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.resources import LEASES, LLM_SERVICES, Resource
-from daybreak.lifecycle.observed import Answer
-from daybreak.lifecycle.traffic import Traffic
-from daybreak.reconcile import gateways
-from daybreak.reconcile.gateways import Enqueue, Gateways
-from daybreak.reconcile.listener import Listener
+from daybreak.kube.resources import LEASES
 from daybreak.settings import Settings
 
 
@@ -89,8 +91,8 @@ class MortalApi(Api):
 class PlayedGateways(Gateways):
     """Gateways that say what the files in a folder say."""
 
-    def __init__(self, cache: Cache, enqueue: Enqueue) -> None:
-        super().__init__(cache, enqueue)
+    def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
+        super().__init__(cache, workloads, enqueue)
         folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
         self._folder = Path(folder) if folder else None
         self._said: dict[str, str] = {}
@@ -160,7 +162,7 @@ def run_gateways_here(said: dict[str, Any]) -> None:
     def listen(url: str, session: aiohttp.ClientSession, on_change: Any) -> Listener:
         return Listener(said["states"][URL(url).host], session, on_change)
 
-    gateways.Listener = listen  # type: ignore[assignment,attr-defined]
+    gateway_reports.Listener = listen  # type: ignore[assignment,attr-defined]
 
 
 async def main() -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import tiny
 from tests.api.played import PlayedKubeRay

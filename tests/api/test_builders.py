@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given, settings
 
 from cluster import ControlPlane, paths
 from daybreak import versions
-from daybreak.api import names
-from daybreak.api.llmservice import API_VERSION, KIND, LLMService
-from daybreak.api.spec import SleepDepth
-from daybreak.builders.desired import desired
+from daybreak.api.common import names
+from daybreak.api.common.resource import API_VERSION
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.kinds.llmservice.objects.desired import desired
 from scripts.pod_schema import pod_schema
 from tests import installed
 from tests.api.admin import APPLY, Admin, Refused, eventually
@@ -65,7 +66,7 @@ def test_the_list_of_pod_fields_is_that_of_the_crd(plane: ControlPlane) -> None:
     """What KubeRay's CRD does not know, the API server drops without a word: so the operator refuses it."""
     name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayservices.ray.io"
     crd = Admin(plane.kubeconfig).request("GET", name)
-    committed = paths.REPOSITORY / "operator" / "src" / "daybreak" / "api" / "pod_schema.json"
+    committed = paths.REPOSITORY / "operator" / "src" / "daybreak" / "api" / "pods" / "pod_schema.json"
     assert json.loads(committed.read_text()) == pod_schema(crd, versions.KUBERAY)
 
 

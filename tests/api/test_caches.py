@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.objects import tiny as service

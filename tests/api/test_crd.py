@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from cluster import ClusterError, ControlPlane
-from daybreak.api import crd
-from daybreak.api.llmservice import LLMService
+from daybreak.api.llmservice import crd
+from daybreak.api.llmservice.definition import LLMService
 from tests.api.admin import Admin, Refused
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest
 

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 
 from cluster import ControlPlane
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import start_plane
 from tests.api.operator_process import COMPILED_ONCE, OperatorProcess

@@ -12,15 +12,16 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
-from daybreak.api import names
-from daybreak.builders.gateway import gateway
-from daybreak.builders.platform import Platform
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_controller import GatewayController
+from daybreak.gates.gateway_objects import gateway
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.reconcile.namespaces import GatewayReconciler
+from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
@@ -58,7 +59,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
     """The first test here: no operator runs yet that could remove what has no service for a moment."""
     cache = _knows_the_gateway_only(admin)
     admin.create(tiny())
-    reconciler = GatewayReconciler(api, cache, Applier(api, cache), PLATFORM)
+    reconciler = GatewayController(api, cache, [LLM_SERVICES], Applier(api, cache), PLATFORM)
     await reconciler.reconcile(admin.namespace)
     assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
     assert _whole(admin)
@@ -172,10 +173,10 @@ def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane:
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     admin = everywhere.within(name)
     query = {"fieldValidation": "Strict", "dryRun": "All"}
-    for manifest in gateway(name, PLATFORM):
+    for manifest in gateway(name, [LLM_SERVICES], PLATFORM):
         options = {"fieldManager": names.FIELD_MANAGER, "force": "true", **query}
         admin.request("PATCH", _path(manifest), manifest, APPLY, query=options)
-    template = gateway(name, PLATFORM)[-1]["spec"]["template"]
+    template = gateway(name, [LLM_SERVICES], PLATFORM)[-1]["spec"]["template"]
     pod: dict[str, Any] = {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -207,7 +208,7 @@ def _has_looked(process: OperatorProcess) -> bool:
 def _knows_the_gateway_only(admin: Admin) -> Cache:
     """A cache as a new operator may have it: one watch has told, the other has not."""
     cache = Cache()
-    for manifest in gateway(admin.namespace, PLATFORM):
+    for manifest in gateway(admin.namespace, [LLM_SERVICES], PLATFORM):
         resource = resources.of(manifest)
         cache.put(resource, admin.request("POST", resource.path(admin.namespace), manifest))
     return cache
@@ -232,7 +233,7 @@ def _live(admin: Admin) -> dict[str, Any]:
     """Each object of the namespace's gateway as it is, or None."""
     return {
         f"{manifest['kind']}/{manifest['metadata']['name']}": _found(admin, manifest)
-        for manifest in gateway(admin.namespace, PLATFORM)
+        for manifest in gateway(admin.namespace, [LLM_SERVICES], PLATFORM)
     }
 
 

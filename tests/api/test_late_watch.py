@@ -8,17 +8,18 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
-from daybreak.builders.platform import Platform
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, HttpReporter
+from daybreak.kinds.llmservice.observe.model_client import HttpProber
+from daybreak.kinds.llmservice.observe.observer import Observer
+from daybreak.kinds.llmservice.observe.prober import Asker
+from daybreak.kinds.llmservice.reconciler import FRESH_SECONDS, Reconciler
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.watches import Watches
-from daybreak.reconcile.adapters import AdapterAsker, HttpReporter
-from daybreak.reconcile.asker import Asker
-from daybreak.reconcile.observe import Observer
-from daybreak.reconcile.probe import HttpProber
-from daybreak.reconcile.reconciler import FRESH_SECONDS, Reconciler
+from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
 from tests.api.objects import NAMES, everything, tiny
 
@@ -28,7 +29,7 @@ HELD = "tests.daybreak.dev/held"
 async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlane, admin: Admin) -> None:
     service = admin.create(tiny() | {"metadata": tiny()["metadata"] | {"finalizers": [HELD]}})
     key, cache = Key(admin.namespace, "tiny"), Cache()
-    cache.put(resources.LLM_SERVICES, service)
+    cache.put(LLM_SERVICES, service)
     api = await _connect(plane)
     try:
         reconciler = _reconciler(api, cache, admin.namespace)
@@ -40,7 +41,7 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
         for kind, name in NAMES.items():
             orphan = admin.merge(kind, name, {"metadata": {"ownerReferences": None}})
             cache.put(resources.of(orphan), orphan)
-        seen = cache.get(resources.LLM_SERVICES, key) or {}
+        seen = cache.get(LLM_SERVICES, key) or {}
         assert not seen["metadata"].get("deletionTimestamp"), "the watch of LLMServices is behind"
         await reconciler.reconcile(key)
         left = everything(admin) or {}
@@ -53,7 +54,7 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
 async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane, admin: Admin) -> None:
     """The watches of its objects tell that they are gone before the one of LLMServices tells that it is."""
     key, cache = Key(admin.namespace, "tiny"), Cache()
-    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    cache.put(LLM_SERVICES, admin.create(tiny()))
     api = await _connect(plane)
     try:
         reconciler = _reconciler(api, cache, admin.namespace)
@@ -65,18 +66,18 @@ async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane,
             with contextlib.suppress(Refused):
                 admin.delete(kind, name)
             cache.forget(resources.of(made[kind]), Key(admin.namespace, name))
-        assert cache.get(resources.LLM_SERVICES, key), "the watch of LLMServices is behind"
-        assert cache.age(resources.LLM_SERVICES, key) < FRESH_SECONDS, "and it was heard of lately"
+        assert cache.get(LLM_SERVICES, key), "the watch of LLMServices is behind"
+        assert cache.age(LLM_SERVICES, key) < FRESH_SECONDS, "and it was heard of lately"
         await reconciler.reconcile(key)
     finally:
         await api.close()
     assert not any(admin.get(kind, name) for kind, name in NAMES.items())
-    assert cache.get(resources.LLM_SERVICES, key) is None
+    assert cache.get(LLM_SERVICES, key) is None
 
 
 async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: Admin) -> None:
     key, cache = Key(admin.namespace, "tiny"), Cache()
-    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    cache.put(LLM_SERVICES, admin.create(tiny()))
     api = await _connect(plane)
     try:
         reconciler = _reconciler(api, cache, admin.namespace)
@@ -95,9 +96,9 @@ async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: A
 async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
     plane: ControlPlane, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.reconcile.reconciler.FRESH_SECONDS", 0)
+    monkeypatch.setattr("daybreak.kinds.llmservice.reconciler.FRESH_SECONDS", 0)
     key, cache = Key(admin.namespace, "tiny"), Cache()
-    cache.put(resources.LLM_SERVICES, admin.create(tiny()))
+    cache.put(LLM_SERVICES, admin.create(tiny()))
     admin.delete("LLMService", "tiny")
     api = await _connect(plane)
     try:
@@ -105,7 +106,7 @@ async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
     finally:
         await api.close()
     assert not any(admin.get(kind, name) for kind, name in NAMES.items())
-    assert cache.get(resources.LLM_SERVICES, key) is None
+    assert cache.get(LLM_SERVICES, key) is None
 
 
 async def _connect(plane: ControlPlane) -> Api:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane
-from daybreak.api.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL, worker_group
+from daybreak.api.common.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL, worker_group
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.operator_process import OperatorProcess, played_operator

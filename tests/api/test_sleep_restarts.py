@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.names import SERVICE_LABEL
+from daybreak.api.common.names import SERVICE_LABEL
 from tests.api.admin import OWNED, Admin, Refused, eventually
 from tests.api.normal import normal
 from tests.api.objects import NAMES

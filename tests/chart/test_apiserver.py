@@ -19,7 +19,8 @@ import pytest
 import yaml
 
 from cluster import ClusterError, ControlPlane
-from daybreak.api import llmservice
+from daybreak.api.common.resource import GROUP
+from daybreak.api.llmservice import definition
 from tests.chart.tools import (
     CHART,
     EVERYTHING,
@@ -37,7 +38,7 @@ from tests.chart.tools import (
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
-CRD = f"{llmservice.PLURAL}.{llmservice.GROUP}"
+CRD = f"{definition.PLURAL}.{GROUP}"
 OURS = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,leases"
 ARGOCD = ROOT / "manifests" / "argocd"
 

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from daybreak import versions
-from daybreak.api import llmservice
-from daybreak.api.status import LLMServiceStatus, Reason
+from daybreak.api.common import resource
+from daybreak.api.common.conditions import Reason
+from daybreak.api.llmservice import definition
+from daybreak.api.llmservice.status import LLMServiceStatus
 from scripts import render_argocd
 from tests.chart.test_render import environment, operator_pod
 from tests.chart.tools import CHART, ROOT, Helm, Manifest
@@ -73,7 +75,7 @@ def test_every_health_check_and_every_file_has_a_case() -> None:
     assert {
         script.parent.relative_to(ARGOCD / "resource_customizations").as_posix() for script in scripts
     } == {
-        f"{llmservice.GROUP}/{llmservice.KIND}",
+        f"{resource.GROUP}/{definition.KIND}",
         "ray.io/RayService",
     }
     assert {script for script, _ in tested} == scripts
@@ -83,9 +85,9 @@ def test_every_health_check_and_every_file_has_a_case() -> None:
 def test_cases_are_what_the_operator_can_write() -> None:
     """Statuses and reasons of the LLMServices are those of the API, so that they do not drift from it."""
     reasons = {reason.value for reason in Reason}
-    for file in ARGOCD.glob(f"resource_customizations/{llmservice.GROUP}/{llmservice.KIND}/testdata/*.yaml"):
+    for file in ARGOCD.glob(f"resource_customizations/{resource.GROUP}/{definition.KIND}/testdata/*.yaml"):
         manifest = yaml.safe_load(file.read_text())
-        llmservice.LLMService.from_manifest(manifest)
+        definition.LLMService.from_manifest(manifest)
         status = LLMServiceStatus.model_validate(manifest.get("status", {}))
         assert {condition.reason for condition in status.conditions} <= reasons, file.name
 
@@ -184,7 +186,7 @@ def test_every_image_comes_from_a_registry(helm: Helm, tmp_path: Path) -> None:
 def test_in_one_sync_models_come_after_crd_and_operator() -> None:
     """Argo CD dry-runs everything first, so the LLMService must say that its kind may be missing yet."""
     documents = list(yaml.safe_load_all((ARGOCD / "models" / "llama.yaml").read_text()))
-    (model,) = (document for document in documents if document["kind"] == llmservice.KIND)
+    (model,) = (document for document in documents if document["kind"] == definition.KIND)
     annotations = model["metadata"]["annotations"]
     assert int(annotations["argocd.argoproj.io/sync-wave"]) > 0
     assert annotations["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
@@ -205,6 +207,4 @@ def test_only_replicas_are_left_to_others() -> None:
     ignored = [
         entry for application in applications() for entry in application["spec"].get("ignoreDifferences", [])
     ]
-    assert ignored == [
-        {"group": llmservice.GROUP, "kind": llmservice.KIND, "jsonPointers": ["/spec/replicas"]}
-    ]
+    assert ignored == [{"group": resource.GROUP, "kind": definition.KIND, "jsonPointers": ["/spec/replicas"]}]

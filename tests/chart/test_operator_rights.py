@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane
-from daybreak.api import names
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess

@@ -139,7 +139,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     Each variable sets one thing, and there is a variable for everything that can be set.
     """
     # Here, so that the other tests do without the operator's libraries.
-    from daybreak.api.gateway_pods import GatewayPods
+    from daybreak.api.pods.gateway_pods import GatewayPods
     from daybreak.settings import Settings
 
     fields = {"metadata.namespace": "daybreak-system", "metadata.name": "daybreak-7d4b9-x2x"}

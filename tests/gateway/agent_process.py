@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from daybreak.lifecycle.traffic import Report, Update
+from daybreak.gates.traffic import Report, Update
 from tests.gateway.ports import free_ports
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"

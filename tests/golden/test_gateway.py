@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from daybreak.api.gateway_pods import GatewayPods
-from daybreak.builders.gateway import gateway
-from daybreak.builders.platform import Platform
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.pods.gateway_pods import GatewayPods
+from daybreak.gates.gateway_objects import gateway
+from daybreak.platform import Platform
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
 
 PODS = {
@@ -51,4 +52,6 @@ EVERYTHING = replace(
     ],
 )
 def test_gateway(platform: Platform, secrets: set[str], snapshot: SnapshotAssertion) -> None:
-    assert as_text(gateway("default", platform, secrets)) == snapshot(extension_class=Manifests)
+    assert as_text(gateway("default", [LLM_SERVICES], platform, secrets)) == snapshot(
+        extension_class=Manifests
+    )

@@ -13,13 +13,13 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from daybreak.api.base import ApiModel
-from daybreak.api.llmservice import KIND, LLMService
-from daybreak.api.spec import LLMServiceSpec
-from daybreak.builders.desired import desired
-from daybreak.builders.platform import Platform
+from daybreak.api.common.base import ApiModel
+from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.gates.port_allocator import Ports
+from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kube.cache import Cache, Key
-from daybreak.reconcile.ports import Ports
+from daybreak.platform import Platform
 from tests import installed
 
 SAMPLES = Path(__file__).parents[2] / "manifests" / "samples"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from cluster import ControlPlane
-from daybreak.api.names import worker_group
+from daybreak.api.common.names import worker_group
 from tests.api.admin import Admin, eventually
 from tests.gpu.looks import (
     GPU,

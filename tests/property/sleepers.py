@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from daybreak.api.status import GateState
-from daybreak.lifecycle.machine import Backend, Course, Wish, look_again, start, step
-from daybreak.lifecycle.traffic import Report, Seen, Traffic, together
+from daybreak.api.gates.gate_status import GateState
+from daybreak.gates.state_machine import Backend, Course, Wish, look_again, start, step
+from daybreak.gates.traffic import Report, Seen, Traffic, together
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
 BROKEN = "the weights do not fit"

@@ -11,12 +11,12 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api import names
-from daybreak.api.llmservice import LLMService
-from daybreak.api.pod_template import PodTemplate
-from daybreak.api.scalars import parse_quantity
-from daybreak.builders.desired import desired, group_bounds
-from daybreak.builders.platform import Platform
+from daybreak.api.common import names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.pods.pod_template import PodTemplate
+from daybreak.kinds.llmservice.objects.desired import desired, group_bounds
+from daybreak.platform import Platform
 from tests.property.services import SECRET, services
 
 PLATFORM = Platform(ray_image="ray:1", ray_cpu_image="ray-cpu:1")

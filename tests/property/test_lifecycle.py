@@ -10,16 +10,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api.llmservice import LLMService
-from daybreak.api.status import LLMServiceStatus
-from daybreak.lifecycle.decision import Decision, decide
-from daybreak.lifecycle.fit import fit
-from daybreak.lifecycle.models import Fingerprint
-from daybreak.lifecycle.observed import Answer, Node, Observed
-from daybreak.lifecycle.rayview import ray_view
-from daybreak.lifecycle.replicas import replica_range
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.kinds.llmservice.decide.decision import Decision, decide
+from daybreak.kinds.llmservice.decide.model_health import Fingerprint
+from daybreak.kinds.llmservice.observe.observed import Answer, Observed
+from daybreak.ray.serve.replica_range import replica_range
+from daybreak.ray.views.ray_service_view import ray_view
+from daybreak.scheduling.fit import fit
+from daybreak.scheduling.nodes import Node
 from tests.property.services import services
-from tests.unit.lifecycle.scenes import (
+from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
     GPU_MODEL,
     OTHER_MODEL,
@@ -211,7 +212,7 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
         for spec, model in zip(seen.service.spec.models, decision.status.models, strict=True):
             as_what = Fingerprint.parse(model.answered or "")
             if as_what is None or as_what.cluster != ray.active:
-                allowed = replica_range(seen.service, spec)
+                allowed = replica_range(seen.service.workload, spec)
                 assert (allowed.min, allowed.initial, model.state) == (0, 0, "Asleep")
             elif not ray.upgrading and model.state != "Asleep":
                 assert as_what.configuration == ray.configuration
@@ -383,8 +384,8 @@ nodes_of_any_kind = st.lists(
 
 @given(services(), nodes_of_any_kind)
 def test_the_fit_check_always_has_an_answer(svc: LLMService, nodes: tuple[Node, ...]) -> None:
-    found = fit(svc, nodes)
-    assert fit(svc, tuple(nodes)) == found
+    found = fit(svc.workload, nodes)
+    assert fit(svc.workload, tuple(nodes)) == found
     for misfit in found:
         assert misfit.message
         assert "\n" not in misfit.message
@@ -395,7 +396,7 @@ def test_the_fit_check_always_has_an_answer(svc: LLMService, nodes: tuple[Node, 
         for labels in _wanted_labels(svc)
         for _ in range(2)
     )
-    assert fit(svc, (*nodes, *plenty)) == ()
+    assert fit(svc.workload, (*nodes, *plenty)) == ()
 
 
 def _wanted_labels(svc: LLMService) -> Iterator[dict[str, str]]:

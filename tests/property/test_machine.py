@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from daybreak.api.spec import Sleep, SleepDepth, State
-from daybreak.api.status import GateState, Phase
-from daybreak.lifecycle.machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, step
-from daybreak.lifecycle.traffic import Traffic
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import Sleep, SleepDepth, State
+from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, step
+from daybreak.gates.traffic import Traffic
 from tests.property.sleepers import BEGIN, BROKEN, Gateway, Sleeper
 
 ROUNDS = 8

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.api.schedule_rules import problems
-from daybreak.api.spec import AwakeWindow
-from daybreak.lifecycle.schedule import inside, next_change
+from daybreak.api.gates.schedule_rules import problems
+from daybreak.api.gates.sleep import AwakeWindow
+from daybreak.gates.schedule import inside, next_change
 
 SECOND = timedelta(seconds=1)
 minutes = st.sampled_from(["0", "30", "*/20", "*"])

@@ -9,7 +9,7 @@ import pytest
 from cluster import images, with_images
 from cluster.errors import ClusterError
 from cluster.report import Report
-from daybreak.api import names
+from daybreak.api.common import names
 from daybreak.kube.resources import OF_GATEWAYS
 from quickstart import __main__ as program
 from quickstart import install, removal

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.api.gateway_pods import GatewayPods
+from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.settings import InvalidSettings, Settings
 
 

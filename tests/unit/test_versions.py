@@ -64,7 +64,7 @@ def test_operator_package() -> None:
 
 
 def test_engine_arguments() -> None:
-    listed = json.loads((ROOT / "operator/src/daybreak/api/engine_args.json").read_text())
+    listed = json.loads((ROOT / "operator/src/daybreak/api/common/engine_args.json").read_text())
     assert (listed["vllm"], listed["ray"]) == (versions.VLLM, versions.RAY)
 
 

@@ -8,14 +8,13 @@ from collections.abc import Awaitable, Callable
 import kopf
 
 from daybreak import logs
+from daybreak.controller.health import HealthServer
+from daybreak.gates.gateway_reports import Gateways
 from daybreak.handlers.registry import registry
-from daybreak.kube.cache import Cache
+from daybreak.kinds.llmservice.observe.model_client import HttpProber, Prober
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
-from daybreak.reconcile.gateways import Enqueue, Gateways
-from daybreak.reconcile.health import HealthServer
-from daybreak.reconcile.operator import Operator
-from daybreak.reconcile.probe import HttpProber, Prober
+from daybreak.operator import Listen, Operator
 from daybreak.settings import InvalidSettings, Settings
 
 
@@ -23,7 +22,7 @@ async def run(
     settings: Settings,
     prober: Prober,
     connect: Callable[[], Awaitable[Api]] = Api.connect,
-    listen: Callable[[Cache, Enqueue], Gateways] = Gateways,
+    listen: Listen = Gateways,
 ) -> bool:
     """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one.
 

@@ -9,10 +9,10 @@ from typing import Self
 from pydantic import ValidationError
 
 from daybreak import versions
-from daybreak.api import gateway_pods
-from daybreak.api.gateway_pods import GatewayPods
-from daybreak.api.llmservice import readable
-from daybreak.builders.platform import Platform
+from daybreak.api.common.base import readable
+from daybreak.api.pods import gateway_pods
+from daybreak.api.pods.gateway_pods import GatewayPods
+from daybreak.platform import Platform
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 

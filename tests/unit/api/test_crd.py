@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from daybreak.api import crd, llmservice
+from daybreak.api.llmservice import crd, definition
 from tests.broken_specs import BY_RULE
 
 Schema = dict[str, Any]
@@ -128,4 +128,4 @@ def test_a_type_without_a_structural_form_is_refused(annotation: Any) -> None:
 
 
 def test_the_name_limit_is_kuberays() -> None:
-    assert llmservice.NAME_LIMIT == 47
+    assert definition.NAME_LIMIT == 47

@@ -7,8 +7,9 @@ from typing import Any, get_args
 import pytest
 
 from daybreak import versions
-from daybreak.api import engine_args
-from daybreak.api.spec import LLMServiceSpec, Model
+from daybreak.api.common import engine_args
+from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.ray.model import Model
 
 KNOWN = engine_args.catalogue()
 
@@ -73,7 +74,7 @@ def test_reasons_name_only_fields_that_exist() -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOWN.arguments))
 def test_vllms_own_default_is_taken(name: str) -> None:
-    text = resources.files("daybreak.api").joinpath("engine_args.json").read_text(encoding="utf-8")
+    text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     entry = json.loads(text)["arguments"][name]
     assert said(name, entry.get("default")) == ""
     for choice in entry.get("choices", ()):
@@ -133,7 +134,7 @@ def test_another_vllm_judges_its_own_arguments() -> None:
 
 
 def test_the_list_is_of_the_pinned_versions() -> None:
-    text = resources.files("daybreak.api").joinpath("engine_args.json").read_text(encoding="utf-8")
+    text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     document = json.loads(text)
     assert (document["vllm"], document["ray"]) == (versions.VLLM, versions.RAY)
     assert not set(KNOWN.arguments) & (set(KNOWN.owned) | set(KNOWN.refused))

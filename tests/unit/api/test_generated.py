@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from daybreak import versions
-from daybreak.api.status import ConditionType, ModelState, Phase, Reason
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice.status import ModelState
 from scripts import docstrings
 from scripts.api_docs import api_md
 from scripts.generate import FILES, RENDERED_BY_HELM

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.api import validation
-from daybreak.api.llmservice import InvalidSpec
-from tests.unit.builders.services import model, service
+from daybreak.api.llmservice import validation
+from daybreak.api.llmservice.definition import InvalidSpec
+from tests.unit.ray.services import model, service
 
 ADAPTER = {"name": "a", "source": "s3://bucket/a"}
 

@@ -5,8 +5,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api import names
-from daybreak.api.llmservice import NAME_LIMIT
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import NAME_LIMIT
 
 MODEL = st.from_regex(r"\A[A-Za-z0-9]([A-Za-z0-9._/-]{0,94}[A-Za-z0-9])?\Z")
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")

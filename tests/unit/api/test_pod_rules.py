@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from daybreak import versions
-from daybreak.api import names, pod_rules, pod_schema
-from daybreak.api.llmservice import LLMService
-from daybreak.api.validation import problems
-from daybreak.builders import ports
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.validation import problems
+from daybreak.api.pods import pod_rules, pod_schema
+from daybreak.ray import ports
 from tests.broken_specs import manifest, with_runtime
 
 TEMPLATE = "spec.models[0].podTemplate"
@@ -360,4 +361,6 @@ def test_a_models_volumes_and_the_services_are_told_apart() -> None:
 
 
 def test_the_list_is_of_the_pinned_kuberay() -> None:
-    assert pod_schema.kuberay() == versions.KUBERAY, "make operator/src/daybreak/api/pod_schema.json anew"
+    assert pod_schema.kuberay() == versions.KUBERAY, (
+        "make operator/src/daybreak/api/pods/pod_schema.json anew"
+    )

@@ -7,9 +7,9 @@ import jsonschema
 import pytest
 import yaml
 
-from daybreak.api.llmservice import LLMService
-from daybreak.api.spec import Placement
-from daybreak.api.validation import notices, problems
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.validation import notices, problems
+from daybreak.api.ray.model import Placement
 from scripts.json_schema import json_schema
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"

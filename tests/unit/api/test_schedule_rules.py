@@ -2,10 +2,10 @@
 
 import pytest
 
-from daybreak.api.llmservice import LLMService
-from daybreak.api.schedule_rules import problems
-from daybreak.api.spec import AwakeWindow
-from daybreak.api.validation import problems as all_problems
+from daybreak.api.gates.schedule_rules import problems
+from daybreak.api.gates.sleep import AwakeWindow
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.validation import problems as all_problems
 from tests.broken_specs import manifest
 
 WRITE = "write minute, hour, day of month, month and day of week, such as 0 8 * * MON-FRI"

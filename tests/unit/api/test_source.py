@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api.source import ModelSource, Scheme
+from daybreak.api.common.source import ModelSource, Scheme
 
 SEGMENT = st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
 CLAIM = st.from_regex(r"\A[a-z][a-z0-9-]{0,20}[a-z0-9]\Z")

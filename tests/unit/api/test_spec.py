@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from daybreak.api.base import ApiModel
-from daybreak.api.kubernetes_types import EnvVar
-from daybreak.api.llmservice import NAME_RULES, InvalidSpec, LLMService
-from daybreak.api.source import FORMS
-from daybreak.api.spec import AcceleratorKind, LLMServiceSpec, RolloutStrategy
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.kubernetes_types import EnvVar
+from daybreak.api.common.source import FORMS
+from daybreak.api.llmservice.definition import NAME_RULES, InvalidSpec, LLMService
+from daybreak.api.llmservice.spec import LLMServiceSpec, RolloutStrategy
+from daybreak.api.ray.model import AcceleratorKind
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest, with_model
 
 

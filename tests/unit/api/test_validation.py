@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from daybreak import versions
-from daybreak.api import names
-from daybreak.api.llmservice import LLMService
-from daybreak.api.validation import VOLUME_SOURCES, notices, problems
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.validation import VOLUME_SOURCES, notices, problems
 from tests.broken_specs import TAKEN, manifest, with_model, with_runtime
 
 CACHE = {"name": "cache", "emptyDir": {}}

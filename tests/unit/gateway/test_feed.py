@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.gates.traffic import Update
 from daybreak.gateway import feed as module
 from daybreak.gateway.feed import Feed
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.table import Gate, SlotState, Snapshot
-from daybreak.lifecycle.traffic import Update
 from tests.unit.clock import Clock
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway import programmer as module
 from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.process import Gateway
@@ -17,7 +18,7 @@ from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Service
 from daybreak.gateway.wanted import Ports
 from daybreak.kube.cache import Cache
-from daybreak.kube.resources import LLM_SERVICES, PODS
+from daybreak.kube.resources import PODS
 
 
 class PlayedGateway:

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway import routes as module
 from daybreak.gateway.keys import NOBODY, KeyFiles
 from daybreak.gateway.router import Route, Router
 from daybreak.gateway.routes import RouteKeeper
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.kube.cache import Cache
-from daybreak.kube.resources import LLM_SERVICES
 
 
 class PlayedRouter:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daybreak.api import names
+from daybreak.api.common import names
 from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate
 from daybreak.gateway.wanted import MAX_BODY_BYTES, Claims, Ports, Wanted, wanted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.api.source import Scheme
+from daybreak.api.common.source import Scheme
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "lock_images.py"))

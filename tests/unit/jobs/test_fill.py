@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.builders.cache import _program
 from daybreak.jobs import fill
+from daybreak.kinds.llmservice.objects.cache_jobs import _program
 from tests.unit.jobs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
 
 WHOLE = {".daybreak-complete", "config.json", "model.safetensors"}

@@ -4,16 +4,24 @@ from typing import Any
 
 import pytest
 
-from daybreak.api import names
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import LLM_SERVICES, NODES, PODS, SERVICES, Resource
+from daybreak.kube.resources import NODES, PODS, SERVICES
 
 TINY = Key("ns", "tiny")
 
 
 def service(version: int, owner: str = "tiny", name: str = "front", **rest: Any) -> dict[str, Any]:
     """A Service that an LLMService controls."""
-    reference = {"kind": "LLMService", "name": owner, "uid": f"uid-{owner}", "controller": True}
+    reference = {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "name": owner,
+        "uid": f"uid-{owner}",
+        "controller": True,
+    }
     metadata = {"name": name, "namespace": "ns", "uid": "7", "resourceVersion": str(version)}
     return {"metadata": {**metadata, "ownerReferences": [reference]}, **rest}
 

@@ -1,1 +1,1 @@
-"""The API of Daybreak: the kinds, their fields and rules, and the names of what is made for them."""
+"""The API of Daybreak: its kinds, their fields and rules, and the names of what is made for them."""

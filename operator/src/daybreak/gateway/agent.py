@@ -7,7 +7,9 @@ from typing import Any
 
 import structlog
 
-from daybreak.api import names
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.haproxy import GatewayFailed
 from daybreak.gateway.keys import KeyFiles
@@ -20,7 +22,7 @@ from daybreak.gateway.settings import Settings
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector
-from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
+from daybreak.kube.resources import PODS
 
 RAY_PODS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}"
 """Selects the pods that take requests: workers with replicas, and heads with Serve's proxy."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from daybreak.gates.traffic import Report, Update
 from daybreak.gateway.process import Gateway
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.table import SlotState
-from daybreak.lifecycle.traffic import Report, Update
 
 LOOK_SECONDS = 0.08
 """Time between two looks at what has changed: who follows hears of it within 100 ms."""

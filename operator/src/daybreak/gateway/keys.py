@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from daybreak.lifecycle.reading import at, mapping, mappings, text
+from daybreak.api.common.unstructured import at, mapping, mappings, text
 
 NOBODY = "0" * 64
 """A digest that no key has: a service whose keys cannot be read is closed, not open."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.model_backends import ModelBackends
 from daybreak.gateway.process import Gateway
@@ -16,7 +18,7 @@ from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
 from daybreak.gateway.wanted import Claims, Group, Ports, Wanted, wanted
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import LLM_SERVICES, PODS, Resource
+from daybreak.kube.resources import PODS
 
 TICK_SECONDS = 1.0
 """How often what failed is tried again, and servers whose last stream has ended are removed."""

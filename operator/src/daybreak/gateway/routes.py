@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.keys import KeyFiles
 from daybreak.gateway.router import Route, Router
 from daybreak.gateway.runtime import RuntimeApiError
 from daybreak.gateway.wanted import Claims, Ports, Wanted, wanted
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import LLM_SERVICES, Resource
 
 PAUSE_SECONDS = 0.1
 """The least time between two looks at all services."""

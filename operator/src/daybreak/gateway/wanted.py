@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api import names
-from daybreak.api.scalars import parse_quantity
-from daybreak.api.status import GateState
+from daybreak.api.common import names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
+from daybreak.api.gates.gate_status import GateState
 from daybreak.gateway.servers import Server
 from daybreak.gateway.table import Gate, Service
-from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
 
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000

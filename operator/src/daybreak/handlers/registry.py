@@ -10,10 +10,11 @@ from typing import Any
 
 import kopf
 
-from daybreak.api import llmservice
+from daybreak.api.common import resource
+from daybreak.api.llmservice import definition
 from daybreak.kube.client import in_cluster
 from daybreak.kube.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
-from daybreak.reconcile.operator import Operator
+from daybreak.operator import Operator
 
 
 class NoMemory(kopf.DiffBaseStorage):
@@ -78,7 +79,7 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
     async def stop(**_: Any) -> None:
         await operator.stop()
 
-    @kopf.on.event(llmservice.GROUP, llmservice.VERSION, llmservice.PLURAL, registry=table)
+    @kopf.on.event(resource.GROUP, resource.VERSION, definition.PLURAL, registry=table)
     async def seen(type: str | None, event: Any, **_: Any) -> None:
         operator.saw(type == "DELETED", event["object"])
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import structlog
 
-from daybreak.api import names
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
 from daybreak.kube import compare, managed_fields, resources
 from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.client import APPLY, JSON_PATCH, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import Resource
 
 Manifest = Mapping[str, Any]
 

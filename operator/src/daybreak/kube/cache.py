@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from daybreak.api import llmservice, names
+from daybreak.api.common import names
+from daybreak.api.common.resource import GROUP, Resource
 from daybreak.kube import metrics
-from daybreak.kube.resources import LLM_SERVICES, NODES, Resource
+from daybreak.kube.resources import NODES
 from daybreak.kube.trim import of as trim_of
 
 
@@ -233,10 +234,10 @@ def controller(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
-    if resource is LLM_SERVICES:
+    if resource.group == GROUP:
         return str(manifest["metadata"]["name"])
     owner = controller(manifest)
-    if owner is not None and owner.get("kind") == llmservice.KIND:
+    if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
         return str(owner["name"])
     label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
     # Empty: not one LLMService's but the gateway's, which all of a namespace share.

@@ -18,9 +18,9 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from daybreak import versions
+from daybreak.api.common.resource import Resource
 from daybreak.kube import metrics
 from daybreak.kube.errors import ApiError, from_response, unreachable
-from daybreak.kube.resources import Resource
 
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from daybreak.api import names
+from daybreak.api.common import names
 from daybreak.kube import client, metrics
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError

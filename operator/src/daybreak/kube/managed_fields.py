@@ -8,7 +8,7 @@ the record is handed over. kubectl does the same when it moves from client-side 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from daybreak.api import names
+from daybreak.api.common import names
 
 APPLY, UPDATE = "Apply", "Update"
 

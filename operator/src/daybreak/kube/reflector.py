@@ -6,11 +6,11 @@ import time
 
 import structlog
 
+from daybreak.api.common.resource import Resource
 from daybreak.kube import metrics
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import LIST_SECONDS, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import Resource
 
 PAGE = 100
 """Objects in one page of a list: a page is the most that is in memory at once in its bulky form."""

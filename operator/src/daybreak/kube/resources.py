@@ -1,42 +1,10 @@
 """The kinds that the operator reads or writes, and their paths on the API server."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api import llmservice
+from daybreak.api.common.resource import Resource
 
-
-@dataclass(frozen=True)
-class Resource:
-    """A kind as the API server serves it."""
-
-    group: str
-    """API group; empty for the core group."""
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-
-    @property
-    def api_version(self) -> str:
-        """`group/version`, as in a manifest."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-        """Path of one object, or of the list of them; without a namespace, of the whole cluster's."""
-        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
-        return (
-            base
-            + within
-            + f"/{self.plural}"
-            + (f"/{name}" if name else "")
-            + (f"/{subresource}" if subresource else "")
-        )
-
-
-LLM_SERVICES = Resource(llmservice.GROUP, llmservice.VERSION, llmservice.KIND, llmservice.PLURAL)
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")

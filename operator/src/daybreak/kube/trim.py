@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from daybreak.api.common.resource import Resource
 from daybreak.kube import managed_fields, resources
 
 Trim = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -52,6 +53,6 @@ def _container(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container[key] for key in ("name", "image", "resources") if key in container}
 
 
-def of(resource: resources.Resource) -> Trim:
+def of(resource: Resource) -> Trim:
     """How objects of a kind are trimmed."""
     return {resources.PODS: pod, resources.NODES: node}.get(resource, whole)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 import structlog
 
-from daybreak.api import names
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
@@ -19,7 +20,6 @@ from daybreak.kube.resources import (
     RAY_SERVICES,
     ROLE_BINDINGS,
     ROLES,
-    Resource,
 )
 
 OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"

@@ -1,0 +1,164 @@
+"""vLLM's engine arguments as the pinned vLLM has them, and what is wrong with some given ones.
+
+The list is engine_args.json, which scripts/engine_args.py makes from the installed package.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from daybreak import versions
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument that may stand in `engine.args`."""
+
+    json: frozenset[str]
+    """The JSON types that a value can have; empty when the list does not know."""
+    choices: tuple[Any, ...]
+    """The only values, where they are few and fixed; else empty."""
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Every argument of the pinned vLLM, and what else Ray Serve LLM takes by name."""
+
+    arguments: Mapping[str, Argument]
+    owned: Mapping[str, str]
+    """Arguments that Daybreak sets itself: the field to use instead."""
+    refused: Mapping[str, str]
+    """Arguments that do nothing or do harm below Ray Serve: the reason."""
+    accelerator_types: tuple[str, ...]
+    """Names that Ray has for accelerators."""
+
+
+@cache
+def catalogue() -> Catalogue:
+    """The list, read once."""
+    text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
+    document = json.loads(text)
+    arguments = {
+        name: Argument(frozenset(entry["json"]), tuple(entry.get("choices", ())))
+        for name, entry in document["arguments"].items()
+    }
+    return Catalogue(
+        arguments=arguments,
+        owned=document["owned"],
+        refused=document["refused"],
+        accelerator_types=tuple(document["accelerator_types"]),
+    )
+
+
+def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str | None:
+    """The known name that is most like this one, if any is."""
+    candidates = {_plain(candidate): candidate for candidate in known}
+    found = get_close_matches(_plain(name), candidates, n=1, cutoff=0.6)
+    return candidates[found[0]] if found else None
+
+
+def _plain(name: str) -> str:
+    """A name in vLLM's spelling: `--max-model-len` and `maxModelLen` both mean `max_model_len`."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-"))
+    return apart.replace("-", "_").lower()
+
+
+def problems(args: Mapping[str, Any], *, other_vllm: bool) -> Iterator[tuple[str, str]]:
+    """Each argument that cannot stand there, and why.
+
+    With `other_vllm`, the image is said to hold another vLLM than the list's: then unknown names and types
+    are left to that vLLM, and only what Daybreak itself must refuse is refused.
+    """
+    known = catalogue()
+    for name, value in args.items():
+        if name in known.owned:
+            yield name, f"Daybreak sets this argument; use the model's field {_field(known.owned[name])}"
+        elif name in known.refused:
+            yield name, f"it may not be set here: {known.refused[name]}"
+        elif other_vllm:
+            continue
+        elif name not in known.arguments:
+            yield name, _unknown(name, known)
+        elif wrong := _wrong_value(value, known.arguments[name]):
+            yield name, wrong
+
+
+def _field(path: str) -> str:
+    """A field's path below its model."""
+    return path.removeprefix("spec.models[].")
+
+
+def _unknown(name: str, known: Catalogue) -> str:
+    sentence = f"vLLM {versions.VLLM} has no such argument"
+    near = nearest(name, {**known.arguments, **known.owned})
+    if near is None:
+        return f"{sentence}, and none of a similar name"
+    if near in known.owned:
+        return f"{sentence}; for {near} use the model's field {_field(known.owned[near])}"
+    return f"{sentence}; did you mean {near}?"
+
+
+_WORDS = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "an object",
+    "string": "a text",
+}
+
+
+def _wrong_value(value: Any, argument: Argument) -> str | None:
+    """Why vLLM cannot take the value, or None.
+
+    vLLM reads a number from its text and a whole number from 8192.0, so both pass; a truth value from text
+    does not, since vLLM takes any text as true where it does not look.
+    """
+    if value is None or not argument.json:
+        return None
+    if not _fits(value, argument.json):
+        wanted = " or ".join(_WORDS[kind] for kind in sorted(argument.json - {"null"}))
+        return f"{_written(value)} is not what vLLM {versions.VLLM} takes: write {wanted}"
+    choices = tuple(str(choice) for choice in argument.choices)
+    # vLLM takes some of them in any case, and with '-' for '_'.
+    if choices and _plain(str(value)) not in map(_plain, choices):
+        near = nearest(str(value), choices)
+        hint = f"; did you mean {near}?" if near else ""
+        return f"{_written(value)} is none of vLLM {versions.VLLM}'s choices ({', '.join(choices)}){hint}"
+    return None
+
+
+def _fits(value: Any, allowed: frozenset[str]) -> bool:
+    match value:
+        case bool():
+            return "boolean" in allowed
+        case int():
+            return bool(allowed & {"integer", "number"}) or ("boolean" in allowed and value in (0, 1))
+        case float():
+            return "number" in allowed or ("integer" in allowed and value.is_integer())
+        case str():
+            return "string" in allowed or (bool(allowed & {"integer", "number"}) and _is_number(value))
+        case list():
+            return "array" in allowed
+        case dict():
+            return "object" in allowed
+    return True
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _written(value: Any) -> str:
+    """The value as in JSON, cut where it is long."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}..."

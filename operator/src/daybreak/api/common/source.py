@@ -1,0 +1,152 @@
+"""Where a model's weights come from: one URL, read into its parts."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from daybreak.api.common.base import Rule
+from daybreak.api.common.scalars import DNS_SUBDOMAIN, VALIDATIONS
+
+SOURCE_LENGTH = 1024
+"""Longest source, in characters."""
+
+
+class Scheme(StrEnum):
+    """The places that weights can come from."""
+
+    HUGGING_FACE = "hf"
+    S3 = "s3"
+    GCS = "gs"
+    CLAIM = "pvc"
+    IMAGE = "image"
+    FILE = "file"
+
+
+USE_ONE_OF = "use one of " + ", ".join(f"{scheme}://" for scheme in Scheme)
+SOURCE_PATTERN = rf"^({'|'.join(Scheme)})://[!-~]+$"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How a source of one scheme is written."""
+
+    pattern: str
+    """What follows `scheme://`; for Python's and for Go's regular expressions."""
+    wanted: str
+    """The form in words, as a message ends."""
+
+
+# Printable ASCII, so that Python's and Go's idea of white space cannot differ.
+_ANY = "[!-~]"
+_SEGMENT = "[A-Za-z0-9][A-Za-z0-9._-]*"
+_BUCKET = rf"[A-Za-z0-9][!-.0-~]*(/{_ANY}*)?"
+
+FORMS = {
+    Scheme.HUGGING_FACE: Form(rf"{_SEGMENT}/{_SEGMENT}", "a Hugging Face model is written hf://owner/name"),
+    Scheme.S3: Form(_BUCKET, "a bucket is written s3://bucket/prefix"),
+    Scheme.GCS: Form(_BUCKET, "a bucket is written gs://bucket/prefix"),
+    Scheme.CLAIM: Form(rf"{DNS_SUBDOMAIN}(/{_ANY}*)?", "a PersistentVolumeClaim is written pvc://claim/path"),
+    Scheme.IMAGE: Form(
+        rf"""[A-Za-z0-9][!-"$-~]*(#{_ANY}*)?""", "an image is written image://registry/name:tag#path"
+    ),
+    Scheme.FILE: Form(rf"/+[!-.0-~]{_ANY}*", "a path in the Ray image is written file:///path"),
+}
+"""The form of each scheme. An image's path follows `#`, since `/` and `:` belong to the image reference."""
+
+_WITH_PATH = (Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE)
+_PARENT = r"(^|[/#])\.\.(/|$)"
+_NO_PARENT = "'..' may not stand in a path"
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model source in its parts.
+
+    `reference` is the repository (`hf`), the bucket URI (`s3`, `gs`), the claim's name (`pvc`), the
+    image reference (`image`) or empty (`file`); `path` is the directory inside the claim, the image
+    or the pod's file system, empty where there is none.
+    """
+
+    scheme: Scheme
+    reference: str
+    path: str
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `hf://org/name`, `s3://bucket/prefix`, `gs://bucket/prefix`, `pvc://claim/path`,
+        `image://registry/name:tag#path` or `file:///path`.
+
+        Raises ValueError, saying which form is expected.
+        """
+        scheme_text, separator, rest = text.partition("://")
+        if not separator or scheme_text not in list(Scheme):
+            raise ValueError(f"{text!r} has no known scheme: {USE_ONE_OF}")
+        scheme = Scheme(scheme_text)
+        if not re.fullmatch(FORMS[scheme].pattern, rest):
+            raise ValueError(f"{text!r} does not fit: {FORMS[scheme].wanted}")
+        if scheme in _WITH_PATH and re.search(_PARENT, rest):
+            raise ValueError(f"{text!r} does not fit: {_NO_PARENT}")
+        match scheme:
+            case Scheme.HUGGING_FACE:
+                return cls(scheme, rest, "")
+            case Scheme.S3 | Scheme.GCS:
+                return cls(scheme, f"{scheme}://{rest.rstrip('/')}", "")
+            case Scheme.CLAIM:
+                claim, _, path = rest.partition("/")
+                return cls(scheme, claim, path.strip("/"))
+            case Scheme.IMAGE:
+                image, _, path = rest.partition("#")
+                return cls(scheme, image, path.strip("/"))
+            case Scheme.FILE:
+                return cls(scheme, "", rest.rstrip("/"))
+
+
+def _checked_source(text: str) -> str:
+    if len(text) > SOURCE_LENGTH:
+        raise ValueError(f"a source has at most {SOURCE_LENGTH} characters")
+    ModelSource.parse(text)
+    return text
+
+
+def _cel_rules() -> list[JsonValue]:
+    """The same forms for the API server."""
+    known = rf"self.matches('^({'|'.join(Scheme)})://')"
+    rules: list[JsonValue] = [{"rule": known, "message": USE_ONE_OF}]
+    for scheme, form in FORMS.items():
+        start = f"{scheme}://"
+        rule = f"!self.startsWith('{start}') || self.matches(r'^{start}{form.pattern}$')"
+        rules.append({"rule": rule, "message": form.wanted})
+    with_path = " || ".join(f"self.startsWith('{scheme}://')" for scheme in _WITH_PATH)
+    rules.append({"rule": f"!({with_path}) || !self.matches(r'{_PARENT}')", "message": _NO_PARENT})
+    return rules
+
+
+Source = Annotated[
+    str,
+    AfterValidator(_checked_source),
+    Field(
+        json_schema_extra={
+            "pattern": SOURCE_PATTERN,
+            "maxLength": SOURCE_LENGTH,
+            VALIDATIONS: _cel_rules(),
+        }
+    ),
+]
+"""A model source as it is written."""
+
+OF_THE_HUB = (
+    Rule(
+        "!has(self.token) || self.source.startsWith('hf://')",
+        "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+        lambda self: self.token is None or self.source.startswith("hf://"),
+    ),
+    Rule(
+        "!has(self.revision) || self.source.startsWith('hf://')",
+        "revision belongs to hf:// sources",
+        lambda self: self.revision is None or self.source.startswith("hf://"),
+    ),
+)
+"""Rules of every type that has a `source` with a `token` and a `revision`."""

@@ -1,0 +1,74 @@
+"""Structural schemas, as CustomResourceDefinitions have them, made from the models.
+
+pydantic's JSON schema is turned into what Kubernetes wants: no references, no `additionalProperties: false`
+(the API server prunes or refuses unknown fields by itself), an optional field instead of null, one line of
+description.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+_DROPPED = ("title", "$defs", "discriminator")
+
+
+def structural(model: type[BaseModel]) -> Schema:
+    """Structural schema of one type."""
+    generated = model.model_json_schema(by_alias=True)
+    return _structural(generated, generated.get("$defs", {}))
+
+
+def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    plain = _resolved(node, definitions)
+    done: Schema = {}
+    for key, value in plain.items():
+        match key:
+            case "properties":
+                done[key] = {name: _structural(field, definitions) for name, field in value.items()}
+            case "items":
+                done[key] = _structural(value, definitions)
+            case "additionalProperties":
+                if isinstance(value, Mapping):
+                    done[key] = _structural(value, definitions)
+            case "exclusiveMinimum":
+                # A number in JSON Schema, a switch in OpenAPI 3.0.
+                done |= {"minimum": value, "exclusiveMinimum": True}
+            case "exclusiveMaximum":
+                done |= {"maximum": value, "exclusiveMaximum": True}
+            case "description":
+                done[key] = " ".join(value.split())
+            case "default" if value is None:
+                pass
+            case _ if key in _DROPPED:
+                pass
+            case "allOf" | "anyOf" | "oneOf" | "const" | "not" | "$ref" | "propertyNames" | "prefixItems":
+                raise ValueError(f"a structural schema has no place for {key}: {node}")
+            case _:
+                done[key] = value
+    return done
+
+
+def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
+    """The node with its reference followed and without null; its own words go before the type's."""
+    own = dict(node)
+    if "$ref" in own:
+        target = definitions[own.pop("$ref").rpartition("/")[2]]
+        return _resolved(target, definitions) | own
+    if "anyOf" in own:
+        alternatives = [part for part in own.pop("anyOf") if part != {"type": "null"}]
+        if len(alternatives) != 1:
+            raise ValueError(f"a field has one type in Kubernetes: {node}")
+        return _resolved(alternatives[0], definitions) | own
+    return own
+
+
+def forget_defaults(node: Schema) -> None:
+    """Status has no defaults: what the operator has not said, nobody says."""
+    node.pop("default", None)
+    for field in node.get("properties", {}).values():
+        forget_defaults(field)
+    if "items" in node:
+        forget_defaults(node["items"])

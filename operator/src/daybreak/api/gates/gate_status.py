@@ -1,0 +1,108 @@
+"""What the status says of a workload's gate, its sleep and its wakes."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.gates.sleep import SleepDepth
+
+MAX_ASKABLE = 256
+"""Most names that can be asked for: models and adapters of a spec, and of the one before."""
+
+
+class Phase(StrEnum):
+    """One word on the service, for people; programs read the conditions."""
+
+    ASLEEP = "Asleep"
+    """No accelerators are held; the service answers as soon as it is woken."""
+    WAKING = "Waking"
+    """On the way up, for the first time or from sleep."""
+    AWAKE = "Awake"
+    """Every model answers."""
+    DRAINING = "Draining"
+    """On the way down: requests in progress finish."""
+    UPDATING = "Updating"
+    """A change of the spec is on its way to the running pods."""
+    FAILED = "Failed"
+    """Somebody has to act; `Stalled` says on what."""
+
+
+class GateState(StrEnum):
+    """What the gateway does with a request that arrives."""
+
+    OPEN = "Open"
+    """It goes to the models."""
+    CLOSED = "Closed"
+    """It is held until the gate opens."""
+    FAILED = "Failed"
+    """It is refused with the reason, and so is who is held."""
+
+
+class GateStatus(ApiModel):
+    """How the gateway is to treat requests to the service: the gateway reads it here."""
+
+    state: GateState
+    """What happens to a request that arrives."""
+    epoch: Annotated[int, Field(ge=0)]
+    """Number of the gate's last change; gateways tell back which one they have carried out."""
+    port: Annotated[int, Field(ge=1, le=65535)]
+    """The gateway's port for this service; the front Service leads to it."""
+    hold_seconds: Annotated[int, Field(ge=1)]
+    """How long a request is held before it is answered with 503."""
+    cluster: str | None = None
+    """The RayCluster that requests go to."""
+    models: Annotated[list[str], Field(max_length=MAX_ASKABLE)] | None = None
+    """Names of the models and LoRA adapters that can be asked for: those of the spec, without adapters that
+    were refused. While a change of them is on its way to a service that is awake, those from before and those
+    that answer already."""
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    """Why requests are refused, in words for clients."""
+
+
+class WakePhases(ApiModel):
+    """When the steps of a wake were done, in seconds after `startedAt`, at which the first request was held.
+
+    They are written as they are done. What was there already took 0; what left no trace is left out."""
+
+    objects: int | None = None
+    """The head pod was made."""
+    head_ready: int | None = None
+    """The head pod was ready."""
+    worker_scheduled: int | None = None
+    """Every model had the worker pods of one replica on nodes."""
+    worker_ready: int | None = None
+    """The same pods were ready: Ray runs in them. The engines load in them from here on, or already."""
+    engine_started: int | None = None
+    """Every engine ran: Ray Serve's word, as KubeRay hands it on every 2 seconds, or an answer that came
+    sooner."""
+    first_token: int | None = None
+    """Every model had given an answer, and the gate opened."""
+
+
+class WakeStatus(ApiModel):
+    """What waking from sleep has taken."""
+
+    depth: SleepDepth
+    """What had been given back."""
+    started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the last wake began: with the first held request, or by order or schedule."""
+    phases: WakePhases | None = None
+    """Its steps, as far as they are done."""
+    seconds: int | None = None
+    """How long it took; absent while it goes on."""
+    failed: bool | None = None
+    """True when requests were refused on the way, until somebody had acted. How long such a wake took says
+    nothing of others, so it is not among `recent`."""
+    recent: Annotated[list[int], Field(max_length=20)] = Field(default_factory=list)
+    """How long the recent wakes took, in seconds, the last one at the end."""
+    p50_seconds: int | None = None
+    """Their median."""
+    p95_seconds: int | None = None
+    """The time that 95 % of them did not exceed. Twice this is how long requests are held by default."""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether requests have not been let through since it began."""
+        return self.seconds is None

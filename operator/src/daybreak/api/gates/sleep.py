@@ -1,0 +1,79 @@
+"""What a person asks for of a workload that may sleep: when it sleeps, and how requests wait for it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.common.scalars import (
+    AutoOrDuration,
+    PositiveDuration,
+    Quantity,
+    seconds,
+)
+
+
+class SleepDepth(StrEnum):
+    """What is given back in sleep: the model's workers, or the whole Ray cluster."""
+
+    WORKERS = "Workers"
+    CLUSTER = "Cluster"
+
+
+class State(StrEnum):
+    """What a service is kept at, whatever the traffic."""
+
+    ASLEEP = "Asleep"
+    AWAKE = "Awake"
+
+
+class AwakeWindow(ApiModel):
+    """A time in which the service stays awake, again and again: office hours, for instance."""
+
+    start: Annotated[str, Field(min_length=9, max_length=128)]
+    """When it begins: a cron expression of five fields, such as `0 8 * * MON-FRI`."""
+    duration: PositiveDuration
+    """How long it lasts."""
+    time_zone: Annotated[str, Field(min_length=1, max_length=64)] = "UTC"
+    """Time zone of `start`, such as `Europe/Berlin`."""
+
+
+class Sleep(ApiModel):
+    """When the service gives its accelerators back."""
+
+    rules = (
+        Rule(
+            "!has(self.clusterAfterIdle) || self.depth == 'Workers'",
+            "sleep.clusterAfterIdle goes with depth Workers: with Cluster all is given back at once",
+            lambda self: self.cluster_after_idle is None or self.depth is SleepDepth.WORKERS,
+        ),
+        Rule(
+            "!has(self.clusterAfterIdle) || duration(self.clusterAfterIdle) > duration(self.afterIdle)",
+            "sleep.clusterAfterIdle must be longer than sleep.afterIdle",
+            lambda self: (
+                self.cluster_after_idle is None or seconds(self.cluster_after_idle) > seconds(self.after_idle)
+            ),
+        ),
+    )
+
+    after_idle: PositiveDuration = "15m"
+    """How long nobody must have asked."""
+    depth: SleepDepth = SleepDepth.WORKERS
+    """What is given back then: the worker pods, which hold the accelerators, or the whole Ray cluster."""
+    cluster_after_idle: PositiveDuration | None = None
+    """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
+    workers. Unset: it stays, and waking is quicker."""
+    schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)
+    """Times in which it stays awake even when nobody asks; when one begins, it wakes."""
+
+
+class Hold(ApiModel):
+    """How requests wait while the service wakes."""
+
+    max_requests: Annotated[int, Field(ge=0, le=100_000)] = 1000
+    """Most requests that each of the gateway's pods holds at once; one more is answered with 429."""
+    max_body_bytes: Quantity = "10Mi"
+    """Largest body of a request; a larger one is answered with 413."""
+    timeout: AutoOrDuration = "Auto"
+    """How long a request is held before 503; `Auto`: from the service's own measured wakes."""

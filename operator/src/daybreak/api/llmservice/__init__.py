@@ -1,0 +1,1 @@
+"""The kind LLMService: spec, status, and the checks that a schema cannot make."""

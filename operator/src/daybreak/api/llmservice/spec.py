@@ -1,0 +1,69 @@
+"""What a person asks for: the spec of an LLMService.
+
+The models here are the one source of the CRD, of the JSON schema and of docs/api.md: a field's
+docstring is its description there. Units and rules stand with the field.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.common.kubernetes_types import (
+    list_by,
+)
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.sleep import Hold, Sleep, State
+from daybreak.api.ray.model import Model
+from daybreak.api.ray.runtime import Runtime
+
+
+class RolloutStrategy(StrEnum):
+    """How a change that needs new pods is rolled out."""
+
+    AUTO = "Auto"
+
+
+class Rollout(ApiModel):
+    """How changes reach running pods. A change of engine arguments, replicas or Serve settings is made in
+    place; a change of images, environment, resources or volumes needs new pods."""
+
+    strategy: RolloutStrategy = RolloutStrategy.AUTO
+    """`Auto`, the only one yet: for new pods a second Ray cluster is started beside the first, and traffic
+    moves when it answers. For that time the accelerators are needed twice."""
+
+
+class LLMServiceSpec(ApiModel):
+    """Models behind one OpenAI address."""
+
+    rules = (
+        Rule(
+            "self.models.all(m, self.models.exists_one(n, n.name == m.name))",
+            "every model needs a name of its own",
+            lambda self: len({model.name for model in self.models}) == len(self.models),
+        ),
+        Rule(
+            "self.models.all(m, m.accelerator.kind == self.models[0].accelerator.kind)",
+            "all models of a service share one image: use one accelerator kind, or two services",
+            lambda self: len({model.accelerator.kind for model in self.models}) == 1,
+        ),
+    )
+
+    models: Annotated[list[Model], Field(min_length=1, max_length=16, json_schema_extra=list_by("name"))]
+    """The models, each with worker pods and autoscaling of its own."""
+    replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
+    """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`."""
+    state: State | None = None
+    """Keeps the service `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic.
+    The annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    sleep: Sleep | None = None
+    """When the service gives its accelerators back. Unset: never."""
+    hold: Hold | None = None
+    """How requests wait while it wakes."""
+    access: Access | None = None
+    """Who may use it. Unset: everybody who can reach its address."""
+    rollout: Rollout = Field(default_factory=Rollout)
+    """How changes reach running pods."""
+    runtime: Runtime = Field(default_factory=Runtime)
+    """The Ray pods."""

@@ -1,0 +1,115 @@
+"""What the operator says of an LLMService: conditions that follow kstatus, and the state of each model."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.conditions import Condition
+from daybreak.api.gates.gate_status import GateStatus, Phase, WakeStatus
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.ray.cache import CacheStatus
+
+
+class ModelState(StrEnum):
+    """One word on a model."""
+
+    PENDING = "Pending"
+    """Nothing of it runs yet."""
+    STARTING = "Starting"
+    """Its pods or its engine are starting."""
+    READY = "Ready"
+    """It answers."""
+    UPDATING = "Updating"
+    """It answers, and a change is on its way to it."""
+    ASLEEP = "Asleep"
+    """It holds no accelerators."""
+    FAILED = "Failed"
+    """It cannot start; `message` says why."""
+
+
+class AdapterState(StrEnum):
+    """One word on a LoRA adapter."""
+
+    PENDING = "Pending"
+    """It is on its way into the replicas."""
+    READY = "Ready"
+    """Every replica that runs has it."""
+    ASLEEP = "Asleep"
+    """Its model sleeps; a request for either wakes it."""
+    REFUSED = "Refused"
+    """It cannot be used with this model; `message` says why. A change of it is tried anew."""
+    FAILED = "Failed"
+    """It could not be fetched; `message` says why. That is tried again."""
+
+
+class AdapterStatus(ApiModel):
+    """The state of one LoRA adapter."""
+
+    name: str
+    """Its name."""
+    state: AdapterState
+    """One word on it."""
+    message: Annotated[str, Field(max_length=1024)] | None = None
+    """Why it cannot be used."""
+    id: str
+    """Digest of where it comes from: what is said here is said of that."""
+
+
+class ModelStatus(ApiModel):
+    """The state of one model."""
+
+    name: str
+    """Its name."""
+    state: ModelState
+    """One word on it."""
+    replicas: int = 0
+    """Replicas whose worker pods are ready."""
+    gpus: int = 0
+    """Accelerators that its worker pods hold, ready or not."""
+    message: Annotated[str, Field(max_length=32768)] | None = None
+    """What stands in the way, in the engine's own words where it has spoken."""
+    lora: Annotated[list[AdapterStatus], Field(max_length=64)] | None = None
+    """Its LoRA adapters, in the order of the spec."""
+    answered: str | None = None
+    """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+    cache: CacheStatus | None = None
+    """The copy of its weights, where it has a cache."""
+
+
+class LLMServiceStatus(ApiModel):
+    """What the operator has seen and done."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this status speaks of."""
+    phase: Phase | None = None
+    """One word on the service."""
+    phase_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """When the phase last changed."""
+    asleep: SleepDepth | None = None
+    """What is given back at present: `Workers`, or the whole `Cluster`."""
+    access: Literal["Open", "ApiKeys"] | None = None
+    """Who may use the service: everybody who can reach its address, or who has an API key."""
+    gate: GateStatus | None = None
+    """How the gateway is to treat requests."""
+    wake: WakeStatus | None = None
+    """What waking from sleep has taken."""
+    url: str | None = None
+    """Where an OpenAI client inside the cluster points its base URL."""
+    replicas: int = 0
+    """Ready replicas of all models together."""
+    gpus: int = 0
+    """Accelerators held by all models together."""
+    selector: str | None = None
+    """Label selector of the worker pods, for the scale subresource."""
+    models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    """The state of each model, in the order of the spec."""
+    conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""

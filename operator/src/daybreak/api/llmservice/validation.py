@@ -1,0 +1,334 @@
+"""What is wrong with a spec of the right form: rules across fields, and against what Ray and vLLM take.
+
+Rules within one type are the types' own (`rules`), kept by the API server too. Here stand those that CEL
+cannot say, or cannot say well. Each problem is one sentence that begins with the field's path.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from daybreak import versions
+from daybreak.api.common import engine_args, names
+from daybreak.api.common.kubernetes_types import NamedVolume, VolumeMount
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.gates import schedule_rules
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.pods import pod_rules
+from daybreak.api.ray import lora_rules
+from daybreak.api.ray.model import AcceleratorKind, Model, Placement
+
+_MEBIBYTE = 2**20
+_LEAST_SHARED_MEMORY = 150
+"""MiB of /dev/shm: Ray's object store lives in half of it, and begins with no less than 75 MiB."""
+_ACCOUNT_NAME_LIMIT = 50
+"""Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
+
+_NOT_FOR_REPLICAS = {
+    "VLLM_API_KEY": "replicas would refuse the gateway's requests; name keys in spec.access.apiKeys",
+    "DAYBREAK_HTTP_PORT": "Daybreak sets it, and the gateway knows no other port; leave it out",
+}
+"""Variables that keep the gateway from the replicas' own port."""
+
+VOLUME_SOURCES = (
+    "awsElasticBlockStore",
+    "azureDisk",
+    "azureFile",
+    "cephfs",
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "fc",
+    "flexVolume",
+    "gcePersistentDisk",
+    "hostPath",
+    "image",
+    "iscsi",
+    "nfs",
+    "persistentVolumeClaim",
+    "portworxVolume",
+    "projected",
+    "rbd",
+    "secret",
+    "vsphereVolume",
+)
+"""Where a pod volume can come from, by Kubernetes' names."""
+
+
+def problems(svc: LLMService) -> tuple[str, ...]:
+    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    found: list[str] = []
+    for number, model in enumerate(svc.spec.models):
+        path = f"spec.models[{number}]"
+        found += _engine(svc, model, path)
+        found += _accelerator(svc, model, path)
+        found += _autoscaling(svc, model, path)
+        found += _memory(model, path)
+        found += _claim(model, path)
+        found += _worker_template(svc, model, path)
+    found += _tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
+    if svc.spec.hold is not None:
+        found += _tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
+    if svc.spec.sleep is not None:
+        found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
+    found += _deployment_names(svc.spec.models)
+    found += lora_rules.problems(svc.workload)
+    found += _ray_version(svc)
+    found += _service_account(svc)
+    found += _volumes(svc)
+    found += _environment(svc)
+    found += _head_template(svc)
+    if svc.spec.runtime.metadata is not None:
+        found += pod_rules.metadata_problems(svc.spec.runtime.metadata, "spec.runtime.metadata", cluster=True)
+    return tuple(found)
+
+
+def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
+    """What is accepted and does nothing here, or is not looked at, each as one sentence."""
+    found = []
+    unused = [name for name in ("state", "sleep", "hold", "access") if getattr(svc.spec, name) is not None]
+    if unused and not gateway:
+        fields = " and ".join(f"spec.{name}" for name in unused)
+        found.append(f"{fields} without effect: the gateway is turned off in this installation")
+    if any(model.lora is not None for model in svc.spec.models) and not gateway:
+        found.append("models[].lora without effect: only a gateway leads requests to adapters")
+    if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
+        found.append(
+            f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
+            f"{versions.RAY} brings, and spec.runtime.rayVersion is {svc.spec.runtime.ray_version}"
+        )
+    return tuple(found)
+
+
+def _other_ray(svc: LLMService) -> bool:
+    """Whether the image is said to hold another Ray, and so another vLLM, than the operator is built for."""
+    return svc.spec.runtime.ray_version not in (None, versions.RAY)
+
+
+def _engine(svc: LLMService, model: Model, path: str) -> Iterator[str]:
+    for name, wrong in engine_args.problems(model.engine.args, other_vllm=_other_ray(svc)):
+        yield f"{path}.engine.args.{name}: {wrong}"
+
+
+def _accelerator(svc: LLMService, model: Model, path: str) -> Iterator[str]:
+    kind = model.accelerator.type
+    known = engine_args.catalogue().accelerator_types
+    if kind is None or kind in known or _other_ray(svc):
+        return
+    near = engine_args.nearest(kind, known)
+    hint = f"; did you mean {near}?" if near else "; leave it out, and choose nodes with nodeSelector"
+    yield f"{path}.accelerator.type: Ray {versions.RAY} has no accelerator {kind}{hint}"
+
+
+def _autoscaling(svc: LLMService, model: Model, path: str) -> Iterator[str]:
+    replicas, most = model.replicas, model.serve.max_ongoing_requests
+    moves = svc.spec.replicas is None and replicas.max is not None and replicas.max > max(replicas.min, 1)
+    target = replicas.target_ongoing_requests
+    if moves and target is not None and target > most:
+        yield (
+            f"{path}.replicas.targetOngoingRequests: {target:g} is never reached, "
+            f"since a replica takes at most {most} (serve.maxOngoingRequests); use {most} or less"
+        )
+
+
+def _memory(model: Model, path: str) -> Iterator[str]:
+    resources = model.resources
+    yield from _tiny(f"{path}.resources.memory", resources.memory)
+    yield from _tiny(f"{path}.resources.sharedMemory", resources.shared_memory, _LEAST_SHARED_MEMORY)
+    if resources.cpu is not None and parse_quantity(resources.cpu) == 0:
+        yield f"{path}.resources.cpu: 0 is no request; leave it out, or write at least 100m"
+    if resources.memory is None or resources.shared_memory is None:
+        return
+    if parse_quantity(resources.shared_memory) >= parse_quantity(resources.memory):
+        yield (
+            f"{path}.resources.sharedMemory: {resources.shared_memory} counts against memory "
+            f"({resources.memory}), of which the engine needs a part; use at most {_half(resources.memory)}"
+        )
+
+
+def _tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
+    """Bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
+    if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
+        yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
+
+
+def _half(quantity: str) -> str:
+    half = parse_quantity(quantity) / 2 / _MEBIBYTE
+    return f"{half.to_integral_value(rounding='ROUND_FLOOR')}Mi"
+
+
+def _deployment_names(models: Iterable[Model]) -> Iterator[str]:
+    """Ray Serve LLM replaces characters, so two names may become one."""
+    seen: dict[str, str] = {}
+    for number, model in enumerate(models):
+        deployment = names.serve_deployment(model.name)
+        if deployment in seen:
+            yield (
+                f"spec.models[{number}].name: {model.name} and {seen[deployment]} are both {deployment} to "
+                "Ray Serve; rename one"
+            )
+        seen.setdefault(deployment, model.name)
+
+
+def _ray_version(svc: LLMService) -> Iterator[str]:
+    written = svc.spec.runtime.ray_version
+    if written is not None and _numbers(written) < _numbers(versions.RAY_MINIMUM):
+        yield (
+            f"spec.runtime.rayVersion: {written} is older than {versions.RAY_MINIMUM}, the oldest with "
+            f"sound token authentication; use an image with {versions.RAY}"
+        )
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in version.split("."))
+
+
+def _service_account(svc: LLMService) -> Iterator[str]:
+    account = svc.spec.runtime.service_account_name
+    if account is not None and len(account) > _ACCOUNT_NAME_LIMIT:
+        yield (
+            f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay "
+            f"keeps {_ACCOUNT_NAME_LIMIT}; use a shorter name"
+        )
+
+
+def _environment(svc: LLMService) -> Iterator[str]:
+    """Variables that would break the replicas' own port, and those that stand there twice."""
+    for number, variable in enumerate(svc.spec.runtime.env):
+        if svc.spec.runtime.direct_ingress and variable.name in _NOT_FOR_REPLICAS:
+            yield f"spec.runtime.env[{number}]: {variable.name}: {_NOT_FOR_REPLICAS[variable.name]}"
+    yield from _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
+
+
+def _claim(model: Model, path: str) -> Iterator[str]:
+    """The devices that a claim is said to hold, against those that a worker pod computes on."""
+    claim, parallelism = model.accelerator.claim, model.parallelism
+    if claim is None:
+        return
+    # A pod is a whole replica, or one stage of its pipeline.
+    whole = model.placement is Placement.STRICT_PACK
+    needed = parallelism.tensor * (parallelism.pipeline if whole else 1)
+    if claim.devices != needed:
+        yield (
+            f"{path}.accelerator.claim.devices: a worker pod of this model computes on {needed}, not on "
+            f"{claim.devices}; use a template with {needed}, or another parallelism"
+        )
+
+
+def _worker_template(svc: LLMService, model: Model, path: str) -> Iterator[str]:
+    template, weights = model.pod_template, names.model_directory(model.name)
+    if template is None:
+        return
+    in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
+    given = [volume.name for volume in [*svc.spec.runtime.volumes, *model.volumes]]
+    own = [*names.SHARED_VOLUMES]
+    mounts = [*svc.spec.runtime.volume_mounts, *model.volume_mounts]
+    if all(mount.mount_path.rstrip("/") != names.CACHE_DIRECTORY for mount in mounts):
+        own.append(names.CACHE_VOLUME)
+    if in_a_volume:
+        own.append(names.WEIGHTS_VOLUME)
+    keys = svc.spec.access is not None and bool(svc.spec.access.api_keys)
+    owner = pod_rules.ray_owner(
+        "worker",
+        sizes=f"{path}.resources",
+        cpu=model.resources.cpu,
+        device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
+        volumes=[*given, *own],
+        mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
+        variables={"HF_TOKEN": f"use {path}.token"} if model.token is not None else {},
+        host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",
+    )
+    yield from pod_rules.problems(template, f"{path}.podTemplate", owner)
+
+
+def _head_template(svc: LLMService) -> Iterator[str]:
+    head = svc.spec.runtime.head
+    if head.pod_template is None:
+        return
+    owner = pod_rules.ray_owner(
+        "head",
+        sizes="spec.runtime.head.resources",
+        cpu=head.resources.cpu,
+        volumes=[*(volume.name for volume in head.volumes), *names.SHARED_VOLUMES],
+        host_network="Ray's dashboard would be open at the node's address",
+    )
+    yield from pod_rules.problems(head.pod_template, "spec.runtime.head.podTemplate", owner)
+
+
+def _volumes(svc: LLMService) -> Iterator[str]:
+    runtime, head = svc.spec.runtime, svc.spec.runtime.head
+    yield from _twice(
+        "spec.runtime.imagePullSecrets", "name", [secret.name for secret in runtime.image_pull_secrets]
+    )
+    yield from _named_volumes("spec.runtime", runtime.volumes)
+    yield from _mounts("spec.runtime", runtime.volume_mounts, runtime.volumes, svc.spec.models)
+    yield from _named_volumes("spec.runtime.head", head.volumes)
+    yield from _mounts("spec.runtime.head", head.volume_mounts, head.volumes, ())
+    shared = {volume.name for volume in runtime.volumes}
+    paths = {mount.mount_path.rstrip("/") for mount in runtime.volume_mounts}
+    for number, model in enumerate(svc.spec.models):
+        path = f"spec.models[{number}]"
+        yield from _named_volumes(path, model.volumes)
+        yield from _mounts(path, model.volume_mounts, [*runtime.volumes, *model.volumes], (model,))
+        for at, volume in enumerate(model.volumes):
+            if volume.name in shared:
+                where = f"{path}.volumes[{at}].name"
+                yield f"{where}: {volume.name} stands in spec.runtime.volumes; use another name"
+        for at, mount in enumerate(model.volume_mounts):
+            if mount.mount_path.rstrip("/") in paths:
+                yield (
+                    f"{path}.volumeMounts[{at}].mountPath: {mount.mount_path} stands in "
+                    "spec.runtime.volumeMounts; use another path"
+                )
+
+
+def _named_volumes(where: str, volumes: Iterable[NamedVolume]) -> Iterator[str]:
+    given = list(volumes)
+    for number, volume in enumerate(given):
+        path = f"{where}.volumes[{number}]"
+        if pod_rules.owned_volume(volume.name):
+            yield f"{path}.name: {volume.name} is the name of a volume of Daybreak's own; use another"
+        yield from _volume_source(volume, path)
+    yield from _twice(f"{where}.volumes", "name", [volume.name for volume in given])
+
+
+def _mounts(
+    where: str, mounts: Iterable[VolumeMount], volumes: Iterable[NamedVolume], models: Iterable[Model]
+) -> Iterator[str]:
+    given, known = list(mounts), [volume.name for volume in volumes]
+    for number, mount in enumerate(given):
+        path = f"{where}.volumeMounts[{number}]"
+        if mount.name not in known:
+            near = engine_args.nearest(mount.name, tuple(known))
+            hint = f"did you mean {near}?" if near else "add it there"
+            yield f"{path}.name: {where}.volumes has no {mount.name}; {hint}"
+        for model in models:
+            if mount.mount_path.rstrip("/") == names.model_directory(model.name):
+                yield f"{path}.mountPath: {mount.mount_path} is where the weights of {model.name} appear"
+        if ".." in (mount.sub_path or "").split("/"):
+            yield f"{path}.subPath: '..' may not stand in a path"
+    yield from _twice(f"{where}.volumeMounts", "mountPath", [mount.mount_path.rstrip("/") for mount in given])
+
+
+def _volume_source(volume: NamedVolume, path: str) -> Iterator[str]:
+    given = sorted(volume.model_extra or {})
+    if len(given) != 1:
+        what = f"has {len(given)} sources ({', '.join(given)})" if given else "has no source"
+        yield f"{path}: {volume.name} {what}; give it one, such as persistentVolumeClaim or emptyDir"
+    for source in given:
+        if source not in VOLUME_SOURCES:
+            near = engine_args.nearest(source, VOLUME_SOURCES)
+            hint = f"; did you mean {near}?" if near else ""
+            yield f"{path}.{source}: Kubernetes has no such volume source{hint}"
+
+
+def _twice(path: str, key: str, values: Iterable[str]) -> Iterator[str]:
+    """One sentence for each value that stands more than once."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for number, value in enumerate(values):
+        places[value].append(number)
+    for value, numbers in places.items():
+        if len(numbers) > 1:
+            yield f"{path}[{numbers[1]}].{key}: {value} stands there {len(numbers)} times; once is allowed"

@@ -1,0 +1,1 @@
+"""What people may add to pods, and what Daybreak keeps for itself."""

@@ -1,0 +1,305 @@
+"""What of a pod Daybreak and KubeRay own: a `podTemplate` that says otherwise is refused by the field's
+name."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.engine_args import nearest
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.pods import pod_schema
+from daybreak.api.pods.pod_template import RAY_CONTAINER, PodMetadata, PodTemplate
+
+RAY_PORTS = (6379, 8000, 8080, 8100, 8265, 10001, 52365)
+"""Where Ray, Serve and KubeRay's probes listen in Ray pods. A test holds the builders' ports to these."""
+
+_OWN_LABELS = (
+    names.NAME_LABEL,
+    names.INSTANCE_LABEL,
+    names.COMPONENT_LABEL,
+    names.MANAGED_BY_LABEL,
+    names.PART_OF_LABEL,
+)
+_OWN_PREFIXES = ("daybreak.dev/", "ray.io/")
+_OPEN_RAY_LABELS = ("ray.io/gang-scheduling-enabled", "ray.io/priority-class-name")
+"""Labels of a RayCluster by which KubeRay's batch schedulers are told what to do."""
+
+_POD_FIELDS = {
+    "activeDeadlineSeconds": "it would end the pod while it serves",
+    "automountServiceAccountToken": "no container gets the token by itself; mount one as a projected volume",
+    "ephemeralContainers": "Kubernetes takes none in a template",
+    "nodeName": "it goes past the scheduler; use nodeSelector or affinity",
+    "overhead": "Kubernetes sets it by the runtimeClassName",
+    "preemptionPolicy": "Kubernetes sets it by the priorityClassName",
+    "priority": "Kubernetes sets it by the priorityClassName",
+    "resources": "write resources of containers",
+    "restartPolicy": "KubeRay replaces pods that have ended",
+    "terminationGracePeriodSeconds": "it follows from how long requests may take to finish",
+}
+_CONTAINER_FIELDS = {
+    "args": "KubeRay writes the command that starts Ray",
+    "command": "KubeRay writes the command that starts Ray",
+    "livenessProbe": "KubeRay sets it",
+    "readinessProbe": "KubeRay sets it",
+    "restartPolicy": "KubeRay replaces pods that have ended",
+    "restartPolicyRules": "KubeRay replaces pods that have ended",
+}
+_KUBERAY_VARIABLES = frozenset(
+    {
+        "FQ_RAY_IP",
+        "KUBERAY_GEN_RAY_START_CMD",
+        "RAY_ADDRESS",
+        "RAY_AUTH_MODE",
+        "RAY_AUTH_TOKEN",
+        "RAY_CLOUD_INSTANCE_ID",
+        "RAY_CLUSTER_NAME",
+        "RAY_ENABLE_AUTOSCALER_V2",
+        "RAY_IP",
+        "RAY_NODE_TYPE_NAME",
+        "RAY_PORT",
+    }
+)
+_SIZES = ("cpu", "memory")
+_OVERCOMMITTED = (*_SIZES, "ephemeral-storage")
+"""Resources of which a pod may use more than it asks for; of any other the two are one."""
+
+
+@dataclass(frozen=True)
+class Owner:
+    """One kind of pod: what it is made of, and which field says what its template may not."""
+
+    container: str
+    """Name of the container that Daybreak makes."""
+    alias: str
+    """What a person may call it as well."""
+    fields: Mapping[str, str]
+    """Fields of the pod that are owned here, and what to use instead."""
+    container_fields: Mapping[str, str]
+    """The same for Daybreak's container."""
+    sizes: str
+    """Field with its cores and memory."""
+    cpu: str | None
+    """Cores that this field asks for; None where it says nothing."""
+    containers: Collection[str] = ()
+    """Names of containers that Daybreak or KubeRay adds."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of Daybreak's container that are owned, and why."""
+    ports: Collection[int] = ()
+    """Ports that are taken in the pod."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Paths in Daybreak's container where nothing else may appear, and why."""
+    device: str = ""
+    """The accelerator's resource, which `parallelism` counts; empty when it has none."""
+    volumes: Collection[str] = ()
+    """Volumes that are there without the template, and may be mounted."""
+
+
+def ray_owner(
+    component: str,
+    *,
+    sizes: str,
+    cpu: str | None,
+    device: str = "",
+    volumes: Collection[str] = (),
+    mounts: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    host_network: str = "",
+) -> Owner:
+    """What is owned of a Ray pod, `head` or `worker`; `host_network` says why that is refused."""
+    account = "use spec.runtime.serviceAccountName"
+    set_by_kuberay = dict.fromkeys(_KUBERAY_VARIABLES, "KubeRay sets it")
+    drain = "it follows from how long requests may take to finish"
+    return Owner(
+        container=f"ray-{component}",
+        alias=RAY_CONTAINER,
+        fields={
+            **_POD_FIELDS,
+            "serviceAccount": account,
+            "serviceAccountName": account,
+            **({"hostNetwork": host_network} if host_network else {}),
+        },
+        container_fields={
+            **_CONTAINER_FIELDS,
+            "image": "use spec.runtime.image",
+            "imagePullPolicy": "use spec.runtime.imagePullPolicy",
+        },
+        sizes=sizes,
+        cpu=cpu,
+        containers={"ray-head", "ray-worker", "autoscaler", "wait-gcs-ready"},
+        variables={**set_by_kuberay, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": drain, **(variables or {})},
+        ports=RAY_PORTS,
+        mounts=mounts or {},
+        device=device,
+        volumes=volumes,
+    )
+
+
+def gateway_owner(cpu: str | None) -> Owner:
+    """What is owned of a gateway's pod, which asks for so many cores."""
+    own = "the gateway's own"
+    first, last = names.GATEWAY_PORTS
+    return Owner(
+        container=names.GATEWAY_COMPONENT,
+        alias=names.GATEWAY_COMPONENT,
+        fields={
+            **_POD_FIELDS,
+            "serviceAccount": own,
+            "serviceAccountName": own,
+            "automountServiceAccountToken": own,
+            "hostNetwork": "its ports are for the pod's own address",
+        },
+        container_fields={
+            **dict.fromkeys(_CONTAINER_FIELDS, own),
+            "image": "use gateway.image",
+            "imagePullPolicy": "use gateway.pullPolicy",
+        },
+        sizes="gateway.resources",
+        cpu=cpu,
+        ports={names.GATEWAY_ROUTER_PORT, names.GATEWAY_HTTP_PORT, *range(first, last + 1)},
+        mounts={names.GATEWAY_FOLDER: own, names.GATEWAY_KEYS_FOLDER: own},
+        variables={"POD_NAMESPACE": own},
+        volumes={names.GATEWAY_RUN_VOLUME},
+    )
+
+
+def metadata_problems(metadata: PodMetadata, path: str, *, cluster: bool = False) -> Iterator[str]:
+    """Labels and annotations that are Daybreak's or KubeRay's; `cluster`: of the RayService."""
+    for label in metadata.labels:
+        if cluster and label in _OPEN_RAY_LABELS:
+            continue
+        if label in _OWN_LABELS or label.startswith(_OWN_PREFIXES):
+            yield f"{path}.labels.{label}: Daybreak and KubeRay find their objects by it; use another label"
+    for annotation in metadata.annotations:
+        if annotation.startswith(_OWN_PREFIXES):
+            yield f"{path}.annotations.{annotation}: Daybreak and KubeRay keep their own state there"
+
+
+def problems(template: PodTemplate, path: str, owner: Owner) -> Iterator[str]:
+    """What of a template no pod has, or Daybreak owns, each as one sentence with its path."""
+    spec, where = template.written(), f"{path}.spec"
+    yield from metadata_problems(template.metadata, f"{path}.metadata")
+    wrong = list(pod_schema.problems(spec, where))
+    yield from wrong
+    if wrong:
+        return
+    for name, value in spec.items():
+        if name in owner.fields and not (name == "hostNetwork" and value is False):
+            yield f"{where}.{name}: Daybreak owns this field: {owner.fields[name]}"
+    volumes = [each["name"] for each in spec.get("volumes", ())]
+    for number, name in enumerate(volumes):
+        at = f"{where}.volumes[{number}].name"
+        if owned_volume(name, owner):
+            yield f"{at}: {name} is the name of a volume of Daybreak's own; use another"
+        elif name in owner.volumes:
+            yield f"{at}: {name} is a volume of the service already; use another name"
+    known = {*volumes, *owner.volumes}
+    claims = {each["name"] for each in spec.get("resourceClaims", ())}
+    if names.ACCELERATOR_CLAIM in claims:
+        taken = names.ACCELERATOR_CLAIM
+        yield f"{where}.resourceClaims: {taken} is the claim of accelerator.claim; use another name"
+    yield from _containers(spec, where, owner, known, claims)
+
+
+def owned_volume(name: str, owner: Owner | None = None) -> bool:
+    """Whether a volume of that name is Daybreak's own, or KubeRay's."""
+    if owner is not None and owner.container == names.GATEWAY_COMPONENT:
+        return name == names.GATEWAY_RUN_VOLUME or name.startswith(names.GATEWAY_KEYS_VOLUME_PREFIX)
+    return name.startswith(names.VOLUME_PREFIX) or name in names.RESERVED_VOLUMES
+
+
+def _containers(
+    spec: Mapping[str, Any], where: str, owner: Owner, volumes: Collection[str], claims: Collection[str]
+) -> Iterator[str]:
+    own = (owner.container, owner.alias)
+    seen: set[str] = set()
+    for kind in ("containers", "initContainers"):
+        for number, container in enumerate(spec.get(kind, ())):
+            path, name = f"{where}.{kind}[{number}]", container["name"]
+            main = kind == "containers" and name in own
+            plain = owner.container if name in own else name
+            if plain in seen or (not main and (name in own or name in owner.containers)):
+                yield f"{path}.name: the pod has a container {name} already; use another name"
+            seen.add(plain)
+            if main:
+                yield from _own_container(container, path, owner)
+            else:
+                if "image" not in container:
+                    near = nearest(name, own)
+                    hint = f", or did you mean {owner.alias}?" if near else ""
+                    yield f"{path}.image: this field is needed{hint}"
+                yield from _ports(container, path, owner)
+            yield from _resources(container, path, owner, main=main)
+            yield from _mounts(container, path, owner, volumes, main=main)
+            for at, claim in enumerate(container.get("resources", {}).get("claims", ())):
+                if claim["name"] not in claims:
+                    yield f"{path}.resources.claims[{at}].name: {where}.resourceClaims has no {claim['name']}"
+
+
+def _own_container(container: Mapping[str, Any], path: str, owner: Owner) -> Iterator[str]:
+    for name in container:
+        if name in owner.container_fields:
+            yield f"{path}.{name}: Daybreak owns this field: {owner.container_fields[name]}"
+    for number, variable in enumerate(container.get("env", ())):
+        reason = owner.variables.get(variable["name"], "")
+        if variable["name"].startswith(("DAYBREAK_", "GATEWAY_")) and not reason:
+            reason = "it is Daybreak's own"
+        if reason:
+            yield f"{path}.env[{number}].name: {variable['name']} may not be set: {reason}"
+    security = container.get("securityContext", {})
+    if security.get("allowPrivilegeEscalation") is False and escalates(security):
+        yield (
+            f"{path}.securityContext.allowPrivilegeEscalation: Kubernetes takes no false beside privileged "
+            "or SYS_ADMIN; leave it out"
+        )
+    yield from _ports(container, path, owner)
+
+
+def escalates(security: Mapping[str, Any]) -> bool:
+    """Whether a container has what includes privilege escalation, so that it cannot be forbidden."""
+    added = security.get("capabilities", {}).get("add", ())
+    return bool(security.get("privileged")) or any(each in ("SYS_ADMIN", "CAP_SYS_ADMIN") for each in added)
+
+
+def _ports(container: Mapping[str, Any], path: str, owner: Owner) -> Iterator[str]:
+    for number, port in enumerate(container.get("ports", ())):
+        taken = port["containerPort"]
+        if taken in owner.ports:
+            yield f"{path}.ports[{number}].containerPort: {taken} is taken in this pod; use another"
+
+
+def _resources(container: Mapping[str, Any], path: str, owner: Owner, *, main: bool) -> Iterator[str]:
+    resources = container.get("resources", {})
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for kind, amounts in (("limits", limits), ("requests", requests)):
+        for name in amounts:
+            at = f"{path}.resources.{kind}.{name}"
+            if owner.device and name == owner.device:
+                yield f"{at}: Daybreak owns this field: accelerators are counted by parallelism"
+            elif main and name in _SIZES and (kind, name) != ("limits", "cpu"):
+                yield f"{at}: Daybreak owns this field: use {owner.sizes}.{name}"
+    for name, asked in requests.items():
+        at = f"{path}.resources.requests.{name}"
+        if name not in _OVERCOMMITTED and str(limits.get(name)) != str(asked):
+            yield f"{at}: Kubernetes has only one number of this resource: write it in limits alone"
+        elif name in limits and parse_quantity(str(asked)) > parse_quantity(str(limits[name])):
+            yield f"{at}: {asked} is more than the limit of {limits[name]}"
+    if main and "cpu" in limits:
+        at = f"{path}.resources.limits.cpu"
+        if owner.cpu is None:
+            yield f"{at}: a limit goes with a request: set {owner.sizes}.cpu as well"
+        elif parse_quantity(owner.cpu) > parse_quantity(str(limits["cpu"])):
+            yield f"{at}: {limits['cpu']} is less than {owner.sizes}.cpu, which is {owner.cpu}"
+
+
+def _mounts(
+    container: Mapping[str, Any], path: str, owner: Owner, volumes: Collection[str], *, main: bool
+) -> Iterator[str]:
+    for number, mount in enumerate(container.get("volumeMounts", ())):
+        at, target = f"{path}.volumeMounts[{number}]", mount["mountPath"].rstrip("/")
+        if mount["name"] not in volumes:
+            near = nearest(mount["name"], tuple(volumes))
+            hint = f"; did you mean {near}?" if near else ""
+            yield f"{at}.name: the pod has no volume {mount['name']}{hint}"
+        if main and target in owner.mounts:
+            yield f"{at}.mountPath: {mount['mountPath']} may not be covered: {owner.mounts[target]}"

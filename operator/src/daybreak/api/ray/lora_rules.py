@@ -1,0 +1,71 @@
+"""What is wrong with LoRA settings of the right form: across models, and against vLLM's arguments."""
+
+from collections.abc import Iterator
+
+from daybreak.api.common import names
+from daybreak.api.ray.model import Model
+from daybreak.api.ray.workload import RayWorkload
+
+MAX_NAMES = 128
+"""Most models and adapters of a service: gateways list them all."""
+_ONLY_WITH_LORA = (
+    "default_mm_loras",
+    "enable_mixed_moe_lora_format",
+    "enable_moe_shared_loras",
+    "enable_tower_connector_lora",
+    "fully_sharded_loras",
+    "lora_dtype",
+    "lora_target_modules",
+    "max_cpu_loras",
+    "specialize_active_lora",
+)
+"""Engine arguments that mean nothing to an engine without adapters."""
+
+
+def problems(workload: RayWorkload) -> Iterator[str]:
+    """Everything about adapters that keeps the spec from being built, each as one sentence."""
+    yield from _names(workload)
+    for number, model in enumerate(workload.models):
+        path = f"spec.models[{number}]"
+        yield from _arguments(model, path)
+        if model.lora is None:
+            continue
+        if not workload.runtime.direct_ingress:
+            yield (
+                f"{path}.lora: adapters are served by the replicas' own port; "
+                "leave spec.runtime.directIngress at true"
+            )
+        for mount in workload.runtime.volume_mounts:
+            if f"{mount.mount_path}/".startswith(f"{names.ADAPTERS_DIRECTORY}/"):
+                yield f"spec.runtime.volumeMounts: {mount.mount_path} is where adapters appear; use another"
+
+
+def _names(workload: RayWorkload) -> Iterator[str]:
+    """Models and adapters are asked for by one field of a request, so they share one set of names."""
+    seen = {model.name: f"spec.models[{number}]" for number, model in enumerate(workload.models)}
+    total = len(workload.models)
+    for number, model in enumerate(workload.models):
+        for index, adapter in enumerate(model.lora.adapters if model.lora is not None else ()):
+            path = f"spec.models[{number}].lora.adapters[{index}]"
+            if adapter.name in seen:
+                yield f"{path}.name: {adapter.name} is the name of {seen[adapter.name]} already; rename one"
+            seen.setdefault(adapter.name, path)
+            total += 1
+    if total > MAX_NAMES:
+        yield f"spec.models: {total} models and adapters are more than {MAX_NAMES}; use two services"
+
+
+def _arguments(model: Model, path: str) -> Iterator[str]:
+    args = model.engine.args
+    if model.lora is None:
+        for name in _ONLY_WITH_LORA:
+            # Their defaults, written out, do no harm.
+            if args.get(name) and args[name] != "auto":
+                yield f"{path}.engine.args.{name}: without effect, since the model has no lora"
+        return
+    memory = args.get("max_cpu_loras")
+    if isinstance(memory, int | float) and memory < model.lora.max_loaded:
+        yield (
+            f"{path}.engine.args.max_cpu_loras: {memory} is less than lora.maxLoaded, which is "
+            f"{model.lora.max_loaded}; write as many at least"
+        )

@@ -1,0 +1,26 @@
+"""What a Ray cluster is made for, whatever the kind of the object that asks for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from daybreak.api.ray.model import AcceleratorKind, Model
+from daybreak.api.ray.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class RayWorkload:
+    """Models on Ray, and the pods that run them."""
+
+    name: str
+    """Name of the object that asks for it, which the names of its own objects begin with."""
+    models: Sequence[Model]
+    """The models, each with a worker group of its own."""
+    runtime: Runtime
+    """The Ray pods."""
+    replicas: int | None = None
+    """Replicas of every model, fixed; None: each model's own."""
+
+    @property
+    def on_accelerators(self) -> bool:
+        """Whether the models compute on accelerators; all of a workload share one image."""
+        return self.models[0].accelerator.kind is not AcceleratorKind.CPU

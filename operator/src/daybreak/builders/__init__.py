@@ -1,1 +1,0 @@
-"""The objects that an LLMService stands for: pure functions from the spec to Kubernetes manifests."""

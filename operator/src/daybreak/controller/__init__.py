@@ -1,0 +1,1 @@
+"""The work queue, events, health and metrics: nothing of one kind."""

@@ -1,0 +1,95 @@
+"""The operator's own HTTP port: is it alive, is it ready, what does it count."""
+
+import asyncio
+from typing import Protocol
+
+from aiohttp import web
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from daybreak.controller.queue import Queue
+
+STUCK_SECONDS = 180.0
+"""A service that waits or is worked on for so long means that the queue does not move."""
+LAG_SECONDS = 30.0
+"""An event loop that comes so late to a timer does nothing else in time either."""
+
+
+class Lease(Protocol):
+    """What must be held before anything is written."""
+
+    @property
+    def held(self) -> bool:
+        """Whether it is held."""
+        ...
+
+
+class Operator(Protocol):
+    """What is looked at of the operator that runs."""
+
+    queue: Queue
+    ready: asyncio.Event
+    lag: float
+
+    @property
+    def lease(self) -> Lease:
+        """Its lease."""
+        ...
+
+
+def unhealthy(operator: Operator) -> str:
+    """Why the operator should be started afresh; empty when it works."""
+    oldest = operator.queue.oldest()
+    if oldest > STUCK_SECONDS:
+        return f"an LLMService has waited {oldest:.0f} s for its reconcile"
+    if operator.lag > LAG_SECONDS:
+        return f"the event loop is {operator.lag:.0f} s late"
+    return ""
+
+
+class HealthServer:
+    """`/healthz` (liveness), `/readyz` (readiness) and `/metrics`.
+
+    Ready means that the operator does its work, or waits for the lease as it should: in both cases there is
+    nothing to be repaired.
+    """
+
+    def __init__(self, operator: Operator, port: int) -> None:
+        self._operator = operator
+        self._port = port
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen."""
+        app = web.Application()
+        app.add_routes(
+            [
+                web.get("/healthz", self._healthz),
+                web.get("/readyz", self._readyz),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, None, self._port).start()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        why = unhealthy(self._operator)
+        return web.Response(status=503 if why else 200, text=why or "ok")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        ready, held = self._operator.ready.is_set(), self._operator.lease.held
+        if ready and held:
+            return web.Response(text="ok")
+        if ready:
+            return web.Response(status=503, text="the lease cannot be renewed")
+        if held:
+            return web.Response(status=503, text="reading what is in the cluster")
+        return web.Response(text="standing by: another operator holds the lease")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,0 +1,108 @@
+"""The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import at, mapping, mappings, text
+from daybreak.controller import metrics
+from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateway_reports import gateway_key
+from daybreak.kube.apply import Applier, Occupied, key_of
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.resources import DEPLOYMENTS, OF_GATEWAYS, of
+from daybreak.platform import Platform
+
+AGAIN_SECONDS = 15.0
+"""When to look again at an object whose name somebody else has taken."""
+UNTOLD_SECONDS = 2.0
+"""When to look again at the gateway of LLMServices that the watch has not told of yet."""
+
+
+class GatewayController:
+    """Makes and removes gateways."""
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        workloads: Collection[Resource],
+        applier: Applier,
+        platform: Platform,
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._workloads = workloads
+        self._applier = applier
+        self._platform = platform
+
+    async def reconcile(self, namespace: str) -> float | None:
+        """Make the namespace's gateway what it should be. Returns when to look again, in seconds."""
+        there = [
+            live
+            for resource in OF_GATEWAYS
+            for live in self._cache.of_service(resource, gateway_key(namespace))
+        ]
+        needed = any(self._known(namespace))
+        # A new operator may know the gateway before it knows the LLMServices: only the API server can say
+        # that there are none. If there are, the gateway stays as it is until they are known: what they need
+        # of it, such as Secrets, is not known either.
+        if not needed and there and await self._has_services(namespace):
+            return UNTOLD_SECONDS
+        secrets = await self._secrets(namespace) if needed else set()
+        wanted = gateway(namespace, self._workloads, self._platform, secrets) if needed else []
+        again = None
+        for manifest in wanted:
+            try:
+                if await self._applier.apply(manifest, self._cache.get(of(manifest), key_of(manifest))):
+                    metrics.WRITES.labels(manifest["kind"]).inc()
+            except Occupied:
+                # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
+                again = AGAIN_SECONDS
+        kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
+        for live in there:
+            if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
+                await self._applier.delete(live)
+                metrics.WRITES.labels(live["kind"]).inc()
+        return again
+
+    async def _secrets(self, namespace: str) -> set[str]:
+        """Names of the Secrets with API keys that the gateway shall have.
+
+        What it has is taken from it only when the API server says that no service needs it: a new operator
+        may know some LLMServices of the namespace before the others.
+        """
+        needed = _secrets_of(self._cache.get(kind, key) for kind, key in self._known(namespace))
+        deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
+        if _mounted(deployment) <= needed:
+            return needed
+        for kind in self._workloads:
+            found = await self._api.request("list", kind, kind.path(namespace))
+            needed |= _secrets_of(mappings(found.get("items")))
+        return needed
+
+    def _known(self, namespace: str) -> Iterator[tuple[Resource, Key]]:
+        """The workloads of a namespace, as far as the watches have told."""
+        for kind in self._workloads:
+            yield from ((kind, key) for key in self._cache.keys(kind) if key.namespace == namespace)
+
+    async def _has_services(self, namespace: str) -> bool:
+        for kind in self._workloads:
+            found = await self._api.request("list", kind, kind.path(namespace), query={"limit": "1"})
+            if found.get("items"):
+                return True
+        return False
+
+
+def _secrets_of(services: Iterable[Mapping[str, Any] | None]) -> set[str]:
+    """Names of the Secrets with API keys of these LLMServices."""
+    keys = (key for service in services for key in mappings(at(service, "spec", "access").get("apiKeys")))
+    return {name for key in keys if (name := text(mapping(key.get("secretRef")).get("name")))}
+
+
+def _mounted(deployment: Mapping[str, Any] | None) -> set[str]:
+    """Names of the Secrets that the gateway's pods have as folders of their own."""
+    volumes = mappings(at(deployment, "spec", "template", "spec").get("volumes"))
+    return {name for volume in volumes if (name := text(mapping(volume.get("secret")).get("secretName")))}

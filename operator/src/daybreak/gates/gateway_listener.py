@@ -1,0 +1,125 @@
+"""Listening to one gateway: its stream of states, kept as the last report of each service."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+import aiohttp
+import orjson
+import structlog
+
+from daybreak.gates.traffic import Report, Seen, Update
+
+SILENCE_SECONDS = 5.0
+"""A gateway says something every second: after so long it is not heard any more."""
+RETRY_SECONDS = (0.2, 5.0)
+LINE_LIMIT = 4 * 2**20
+"""Longest line of a stream, in bytes: a thousand services are about 200 KB."""
+
+log = structlog.get_logger("daybreak.listener")
+
+
+class _Heard(NamedTuple):
+    """The last report of a service; times are of the monotonic clock."""
+
+    report: Report
+    at: float
+    """When it came."""
+    routed: float
+    """Until when there was a Serve proxy that answers, where the report has none."""
+
+
+class Listener:
+    """Listens to one gateway pod for as long as it is there.
+
+    Args:
+        url: Where its stream is.
+        session: Makes connections.
+        on_change: Called with the names of services of which something that matters has changed; with None
+            when the gateway has come to be heard, or is not heard any more.
+    """
+
+    def __init__(
+        self, url: str, session: aiohttp.ClientSession, on_change: Callable[[set[str] | None], None]
+    ) -> None:
+        self._url = url
+        self._session = session
+        self._on_change = on_change
+        self._boot = ""
+        self._reports: dict[str, _Heard] = {}
+        self.heard = False
+        """Whether the reports are of now."""
+        self.tried = asyncio.Event()
+        """Set when it has been heard once, or could not be."""
+        self._task = asyncio.create_task(self._listen(), name=f"listen {url}")
+
+    def seen(self, service: str) -> Seen | None:
+        """What it says of a service; None when it says nothing, or is not heard."""
+        found = self._reports.get(service) if self.heard else None
+        if found is None:
+            return None
+        now = time.monotonic()
+        return Seen(found.report, timedelta(seconds=now - found.at), _unrouted(found, now))
+
+    async def close(self) -> None:
+        """Stop listening."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _listen(self) -> None:
+        pause = RETRY_SECONDS[0]
+        while True:
+            try:
+                await self._read()
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                if self.heard:
+                    log.info("a gateway is not heard any more", url=self._url, error=repr(error))
+            if self.heard:
+                pause = RETRY_SECONDS[0]
+                self.heard = False
+                self._on_change(None)
+            self.tried.set()
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, RETRY_SECONDS[1])
+
+    async def _read(self) -> None:
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=3.0, sock_read=SILENCE_SECONDS)
+        async with self._session.get(self._url, timeout=limits) as stream:
+            if stream.status != 200:
+                raise ValueError(f"answered {stream.status}")
+            while line := await stream.content.readuntil(b"\n"):
+                self._take(Update.parse(orjson.loads(line)))
+
+    def _take(self, update: Update) -> None:
+        before = self._reports
+        if update.full or update.boot != self._boot:
+            self._reports = {}
+            self._boot = update.boot
+        else:
+            before = dict(before)
+        now = time.monotonic()
+        changed = set()
+        for name, report in update.services.items():
+            old = before.get(name)
+            routed = now if old is None or old.report.servers_up else old.routed
+            self._reports[name] = _Heard(report, now, routed)
+            if old is None or _matters(old.report) != _matters(report):
+                changed.add(name)
+        if not self.heard:
+            self.heard = True
+            self.tried.set()
+            self._on_change(None)
+        elif changed:
+            self._on_change(changed)
+
+
+def _unrouted(heard: _Heard, now: float) -> timedelta:
+    return timedelta(0) if heard.report.servers_up else timedelta(seconds=now - heard.routed)
+
+
+def _matters(report: Report) -> tuple[object, ...]:
+    """The part of a report on which a decision can hang. While the gate is open, single requests are none."""
+    on_the_way = report.in_flight > 0 and report.gate != "open"
+    return report.epoch, report.gate, report.held > 0, report.servers_up > 0, on_the_way

@@ -1,0 +1,241 @@
+"""The gateway of a namespace: what all its LLMServices are reached through.
+
+Its objects belong to no single LLMService: the operator makes them with the first one of the namespace and
+removes them with the last one.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import GROUP, Resource
+from daybreak.gates.sleep_policy import HOLD_BOUNDS
+from daybreak.platform import Platform
+from daybreak.ray.pods import merge_template
+from daybreak.ray.quantities import canonical
+
+Manifest = dict[str, Any]
+
+USER_ID = 65532
+_USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
+DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
+"""How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
+`Auto` gives, and then an answer.
+"""
+EXIT_SECONDS = 30
+"""What it may take beside that: until its address is known to be gone, and to end."""
+
+
+def gateway(
+    namespace: str, workloads: Collection[Resource], platform: Platform, secrets: Collection[str] = ()
+) -> list[Manifest]:
+    """Objects of the gateway, what pods need before the Deployment that makes them.
+
+    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys.
+    """
+    objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
+    if platform.network_policy:
+        objects.append(_network_policy(namespace))
+    return [
+        *objects,
+        _disruption_budget(namespace),
+        _router(namespace),
+        _deployment(namespace, platform, sorted(secrets)),
+    ]
+
+
+def _object(
+    api_version: str, kind: str, namespace: str, *, name: str = names.GATEWAY, **content: Any
+) -> Manifest:
+    metadata = {"name": name, "namespace": namespace, "labels": names.gateway_labels()}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **content}
+
+
+def _service_account(namespace: str) -> Manifest:
+    return _object("v1", "ServiceAccount", namespace, automountServiceAccountToken=False)
+
+
+def _role(namespace: str, workloads: Collection[Resource]) -> Manifest:
+    """It reads what the operator has decided, and where Ray heads are; it writes nothing."""
+    reads = ["get", "list", "watch"]
+    return _object(
+        "rbac.authorization.k8s.io/v1",
+        "Role",
+        namespace,
+        rules=[
+            {"apiGroups": [GROUP], "resources": [each.plural for each in workloads], "verbs": reads},
+            {"apiGroups": [""], "resources": ["pods"], "verbs": reads},
+        ],
+    )
+
+
+def _role_binding(namespace: str) -> Manifest:
+    return _object(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        namespace,
+        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": names.GATEWAY},
+        subjects=[{"kind": "ServiceAccount", "name": names.GATEWAY, "namespace": namespace}],
+    )
+
+
+def _network_policy(namespace: str) -> Manifest:
+    first, last = names.GATEWAY_PORTS
+    return _object(
+        "networking.k8s.io/v1",
+        "NetworkPolicy",
+        namespace,
+        spec={
+            "podSelector": {"matchLabels": names.gateway_selector()},
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {
+                    "ports": [
+                        {"protocol": "TCP", "port": first, "endPort": last},
+                        {"protocol": "TCP", "port": names.GATEWAY_ROUTER_PORT},
+                        {"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT},
+                    ]
+                }
+            ],
+        },
+    )
+
+
+def _router(namespace: str) -> Manifest:
+    """The address of all models of the namespace: a request's body says which one it is for."""
+    port = {
+        "name": "http",
+        "port": 80,
+        "targetPort": names.GATEWAY_ROUTER_PORT,
+        "protocol": "TCP",
+        "appProtocol": "http",
+    }
+    return _object(
+        "v1",
+        "Service",
+        namespace,
+        name=names.ROUTER,
+        spec={"type": "ClusterIP", "selector": names.gateway_selector(), "ports": [port]},
+    )
+
+
+def _disruption_budget(namespace: str) -> Manifest:
+    selector = {"matchLabels": names.gateway_selector()}
+    return _object(
+        "policy/v1", "PodDisruptionBudget", namespace, spec={"maxUnavailable": 1, "selector": selector}
+    )
+
+
+def _deployment(namespace: str, platform: Platform, secrets: Sequence[str]) -> Manifest:
+    return _object(
+        "apps/v1",
+        "Deployment",
+        namespace,
+        spec={
+            "replicas": platform.gateway_replicas,
+            "selector": {"matchLabels": names.gateway_selector()},
+            # One more while the old one finishes what it holds: there are never fewer than there should be.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": _template(platform, secrets),
+        },
+    )
+
+
+def _template(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    """The pods, with what the installation sets of them."""
+    own = {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)}
+    name = names.GATEWAY_COMPONENT
+    whole = merge_template.merged(own, platform.gateway_pods.pod_template, container=name, alias=name)
+    for container in [*whole["spec"]["containers"], *whole["spec"].get("initContainers", ())]:
+        for kind in ("requests", "limits"):
+            if amounts := container.get("resources", {}).get(kind):
+                container["resources"][kind] = {
+                    resource: canonical(str(amount)) for resource, amount in amounts.items()
+                }
+    return whole
+
+
+def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    chosen = platform.gateway_pods.pod()
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": names.gateway_selector()},
+    }
+    run = {"name": names.GATEWAY_RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
+    return {
+        "serviceAccountName": names.GATEWAY,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": DRAIN_SECONDS + EXIT_SECONDS,
+        "securityContext": {
+            "runAsNonRoot": True,
+            **({} if platform.assigned_users else _USERS),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [spread],
+        "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
+        "containers": [_container(platform, secrets)],
+        "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
+        **chosen,
+    }
+
+
+def _keys_volume(secret: str) -> dict[str, Any]:
+    """A Secret with API keys. One that is not there keeps its own service closed, and stops nobody else's."""
+    return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
+
+
+def _volume_name(secret: str) -> str:
+    return f"{names.GATEWAY_KEYS_VOLUME_PREFIX}{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
+
+
+def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    first, last = names.GATEWAY_PORTS
+    own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    return {
+        "name": names.GATEWAY_COMPONENT,
+        "image": platform.gateway_image,
+        "imagePullPolicy": platform.gateway_pods.pull_policy,
+        "env": [
+            {"name": "POD_NAMESPACE", "valueFrom": own_namespace},
+            {"name": "GATEWAY_FOLDER", "value": names.GATEWAY_FOLDER},
+            {"name": "GATEWAY_KEYS_FOLDER", "value": names.GATEWAY_KEYS_FOLDER},
+            {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
+            {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
+            {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
+            {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
+        ],
+        "ports": [{"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"}],
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "http"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "http"},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "resources": platform.gateway_pods.resources.model_dump(mode="json", exclude_defaults=True),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER},
+            *(
+                {
+                    "name": _volume_name(secret),
+                    "mountPath": f"{names.GATEWAY_KEYS_FOLDER}/{secret}",
+                    "readOnly": True,
+                }
+                for secret in secrets
+            ),
+        ],
+    }

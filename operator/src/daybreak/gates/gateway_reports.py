@@ -1,0 +1,122 @@
+"""What the gateways of all namespaces say of the requests to each service."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import aiohttp
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import at, mapping, mappings, text
+from daybreak.gates.gateway_listener import LINE_LIMIT, Listener
+from daybreak.gates.traffic import UNKNOWN, Traffic, together
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import PODS
+
+SPREAD_SECONDS = 1.0
+"""Over how long the services of a namespace are looked at again when a gateway comes or goes."""
+SETTLE_SECONDS = 3.0
+"""How long a new operator waits to hear those gateways that are there, before it judges anything."""
+
+Enqueue = Callable[[Key, float], None]
+
+
+def gateway_key(namespace: str) -> Key:
+    """What stands for a namespace's gateway in queue and cache: an LLMService without a name."""
+    return Key(namespace, "")
+
+
+class Gateways:
+    """Listens to every gateway pod.
+
+    Args:
+        cache: Where the pods are known from.
+        workloads: The kinds that stand behind gateways.
+        enqueue: Called with services to be looked at again, in so many seconds.
+    """
+
+    def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
+        self._cache = cache
+        self._workloads = workloads
+        self._enqueue = enqueue
+        self._session: aiohttp.ClientSession | None = None
+        self._listeners: dict[str, dict[str, Listener]] = {}
+        """By namespace, then by address."""
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def traffic(self, service: Key) -> Traffic:
+        """What all gateways of its namespace say of a service together."""
+        listeners = self._listeners.get(service.namespace)
+        if not listeners:
+            return UNKNOWN
+        return together(listener.seen(service.name) for listener in listeners.values())
+
+    def refresh(self, namespace: str) -> None:
+        """Listen to those gateway pods of a namespace that are there now."""
+        pods = self._cache.of_service(PODS, gateway_key(namespace))
+        wanted = {address for pod in pods if (address := _address(pod))}
+        listeners = self._listeners.setdefault(namespace, {})
+        for address in wanted - set(listeners):
+            url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
+            listeners[address] = Listener(url, self._connections(), self._told(namespace))
+        left = set(listeners) - wanted
+        for address in left:
+            task = asyncio.create_task(listeners.pop(address).close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        if left:
+            self._all_of(namespace)
+
+    async def settle(self) -> None:
+        """Wait a moment for those that are there to be heard."""
+        waiting = [each.tried.wait() for all_of in self._listeners.values() for each in all_of.values()]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_SECONDS):
+                await asyncio.gather(*waiting)
+
+    async def close(self) -> None:
+        """Stop listening."""
+        listeners = [each for all_of in self._listeners.values() for each in all_of.values()]
+        await asyncio.gather(*(listener.close() for listener in listeners))
+        if self._session is not None:
+            await self._session.close()
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=LINE_LIMIT,
+            )
+        return self._session
+
+    def _told(self, namespace: str) -> Callable[[set[str] | None], None]:
+        def told(services: set[str] | None) -> None:
+            if services is None:
+                self._all_of(namespace)
+            else:
+                for name in services:
+                    self._enqueue(Key(namespace, name), 0.0)
+
+        return told
+
+    def _all_of(self, namespace: str) -> None:
+        for key in (key for kind in self._workloads for key in self._cache.keys(kind)):
+            if key.namespace == namespace:
+                self._enqueue(key, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
+
+
+def _address(pod: Mapping[str, Any]) -> str:
+    """The IP of a gateway pod that may let requests through, also while it stops; empty when it cannot."""
+    labels, status = at(pod, "metadata", "labels"), mapping(pod.get("status"))
+    if labels.get(names.COMPONENT_LABEL) != names.GATEWAY_COMPONENT:
+        return ""
+    containers = mappings(status.get("containerStatuses"))
+    runs = not containers or any(mapping(each.get("state")).get("running") is not None for each in containers)
+    ip = text(status.get("podIP"))
+    if not ip or not runs or status.get("phase") in ("Succeeded", "Failed"):
+        return ""
+    return f"[{ip}]" if ":" in ip else ip

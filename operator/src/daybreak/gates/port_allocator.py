@@ -1,0 +1,84 @@
+"""The gateway's ports: every LLMService of a namespace has one, and keeps it."""
+
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import SERVICES
+
+
+class Ports:
+    """Gives every LLMService a port of its own within its namespace.
+
+    What is given out is kept in the front Services themselves: a new operator reads it there.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._taken: dict[str, dict[int, str]] = {}
+        """By namespace: port → name of the LLMService."""
+        self._given: dict[Key, int] = {}
+        self._learned = False
+
+    def of(self, service: Key) -> int | None:
+        """The service's port; None when all of them are taken."""
+        if not self._learned:
+            self._learn()
+        port = self._given.get(service)
+        if port is None:
+            port = self._free(service)
+            if port is not None:
+                self._give(service, port)
+        return port
+
+    def forget(self, service: Key) -> None:
+        """The service has gone: its port may be given to another one."""
+        port = self._given.pop(service, None)
+        if port is not None:
+            self._taken[service.namespace].pop(port, None)
+
+    def _learn(self) -> None:
+        # Where two have one port, which should not be, the older one keeps it: every operator sees it so.
+        for manifest in sorted(self._cache.all(SERVICES), key=_age):
+            metadata = manifest["metadata"]
+            name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
+            port = _gateway_port(manifest)
+            if not name or name != metadata["name"] or port is None:
+                continue
+            if port not in self._taken.get(metadata["namespace"], {}):
+                self._give(Key(metadata["namespace"], name), port)
+        self._learned = True
+
+    def _give(self, service: Key, port: int) -> None:
+        self._given[service] = port
+        self._taken.setdefault(service.namespace, {})[port] = service.name
+
+    def _free(self, service: Key) -> int | None:
+        first, last = names.GATEWAY_PORTS
+        count = last - first + 1
+        taken = self._taken.get(service.namespace, {})
+        # The name says where the search begins, so that most services get the same port again whenever
+        # everything is made anew.
+        start = zlib.crc32(service.name.encode()) % count
+        for step in range(count):
+            port = first + (start + step) % count
+            if port not in taken:
+                return port
+        return None
+
+
+def _age(service: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Sorts the older one first, and by name what is equally old."""
+    metadata = service["metadata"]
+    return metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]
+
+
+def _gateway_port(manifest: Mapping[str, Any]) -> int | None:
+    first, last = names.GATEWAY_PORTS
+    for port in manifest["spec"].get("ports") or ():
+        target = port.get("targetPort")
+        if isinstance(target, int) and first <= target <= last:
+            return target
+    return None

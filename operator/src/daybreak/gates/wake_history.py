@@ -1,0 +1,68 @@
+"""What wakes have taken: the steps of the last one, as they are done, and how long the recent ones took."""
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from daybreak.api.common.unstructured import parse_time, written
+from daybreak.api.gates.gate_status import GateState, Phase, WakePhases, WakeStatus
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.state_machine import Course
+
+Steps = Callable[[datetime, WakePhases | None], WakePhases | None]
+"""The steps of a wake that are done, from when it began and what had been done before; None: none yet."""
+
+RECENT = 20
+"""Wakes that are remembered."""
+
+
+def ledger(
+    before: WakeStatus | None, was: Course, now: Course, moment: datetime, steps: Steps
+) -> WakeStatus | None:
+    """The history after a decision taken at `moment`: `was` is the course before it, `now` the one after."""
+    if was.asleep is not None and now.asleep is None:
+        return _begun(before, was.asleep, now.since)
+    if before is None or not before.under_way:
+        return before
+    started = parse_time(before.started_at) or moment
+    opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN
+    failed = before.failed or _failed(was) or _failed(now) or None
+    if not opened:
+        if now.phase not in (Phase.WAKING, Phase.FAILED):
+            return before
+        found = steps(started, before.phases)
+        return before.model_copy(update={"phases": found, "failed": failed})
+    done = steps(started, before.phases) or WakePhases()
+    taken = max(0, round((moment - started).total_seconds()))
+    # An engine that has answered runs, even if nobody has told of it yet.
+    engine_started = taken if done.engine_started is None else done.engine_started
+    phases = done.model_copy(update={"engine_started": engine_started, "first_token": taken})
+    ended = before.model_copy(update={"phases": phases, "seconds": taken, "failed": failed})
+    if failed:
+        # Most of it is the time until somebody acted: nobody shall be held for as long as that.
+        return ended
+    recent = [*before.recent, taken][-RECENT:]
+    measured = {"p50_seconds": percentile(recent, 50), "p95_seconds": percentile(recent, 95)}
+    return ended.model_copy(update={"recent": recent, **measured})
+
+
+def percentile(values: Sequence[int], percent: int) -> int:
+    """The smallest of the values that so many percent do not exceed."""
+    return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
+
+
+def _failed(course: Course) -> bool:
+    """Whether a wake has come to a halt: nothing goes on until somebody acts."""
+    halted = course.phase is Phase.FAILED and course.gate is GateState.CLOSED
+    return halted or course.gate is GateState.FAILED
+
+
+def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeStatus:
+    """A new wake; what is known of those before is kept."""
+    return WakeStatus(
+        depth=depth,
+        started_at=written(at),
+        recent=before.recent if before else [],
+        p50_seconds=before.p50_seconds if before else None,
+        p95_seconds=before.p95_seconds if before else None,
+    )

@@ -1,0 +1,1 @@
+"""The kinds, a folder for each. None knows another."""

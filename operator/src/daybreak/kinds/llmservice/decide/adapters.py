@@ -1,0 +1,136 @@
+"""The state of each LoRA adapter, from what the replicas say of it.
+
+An adapter is part of no verdict on the service: the base model answers with or without it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import mappings, text
+from daybreak.api.llmservice.status import AdapterState, AdapterStatus, ModelState
+from daybreak.api.ray.lora import Adapter
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmservice.decide.model_health import ModelView
+from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.observe.observed import AdapterReport
+from daybreak.ray.serve.adapter_origin import identity
+
+MESSAGE_LIMIT = 1000
+"""Longest message of an adapter, in characters."""
+
+_STATES = {
+    "Loaded": AdapterState.READY,
+    "Refused": AdapterState.REFUSED,
+    "Failed": AdapterState.FAILED,
+}
+"""What a replica says, in words of the status; anything else is on its way."""
+_WORST = (AdapterState.REFUSED, AdapterState.FAILED, AdapterState.PENDING, AdapterState.READY)
+
+
+@dataclass(frozen=True)
+class Adapters:
+    """The adapters of one model, judged; None: the model takes none."""
+
+    model: str
+    of: tuple[AdapterStatus, ...] | None
+
+
+def judge(look: Look, models: Sequence[ModelView]) -> dict[str, Adapters]:
+    """Judge the adapters of every model, by the model's name."""
+    views = {view.name: view for view in models}
+    return {model.name: _judge(look, model, views[model.name]) for model in look.service.spec.models}
+
+
+def askable(look: Look, adapters: Adapters, *, open_to_all: bool) -> list[str]:
+    """Names of the adapters that may be asked for.
+
+    One that was named before stays while its state is not known: who has asked for it may be held, and would
+    be told that there is no such model. `open_to_all`: requests are let through, so that a new one is named
+    when it is there.
+    """
+    gate = look.before.gate
+    named = set(gate.models or ()) if gate is not None else set()
+    there = (AdapterState.READY, AdapterState.ASLEEP)
+    return [
+        adapter.name
+        for adapter in adapters.of or ()
+        if adapter.state is not AdapterState.REFUSED
+        and (not open_to_all or adapter.state in there or adapter.name in named)
+    ]
+
+
+def in_the_way(adapters: Iterable[Adapters]) -> list[str]:
+    """What keeps adapters from being used, each in one sentence."""
+    return [
+        f"adapter {adapter.name} of model {each.model} is {adapter.state.lower()}: {adapter.message}"
+        for each in adapters
+        for adapter in each.of or ()
+        if adapter.state in (AdapterState.REFUSED, AdapterState.FAILED)
+    ]
+
+
+def on_the_way(adapters: Iterable[Adapters]) -> list[str]:
+    """Names of the adapters that replicas are taking up."""
+    return [
+        adapter.name
+        for each in adapters
+        for adapter in each.of or ()
+        if adapter.state is AdapterState.PENDING
+    ]
+
+
+def _judge(look: Look, model: Model, view: ModelView) -> Adapters:
+    if model.lora is None:
+        return Adapters(model.name, None)
+    group = names.worker_group(model.name)
+    here = [pod.name for pod in look.pods if pod.group == group and pod.cluster == look.ray.active]
+    reports = [look.reports[name] for name in here if name in look.reports]
+    before = {
+        text(item.get("name")): item for item in mappings(look.before.models.get(model.name, {}).get("lora"))
+    }
+    asleep = view.state is ModelState.ASLEEP or look.asleep
+    found = []
+    for adapter in model.lora.adapters:
+        said = before.get(adapter.name, {})
+        same = said.get("id") == identity(adapter)
+        known = _State.parse(said) if same else _State(AdapterState.PENDING)
+        found.append(_status(adapter, _now(adapter, reports, known, asleep=asleep)))
+    return Adapters(model.name, tuple(found))
+
+
+@dataclass(frozen=True)
+class _State:
+    state: AdapterState
+    message: str = ""
+
+    @classmethod
+    def parse(cls, said: Mapping[str, object]) -> "_State":
+        written = text(said.get("state"))
+        state = AdapterState(written) if written in set(AdapterState) else AdapterState.PENDING
+        return cls(state, text(said.get("message")))
+
+
+def _now(
+    adapter: Adapter, reports: Sequence[Mapping[str, AdapterReport]], known: _State, *, asleep: bool
+) -> _State:
+    if asleep:
+        # Why it was refused stays true: nobody shall wake the model for it.
+        return known if known.state is AdapterState.REFUSED else _State(AdapterState.ASLEEP)
+    said = [report[adapter.name] for report in reports if adapter.name in report]
+    current = [report for report in said if report.id == identity(adapter)]
+    if not current:
+        return _State(AdapterState.PENDING) if known.state is AdapterState.ASLEEP else known
+    states = [_State(_STATES.get(report.state, AdapterState.PENDING), report.reason) for report in current]
+    if len(current) < len(reports):
+        states.append(_State(AdapterState.PENDING))
+    return min(states, key=lambda each: _WORST.index(each.state))
+
+
+def _status(adapter: Adapter, now: _State) -> AdapterStatus:
+    return AdapterStatus(
+        name=adapter.name,
+        state=now.state,
+        message=now.message[:MESSAGE_LIMIT] or None,
+        id=identity(adapter),
+    )

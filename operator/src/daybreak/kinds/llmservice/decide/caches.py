@@ -1,0 +1,183 @@
+"""The weights that Jobs copy into claims: how far they are, and what stands in their way.
+
+That a copy is complete stands in the service's status, with claim and directory; from then on its Job is not
+needed any more. Until every model's weights are complete the RayService stays as it is, unless the service
+sleeps: there is none at first, and later the one from before goes on.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text, whole
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.ray.cache import CachePhase, CacheStatus, ModelCache
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.problems.pod_problems import pod_trouble
+from daybreak.problems.problem import Trouble
+from daybreak.problems.redact import excerpt
+from daybreak.ray.views.ray_pods import PodView, pod_views
+
+JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+_SOMEBODY_MUST_ACT = 2
+"""Exit status of the program that fills a claim, when trying again alone will not do."""
+_MANY_TRIES = 5
+"""So many failed tries are no accident any more."""
+
+
+@dataclass(frozen=True)
+class CacheView:
+    """The copy of one model's weights, judged."""
+
+    model: str
+    status: CacheStatus
+    noted: bool
+    """Whether the status says already that it is complete, so that no Job is needed."""
+    trouble: Trouble | None = None
+    doing: str = ""
+    """What is waited for, for people; empty when it is complete."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all weights are there."""
+        return self.status.phase is CachePhase.COMPLETE
+
+
+def caches(seen: Observed, service: LLMService) -> tuple[CacheView, ...]:
+    """The copies of all models that have a cache."""
+    before = {text(item.get("name")): item for item in mappings(at(seen.manifest, "status").get("models"))}
+    return tuple(
+        _view(seen, service, model, model.cache, kept(before.get(model.name, {})))
+        for model in service.spec.models
+        if model.cache is not None
+    )
+
+
+def unfilled(views: Sequence[CacheView]) -> tuple[str, ...]:
+    """Names of the models whose Jobs are needed."""
+    return tuple(view.model for view in views if not view.noted)
+
+
+def kept(before: Mapping[str, Any]) -> CacheStatus | None:
+    """What the status says of a copy; None when it does not, or not in its form."""
+    try:
+        return CacheStatus.model_validate(before.get("cache"))
+    except ValidationError:
+        return None
+
+
+def _view(
+    seen: Observed, service: LLMService, model: Model, wanted: ModelCache, before: CacheStatus | None
+) -> CacheView:
+    claim = wanted.claim(service.name, model.name)
+    directory = names.cached_weights(model.source, model.revision)
+    uid = _uid(seen.claims, claim) if wanted.size is not None else None
+    same = before is not None and (before.claim, before.path, before.claim_uid) == (claim, directory, uid)
+    if before is not None and same and before.phase is CachePhase.COMPLETE:
+        return CacheView(model.name, before, noted=True)
+    empty = CacheStatus(phase=CachePhase.PENDING, claim=claim, claim_uid=uid, path=directory)
+    job = _job(seen.jobs, model.name, f"{claim}/{directory}")
+    if job is None:
+        return CacheView(model.name, empty, False, doing=f"a Job that fills claim {claim} is being made")
+    pods = [pod for pod in pod_views(seen.pods) if _of(job, pod)]
+    return _judged(model, empty, job, pods)
+
+
+def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodView]) -> CacheView:
+    status = mapping(job.get("status"))
+    started = text(status.get("startTime")) or None
+    found = empty.model_copy(update={"started_at": started})
+    running = any(_running(pod) for pod in pods)
+    if condition(status, "Complete").get("status") == "True" and not running:
+        told = _told(pods)
+        done = {
+            "phase": CachePhase.COMPLETE,
+            "completed_at": text(status.get("completionTime")) or None,
+            "bytes": whole(told.get("bytes")) or None,
+            "revision": text(told.get("revision")) or None,
+        }
+        return CacheView(model.name, found.model_copy(update=done), False)
+    trouble = next((each for pod in pods if (each := _trouble(pod)) is not None), None)
+    if trouble is not None and trouble.reason is Reason.CACHE_FAILED:
+        phase = CachePhase.FAILED
+    else:
+        phase = CachePhase.FILLING if running else CachePhase.PENDING
+    found = found.model_copy(update={"phase": phase})
+    doing = (
+        f"its weights are being copied from {model.source} into claim {empty.claim}"
+        if running
+        else f"the Job {text(at(job, 'metadata').get('name'))}, which fills claim {empty.claim}, is starting"
+    )
+    return CacheView(model.name, found, False, trouble, doing)
+
+
+def _uid(claims: Sequence[Manifest], name: str) -> str | None:
+    """The uid of a claim of ours; None as long as it is not there."""
+    for claim in claims:
+        metadata = at(claim, "metadata")
+        if metadata.get("name") == name:
+            return text(metadata.get("uid")) or None
+    return None
+
+
+def _job(jobs: Sequence[Manifest], model: str, identity: str) -> Manifest | None:
+    """The model's Job for a claim and a directory: the newest, should there be several."""
+    own = [
+        job
+        for job in jobs
+        if at(job, "metadata", "annotations").get(names.CACHE_ANNOTATION) == identity
+        and at(job, "metadata", "labels").get(names.MODEL_LABEL) == names.worker_group(model)
+        and not at(job, "metadata").get("deletionTimestamp")
+    ]
+    return max(own, key=lambda job: text(at(job, "metadata").get("creationTimestamp")), default=None)
+
+
+def _of(job: Manifest, pod: PodView) -> bool:
+    labels = at(pod.manifest, "metadata", "labels")
+    return labels.get(JOB_NAME_LABEL) == at(job, "metadata").get("name") and not pod.leaving
+
+
+def _running(pod: PodView) -> bool:
+    containers = mappings(at(pod.manifest, "status").get("containerStatuses"))
+    return any(mapping(each.get("state")).get("running") is not None for each in containers)
+
+
+def _told(pods: Sequence[PodView]) -> Mapping[str, Any]:
+    """What the program told at its end."""
+    for pod in pods:
+        for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
+            ended = at(container, "state", "terminated")
+            if ended and not whole(ended.get("exitCode")):
+                try:
+                    return mapping(json.loads(text(ended.get("message"))))
+                except ValueError:
+                    return {}
+    return {}
+
+
+def _trouble(pod: PodView) -> Trouble | None:
+    """What keeps a Job's pod from its end; None when it is on the way."""
+    for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
+        state = mapping(container.get("state"))
+        ended = mapping(state.get("terminated")) or at(container, "lastState", "terminated")
+        status = whole(ended.get("exitCode"))
+        # The kubelet's own words (an image, a Secret) come first: they are of now.
+        waiting = text(mapping(state.get("waiting")).get("reason"))
+        if status and (not waiting or waiting == "CrashLoopBackOff"):
+            stalled = status == _SOMEBODY_MUST_ACT or whole(container.get("restartCount")) >= _MANY_TRIES
+            return Trouble(Reason.CACHE_FAILED, _words(ended, status), stalled)
+    found = pod_trouble(pod)
+    return None if found is None else Trouble(found.reason, f"cache: {found.message}", found.stalled)
+
+
+def _words(ended: Mapping[str, Any], status: int) -> str:
+    if ended.get("reason") == "OOMKilled":
+        return "copying its weights took more memory than its Job may have (OOMKilled); it is tried again"
+    said = excerpt(text(ended.get("message"))) or f"the program ended with exit code {status}"
+    return f"its weights cannot be copied: {said}; it is tried again"

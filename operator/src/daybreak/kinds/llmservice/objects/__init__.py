@@ -1,0 +1,1 @@
+"""The objects that an LLMService stands for: pure functions from the spec to manifests."""

@@ -1,0 +1,153 @@
+"""The claims and Jobs of models whose weights are kept in a PersistentVolumeClaim.
+
+A Job fills a claim once. It has the image, the environment and the account of the Ray pods, and alone the
+token of the hub. What a Job says cannot be changed, so its name is a digest of all that it says.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.ray.cache import AccessMode, ModelCache
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmservice.objects.metadata import metadata
+from daybreak.platform import Platform
+from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods.weights import environment
+
+Manifest = dict[str, Any]
+
+COMPONENT = "cache"
+"""Component label of the claims, the Jobs and their pods."""
+CONTAINER = "fill"
+_ROOT = "/claim"
+_VOLUME = f"{names.VOLUME_PREFIX}weights"
+_ENDLESS = 2**31 - 1
+"""The kubelet starts the container again and again, with growing pauses, until it succeeds."""
+_RESOURCES = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
+"""What is written lies in the page cache for a while, which is taken back when it is needed."""
+
+
+@cache
+def _program() -> str:
+    """The text of the program that fills a claim."""
+    return resources.files("daybreak.jobs").joinpath("fill.py").read_text(encoding="utf-8")
+
+
+def claims(svc: LLMService) -> list[Manifest]:
+    """The claims that Daybreak makes for the service."""
+    return [
+        _claim(svc, model, model.cache)
+        for model in svc.spec.models
+        if model.cache is not None and model.cache.size is not None
+    ]
+
+
+def jobs(svc: LLMService, platform: Platform, unfilled: Collection[str]) -> list[Manifest]:
+    """The Jobs for those of the models that are named."""
+    return [
+        _job(svc, model, model.cache, platform)
+        for model in svc.spec.models
+        if model.cache is not None and model.name in unfilled
+    ]
+
+
+def _claim(svc: LLMService, model: Model, wanted: ModelCache) -> Manifest:
+    spec: dict[str, Any] = {
+        "accessModes": [_access_mode(wanted).value],
+        "resources": {"requests": {"storage": wanted.size}},
+    }
+    if wanted.storage_class_name is not None:
+        spec["storageClassName"] = wanted.storage_class_name
+    found = metadata(svc, names.cache_claim(svc.name, model.name), COMPONENT)
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": found, "spec": spec}
+
+
+def _access_mode(wanted: ModelCache) -> AccessMode:
+    return wanted.access_mode or AccessMode.READ_WRITE_MANY
+
+
+def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) -> Manifest:
+    labels = {names.MODEL_LABEL: names.worker_group(model.name)}
+    claim = wanted.claim(svc.name, model.name)
+    directory = names.cached_weights(model.source, model.revision)
+    spec = {
+        "backoffLimit": _ENDLESS,
+        "template": {
+            "metadata": {"labels": names.labels(svc.name, COMPONENT) | labels},
+            "spec": _pod(svc, model, wanted, platform, claim, directory),
+        },
+    }
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:10]
+    found = metadata(svc, names.cache_job(svc.name, digest), COMPONENT)
+    found["labels"] |= labels
+    found["annotations"] = {names.CACHE_ANNOTATION: f"{claim}/{directory}"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": found, "spec": spec}
+
+
+def _pod(
+    svc: LLMService, model: Model, wanted: ModelCache, platform: Platform, claim: str, directory: str
+) -> dict[str, Any]:
+    runtime, sole = svc.spec.runtime, wanted.size is not None
+    order = {
+        "source": model.source,
+        "revision": model.revision,
+        "root": _ROOT,
+        "directory": directory,
+        "sole": sole,
+    }
+    own = {
+        "DAYBREAK_FILL": json.dumps(order),
+        "HOME": "/tmp",  # noqa: S108 - where the hub's library keeps its own notes
+        # The image of GPU workers asks for every device where NVIDIA's runtime is the default.
+        "NVIDIA_VISIBLE_DEVICES": "void",
+    }
+    container = {
+        "name": CONTAINER,
+        "image": platform.image_of(svc.workload),
+        "imagePullPolicy": runtime.image_pull_policy,
+        "command": ["python3", "-c", _program()],
+        "env": pod_spec.environment(svc.workload, own, environment(model)),
+        "resources": _RESOURCES,
+        "securityContext": pod_spec.container_security(),
+        "volumeMounts": [{"name": _VOLUME, "mountPath": _ROOT}],
+    }
+    spec: dict[str, Any] = {
+        "restartPolicy": "OnFailure",
+        "serviceAccountName": pod_spec.service_account(svc.workload),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": pod_spec.pod_security(platform),
+        "containers": [container],
+        "volumes": [{"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim}}],
+    }
+    if runtime.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": secret.name} for secret in runtime.image_pull_secrets]
+    return spec | _place(svc, model, wanted)
+
+
+def _place(svc: LLMService, model: Model, wanted: ModelCache) -> dict[str, Any]:
+    """On which nodes the Job may run: no accelerator is needed, but a volume may hang on a zone or a node."""
+    tied = wanted.size is not None and _access_mode(wanted) is AccessMode.READ_WRITE_ONCE
+    selector, tolerations = wanted.node_selector, wanted.tolerations
+    if tied and selector is None:
+        selector = model.accelerator.node_selector
+    if tied and tolerations is None:
+        tolerations = model.accelerator.tolerations
+    found: dict[str, Any] = {}
+    if selector:
+        found["nodeSelector"] = dict(selector)
+    if tolerations:
+        found["tolerations"] = [each.model_dump(by_alias=True, exclude_none=True) for each in tolerations]
+    if tied:
+        # The volume may be on a node already, with the weights of before.
+        beside = {names.SERVICE_LABEL: svc.name, names.MODEL_LABEL: names.worker_group(model.name)}
+        term = {"labelSelector": {"matchLabels": beside}, "topologyKey": "kubernetes.io/hostname"}
+        preferred = [{"weight": 100, "podAffinityTerm": term}]
+        found["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    return found

@@ -1,0 +1,74 @@
+"""The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
+
+Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests (by
+Serve's proxies, and by the port that each replica has of its own), metrics and, for KubeRay's operator only,
+the dashboard's REST API. It also asks the head's Serve proxy whether it is healthy, with a time-out of 2 s in
+every reconcile, of which it does one at a time: a packet that is dropped there slows down all RayServices of
+the cluster. Nothing is said of outgoing traffic: weights come from anywhere.
+"""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmservice.objects.metadata import metadata
+from daybreak.platform import Platform
+from daybreak.ray import ports
+
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+_KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
+"""On KubeRay's operator, however it was installed."""
+_OPERATOR_LABELS = {"app.kubernetes.io/component": "operator", "app.kubernetes.io/part-of": "daybreak"}
+"""On Daybreak's operator, which asks models for an answer."""
+
+
+def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
+    """The policy that closes the Ray ports of the service."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(svc, names.network_policy(svc.name), "ray"),
+        "spec": {
+            "podSelector": _own_pods(svc),
+            "policyTypes": ["Ingress"],
+            "ingress": [
+                {"from": [{"podSelector": _own_pods(svc)}]},
+                {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
+                *_askers(svc, platform),
+            ],
+        },
+    }
+
+
+def _askers(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
+    """Who may send requests and read metrics: with a gateway, requests come through it alone."""
+    serving = [_port(ports.SERVE)]
+    if svc.spec.runtime.direct_ingress:
+        serving.append(_port(ports.DIRECT))
+    if not platform.gateway_image:
+        return [{"ports": [_port(ports.SERVE), _port(ports.METRICS)]}]
+    gateway = {"podSelector": {"matchLabels": names.gateway_selector()}}
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
+    }
+    return [
+        {"from": [gateway, operator], "ports": serving},
+        {"ports": [_port(ports.METRICS)]},
+    ]
+
+
+def _own_pods(svc: LLMService) -> dict[str, Any]:
+    return {"matchLabels": {names.SERVICE_LABEL: svc.name}}
+
+
+def _kuberay(platform: Platform) -> dict[str, Any]:
+    namespace = platform.kuberay_namespace
+    return {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: namespace}} if namespace else {},
+        "podSelector": {"matchLabels": dict(_KUBERAY_LABELS)},
+    }
+
+
+def _port(port: int) -> dict[str, Any]:
+    return {"protocol": "TCP", "port": port}

@@ -1,0 +1,50 @@
+"""The RayService: Serve's configuration and the Ray cluster under it."""
+
+from typing import Any
+
+from daybreak import versions
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmservice.objects.metadata import metadata
+from daybreak.platform import Platform
+from daybreak.ray.pods.head import autoscaler_options, head_group
+from daybreak.ray.pods.workers import worker_group
+from daybreak.ray.quantities import whole_seconds
+from daybreak.ray.serve.serve_config import KEEP_ALIVE_SECONDS, serve_config
+
+_DELETION_MARGIN_SECONDS = 30
+
+
+def ray_service(svc: LLMService, platform: Platform) -> dict[str, Any]:
+    """The RayService of the service."""
+    runtime = svc.spec.runtime
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": metadata(svc, names.ray_service(svc.name), "ray", runtime.metadata),
+        "spec": {
+            "serveConfigV2": serve_config(svc.workload),
+            "upgradeStrategy": {"type": "NewCluster"},
+            "rayClusterDeletionDelaySeconds": _deletion_delay(svc),
+            "rayClusterConfig": {
+                "rayVersion": runtime.ray_version or versions.RAY,
+                "authOptions": {"mode": "token"},
+                "enableInTreeAutoscaling": True,
+                "autoscalerOptions": autoscaler_options(whole_seconds(runtime.idle_timeout)),
+                "headGroupSpec": head_group(svc.workload, platform),
+                "workerGroupSpecs": [
+                    worker_group(svc.workload, model, platform) for model in svc.spec.models
+                ],
+            },
+        },
+    }
+
+
+def _deletion_delay(svc: LLMService) -> int:
+    """Seconds that the old cluster lives on after an update has moved the traffic.
+
+    Until then every idle connection to it has been closed, and every request that it had begun is done or
+    out of time.
+    """
+    longest = max(whole_seconds(model.serve.graceful_shutdown_timeout) for model in svc.spec.models)
+    return max(KEEP_ALIVE_SECONDS, longest) + _DELETION_MARGIN_SECONDS

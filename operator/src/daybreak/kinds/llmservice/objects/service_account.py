@@ -1,0 +1,20 @@
+"""The ServiceAccount of the Ray pods: without rights of its own, its token mounted nowhere by itself.
+
+KubeRay binds it to the few rights that Ray's autoscaler needs in the namespace (see `head`).
+"""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmservice.objects.metadata import metadata
+
+
+def service_account(svc: LLMService) -> dict[str, Any]:
+    """The account that Daybreak makes where the user has named none."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(svc, names.service_account(svc.name), "ray"),
+        "automountServiceAccountToken": False,
+    }

@@ -1,0 +1,135 @@
+"""Gathering, once, everything that one reconcile decides on."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import at, text
+from daybreak.api.llmservice import validation
+from daybreak.api.llmservice.definition import LLM_SERVICES, InvalidSpec, LLMService
+from daybreak.gates.port_allocator import Ports
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.watches import Watches
+from daybreak.ray.ports import SERVE
+from daybreak.ray.views.ray_pods import HEAD, pod_views
+from daybreak.scheduling.nodes import Node
+
+
+class GatewaySource(Protocol):
+    """Who knows what gateways say."""
+
+    def traffic(self, service: Key) -> Traffic:
+        """What all gateways of its namespace say of a service together."""
+        ...
+
+
+class Observer:
+    """Reads the cache and what gateways say, if there are any; asks the API server nothing."""
+
+    def __init__(self, cache: Cache, watches: Watches, gateways: GatewaySource | None) -> None:
+        self._cache = cache
+        self._watches = watches
+        self._gateways = gateways
+        self._ports = Ports(cache)
+        self._nodes: tuple[Node, ...] = ()
+        self._nodes_at = -1
+
+    def observe(self, key: Key) -> Observed | None:
+        """What is seen of an LLMService, or None when there is none."""
+        manifest = self._cache.get(LLM_SERVICES, key)
+        if manifest is None:
+            self._ports.forget(key)
+            return None
+        service, problems = read(manifest)
+        gateway = None
+        if self._gateways is not None:
+            port = self._ports.of(key)
+            if port is None:
+                first, last = names.GATEWAY_PORTS
+                problems = (*problems, f"the namespace's gateway serves {last - first + 1} services, no more")
+            gateway = GatewayView(port or names.GATEWAY_PORTS[0], self._gateways.traffic(key))
+        seen = Observed(
+            manifest=manifest,
+            service=service,
+            problems=problems,
+            kuberay_installed=self._watches.kuberay_installed,
+            nodes=self._seen_nodes(),
+            gateway=gateway,
+            now=datetime.now(UTC),
+        )
+        return self._with_objects(key, seen)
+
+    def again(self, key: Key, seen: Observed) -> Observed:
+        """The objects of now, with the spec of that look: a newer spec has its own reconcile."""
+        if self._cache.uid(LLM_SERVICES, key) != seen.manifest["metadata"]["uid"]:
+            return seen  # the objects of now may be a successor's
+        gateway = seen.gateway
+        if gateway is not None and self._gateways is not None:
+            gateway = replace(gateway, traffic=self._gateways.traffic(key))
+        return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
+
+    def _with_objects(self, key: Key, seen: Observed) -> Observed:
+        return replace(
+            seen,
+            ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
+            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
+            pods=tuple(self._cache.of_service(PODS, key)),
+            jobs=tuple(self._cache.of_service(JOBS, key)),
+            claims=tuple(self._cache.of_service(PERSISTENT_VOLUME_CLAIMS, key)),
+        )
+
+    def _seen_nodes(self) -> tuple[Node, ...] | None:
+        if not self._watches.nodes_known:
+            return None
+        if self._nodes_at != self._cache.changes(NODES):
+            self._nodes_at = self._cache.changes(NODES)
+            self._nodes = tuple(_node(manifest) for manifest in self._cache.all(NODES))
+        return self._nodes
+
+
+def read(manifest: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
+    """An LLMService from its manifest, and what is wrong with it."""
+    try:
+        service = LLMService.from_manifest(manifest)
+    except InvalidSpec as error:
+        return None, (str(error),)
+    return service, validation.problems(service)
+
+
+def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:
+    """Name of the RayCluster that KubeRay sends requests to; None until there is one."""
+    status = (ray_service or {}).get("status") or {}
+    name = (status.get("activeServiceStatus") or {}).get("rayClusterName")
+    return str(name) if name else None
+
+
+def base_url(seen: Observed, service: LLMService) -> str | None:
+    """Where models are asked; None when there is nobody to ask.
+
+    Behind a gateway it is the head of the active cluster itself: a question must get through while the gate
+    holds everybody else's.
+    """
+    if seen.gateway is None:
+        return names.url(service.name, service.namespace)
+    cluster = active_cluster(seen.ray_service)
+    for pod in pod_views(seen.pods):
+        ip = text(at(pod.manifest, "status").get("podIP"))
+        if pod.role == HEAD and pod.cluster == cluster and pod.counts and ip:
+            return f"http://[{ip}]:{SERVE}/v1" if ":" in ip else f"http://{ip}:{SERVE}/v1"
+    return None
+
+
+def _node(manifest: Mapping[str, Any]) -> Node:
+    spec = manifest["spec"]
+    return Node(
+        name=manifest["metadata"]["name"],
+        labels=manifest["metadata"]["labels"],
+        taints=tuple(spec["taints"]),
+        allocatable=manifest["status"]["allocatable"],
+        unschedulable=spec["unschedulable"],
+    )

@@ -1,0 +1,87 @@
+"""A service whose spec cannot be read, or that is being deleted: what its status said before stands."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.unstructured import at, mappings, text, whole
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice.status import (
+    AdapterState,
+    AdapterStatus,
+    LLMServiceStatus,
+    ModelState,
+    ModelStatus,
+)
+from daybreak.gates.sleep_policy import course_before, kept_gate, wakes_before
+from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
+from daybreak.problems.problem import Trouble
+
+MODEL_MESSAGE_LIMIT = 2000
+"""Longest message of a model, in characters."""
+
+
+def unreadable(seen: Observed, trouble: Trouble | None) -> LLMServiceStatus:
+    """The status of a service whose spec cannot be read: what was there before stays, and is said so."""
+    said = trouble.message if trouble else "the spec cannot be read"
+    return _as_before(seen, Reason.INVALID_SPEC, said, stalled=True)
+
+
+def terminating(seen: Observed) -> LLMServiceStatus:
+    """The status of a service that is being deleted."""
+    return _as_before(seen, Reason.TERMINATING, "the service is being deleted", stalled=False)
+
+
+def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> LLMServiceStatus:
+    before = seen.status
+    conditions = Conditions(seen)
+    conditions.set(ConditionType.READY, "False", reason, said)
+    held = any(whole(item.get("replicas")) for item in mappings(before.get("models")))
+    active: Truth = "True" if held else "False"
+    conditions.set(ConditionType.ACTIVE, active, reason, said)
+    conditions.set(ConditionType.SCHEDULABLE, "Unknown", reason, said)
+    conditions.set(ConditionType.RECONCILING, "False" if stalled else "True", reason, said)
+    conditions.set(ConditionType.STALLED, "True" if stalled else "False", reason, said)
+    metadata = at(seen.manifest, "metadata")
+    kept = course_before(before, seen.now)
+    return LLMServiceStatus(
+        observed_generation=max(0, whole(metadata.get("generation"))),
+        phase=Phase.FAILED if stalled else Phase.DRAINING,
+        phase_since=text(before.get("phaseSince")) or None,
+        asleep=kept.asleep if kept else None,
+        gate=kept_gate(before),
+        wake=wakes_before(before),
+        url=text(before.get("url")) or None,
+        replicas=whole(before.get("replicas")),
+        gpus=whole(before.get("gpus")),
+        selector=text(before.get("selector")) or None,
+        models=[_kept(item) for item in mappings(before.get("models"))[:16] if text(item.get("name"))],
+        conditions=conditions.made,
+    )
+
+
+def _kept(item: Mapping[str, Any]) -> ModelStatus:
+    """What was said of a model, as far as it can be read."""
+    state = text(item.get("state"))
+    return ModelStatus(
+        name=text(item.get("name")),
+        state=ModelState(state) if state in set(ModelState) else ModelState.PENDING,
+        replicas=whole(item.get("replicas")),
+        gpus=whole(item.get("gpus")),
+        message=text(item.get("message"))[:MODEL_MESSAGE_LIMIT] or None,
+        lora=[_adapter(each) for each in mappings(item["lora"])[:64]] if "lora" in item else None,
+        answered=text(item.get("answered")) or None,
+        cache=kept_cache(item),
+    )
+
+
+def _adapter(item: Mapping[str, Any]) -> AdapterStatus:
+    state = text(item.get("state"))
+    return AdapterStatus(
+        name=text(item.get("name")),
+        state=AdapterState(state) if state in set(AdapterState) else AdapterState.PENDING,
+        message=text(item.get("message"))[:1000] or None,
+        id=text(item.get("id")),
+    )

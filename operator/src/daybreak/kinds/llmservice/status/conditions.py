@@ -1,0 +1,201 @@
+"""What is true of a service by its models alone: each condition, and the phase of one without a gateway.
+
+The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
+"""
+
+from collections.abc import Sequence
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import Reason
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice.status import ModelState
+from daybreak.kinds.llmservice.decide.model_health import ModelView
+from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.problems.problem import Trouble
+from daybreak.scheduling import fit
+
+_CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
+_NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
+_PODS_WAIT = "its pods wait for such a node"
+
+
+def ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Said:
+    """Ready: whether every model answers, and what is waited for."""
+    if blocked is not None:
+        kept = "; what was applied before stays as it is" if look.ray.exists else ""
+        return "False", blocked.reason, f"{blocked.message}{kept}"
+    silent = [model for model in models if not model.answering]
+    if not silent:
+        return "True", Reason.ANSWERING, _answering(look, models)
+    found = in_the_way(look, silent)
+    if found:
+        return "False", found[0].reason, "; ".join(trouble.message for trouble in found)
+    doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
+    if look.filling:
+        return "Unknown", Reason.FILLING_CACHE, doing
+    lost = look.before.ready.get("status") in ("True", "False")
+    if lost and look.ray.active and not look.ray.ready:
+        return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
+    if look.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
+        return "Unknown", Reason.UPDATING, doing
+    return "Unknown", Reason.PROGRESSING, doing
+
+
+def _answering(look: Look, models: Sequence[ModelView]) -> str:
+    url = names.url(look.service.name, look.service.namespace)
+    asleep = [model.name for model in models if model.state is ModelState.ASLEEP]
+    said = f"{'every model answers' if len(models) > 1 else 'the model answers'} at {url}"
+    if asleep:
+        said += f"; asleep until a request comes: {', '.join(asleep)}"
+    return said
+
+
+def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
+    """Ready, and which adapters cannot be used: the models answer without them."""
+    status, reason, said = ready
+    return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
+
+
+def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
+    """Reconciling, and the adapters that replicas are taking up where nothing else is on the way."""
+    if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.STEADY:
+        return reconciling
+    return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
+
+
+def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
+    """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
+    found = [] if look.trouble is None else [look.trouble]
+    # What sleeps need not fit: the nodes may have been given back as well.
+    misfits = {} if look.asleep else {name: _no_room(look, misfit) for name, misfit in look.misfits.items()}
+    head = misfits.get(None)
+    if head is not None and not look.ray.ready and (look.trouble is None or not look.trouble.stalled):
+        found.append(head)
+    for model in models:
+        misfit = misfits.get(model.name)
+        stuck = model.trouble is None or model.trouble.reason is Reason.UNSCHEDULABLE
+        if misfit is not None and stuck and not model.answering and not model.replicas:
+            found.append(misfit)
+        elif model.trouble is not None and model.trouble is not look.trouble:
+            said = f"model {model.name}: {model.trouble.message}"
+            found.append(Trouble(model.trouble.reason, said, model.trouble.stalled))
+    return sorted(found, key=lambda trouble: not trouble.stalled)
+
+
+def _no_room(look: Look, misfit: fit.Misfit) -> Trouble:
+    """What fits nowhere. A service that wakes had its nodes before it slept: its pods bring them back."""
+    if look.before.node_wait is not None:
+        return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
+    return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
+
+
+def to_act_on(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> list[Trouble]:
+    """What somebody has to act on."""
+    if blocked is not None:
+        return [blocked]
+    return [trouble for trouble in in_the_way(look, models) if trouble.stalled]
+
+
+def stalled(found: Sequence[Trouble]) -> Said:
+    """Stalled, from what somebody has to act on."""
+    if found:
+        return "True", found[0].reason, "; ".join(trouble.message for trouble in found)
+    return "False", Reason.STEADY, "nobody has to act"
+
+
+def active(
+    notes: Sequence[str], models: Sequence[ModelView], held_back: Trouble | None, *, waking: bool
+) -> Said:
+    """Active: whether accelerators are held. `notes` are told at the end of the message."""
+    told = "".join(f"; {note}" for note in notes)
+    held = [model for model in models if model.pods or model.gpus]
+    if held:
+        said = "worker pods are there for " + ", ".join(model.name for model in held)
+        return "True", Reason.AWAKE, f"{said}{told}"
+    if held_back is not None and any(model.state is not ModelState.ASLEEP for model in models):
+        return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
+    if waking:
+        # In the decision to wake itself the models still sleep.
+        doing = [
+            f"; model {model.name}: {model.doing}" for model in models if model.state is not ModelState.ASLEEP
+        ]
+        return "False", Reason.WAKING, f"waking, no worker pod is there yet{''.join(doing)}{told}"
+    if all(model.state is ModelState.ASLEEP for model in models):
+        return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
+    return "False", Reason.STARTING, f"no worker pod is there yet{told}"
+
+
+def misfit_message(misfits: Sequence[fit.Misfit]) -> str:
+    """What fits nowhere, and what to do where that is only so for the moment."""
+    return "; ".join([*(misfit.message for misfit in misfits), _NODES_COME])
+
+
+def schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Said:
+    """Schedulable: whether a replica of each model fits; `misfits` is None when nobody has looked."""
+    if misfits:
+        return "False", Reason.NO_NODE_FITS, misfit_message(misfits)
+    if misfits is not None:
+        return "True", Reason.FITS, "the head and a replica of each model fit on the nodes"
+    if seen.problems:
+        return "Unknown", Reason.INVALID_SPEC, "not checked, since the spec is not valid"
+    if seen.nodes is None:
+        return "Unknown", Reason.NODES_UNKNOWN, "not checked, since the operator may not read nodes"
+    return (
+        "Unknown",
+        Reason.NODES_UNKNOWN,
+        f"not checked, since the annotation {names.FIT_CHECK_ANNOTATION} is {names.FIT_CHECK_OFF}",
+    )
+
+
+def reconciling(
+    look: Look,
+    models: Sequence[ModelView],
+    ready: Said,
+    stalled: Sequence[Trouble],
+) -> Said:
+    """Reconciling: whether something is on the way to what the spec says."""
+    ray = look.ray
+    if stalled:
+        return "False", stalled[0].reason, "stopped until somebody acts: see Stalled"
+    if ray.upgrading:
+        return "True", Reason.UPDATING, f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
+    if ready[0] != "True":
+        updating = ready[1] is Reason.UPDATING
+        return "True", Reason.UPDATING if updating else Reason.PROGRESSING, ready[2]
+    few = [model for model in models if model.replicas < model.wanted]
+    if few:
+        said = "; ".join(
+            f"model {model.name}: {model.replicas} of {model.wanted} replicas ready"
+            + (f", {model.trouble.message}" if model.trouble else "")
+            for model in few
+        )
+        return "True", Reason.PROGRESSING, said
+    if not ray.observed or ray.application is None or not ray.application.settled:
+        return "True", Reason.UPDATING, "a change is being carried out"
+    return "False", Reason.STEADY, "everything is as the spec says"
+
+
+def filling(look: Look) -> Said:
+    """Reconciling, while weights are being copied into claims."""
+    said = "; ".join(f"model {view.model}: {view.doing}" for view in look.filling)
+    return "True", Reason.FILLING_CACHE, said
+
+
+def phase(
+    look: Look,
+    models: Sequence[ModelView],
+    ready: Said,
+    stalled: Sequence[Trouble],
+) -> Phase:
+    """One word on a service without a gateway."""
+    if stalled and ready[0] != "True":
+        return Phase.FAILED
+    if look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models):
+        return Phase.UPDATING
+    if ready[0] != "True":
+        return Phase.WAKING
+    if all(model.state is ModelState.ASLEEP for model in models):
+        return Phase.ASLEEP
+    return Phase.AWAKE

@@ -1,0 +1,37 @@
+"""What the builders need to know of the cluster and of the operator's own installation."""
+
+from dataclasses import dataclass, field
+
+from daybreak.api.pods.gateway_pods import GatewayPods
+from daybreak.api.ray.workload import RayWorkload
+
+
+@dataclass(frozen=True)
+class Platform:
+    """Settings of the installation, the same for every service."""
+
+    ray_image: str
+    """Image of Ray pods whose models compute on accelerators, where the service names none."""
+    ray_cpu_image: str
+    """The same for models on the CPU."""
+    kuberay_namespace: str = ""
+    """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
+    network_policy: bool = True
+    """Whether services get a NetworkPolicy."""
+    gateway_image: str = ""
+    """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
+    gateway_pull_secrets: tuple[str, ...] = ()
+    """Secrets for pulling it, in the namespaces of the services."""
+    gateway_replicas: int = 2
+    """Gateway pods in each namespace."""
+    assigned_users: bool = False
+    """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
+    gateway_pods: GatewayPods = field(default_factory=GatewayPods)
+    """What is set of them."""
+    operator_namespace: str = "default"
+    """Where the operator runs: it asks models, and listens to gateways."""
+
+    def image_of(self, workload: RayWorkload) -> str:
+        """Image of a workload's Ray pods: its own, or the default for what its models compute on."""
+        default = self.ray_image if workload.on_accelerators else self.ray_cpu_image
+        return default if workload.runtime.image is None else workload.runtime.image

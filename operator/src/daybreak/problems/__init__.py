@@ -1,0 +1,1 @@
+"""Why something does not start, in words for the person who can act, without secrets. Pure."""

@@ -1,0 +1,72 @@
+"""The one error that says most, out of what Ray Serve and vLLM report."""
+
+import re
+
+from daybreak.problems.drivers import driver_error
+from daybreak.problems.redact import COLOURS, LIMIT, excerpt
+
+_EXCEPTION = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception|Exit|Interrupt|Timeout|Failure|NotFound)\b"
+    # botocore names some after what the service said: botocore.errorfactory.NoSuchBucket.
+    r"|^(?:[a-z_]\w*\.)+[A-Z]\w*: "
+)
+_END = re.compile(
+    r"^(?:Traceback \(|The above exception|During handling of|ray::|\s+File \"|\s+For further information)"
+)
+_SAYS_NOTHING = (
+    "Engine core initialization failed",
+    "Engine process failed to start",
+    "EngineDeadError",
+    "EngineCore encountered an issue",
+    "RayTaskError",
+    "WorkerProc initialization failed",
+)
+"""vLLM's and Ray's messages that only point at another one."""
+_MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
+_NO_PACKAGE = re.compile(r"(?:No module named|Could not import) '?daybreak_runtime\b")
+_PACKAGE = (
+    "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it "
+    "(images/ray/runtime of Daybreak's sources), or set spec.runtime.directIngress: false"
+)
+_MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
+"""What Ray Serve writes before the words of the replica."""
+
+
+def engine_error(message: str, limit: int = LIMIT) -> str:
+    """The one error that says most, out of what Serve reports of a replica or an application.
+
+    Serve hands on whole tracebacks, often several chained: the last exception that is more than a pointer
+    to another one tells what is wrong.
+    """
+    said = COLOURS.sub("", message)
+    if of_the_driver := driver_error(said):
+        return excerpt(of_the_driver, limit)
+    for mark in _MARKS:
+        _before, found, after = said.partition(mark)
+        if found and after.strip():
+            said = after
+            break
+    if _NO_PACKAGE.search(said):
+        return excerpt(_PACKAGE, limit)
+    errors = _exceptions(said)
+    telling = [error for error in errors if not any(phrase in error for phrase in _SAYS_NOTHING)]
+    if errors and not telling:
+        return f"{excerpt(errors[-1], limit)} ({_MORE})"
+    return excerpt((telling or [said])[-1], limit)
+
+
+def _exceptions(said: str) -> list[str]:
+    """Each exception of a traceback with the lines that belong to it."""
+    found: list[list[str]] = []
+    open_ = False
+    for line in said.splitlines():
+        if _EXCEPTION.match(line):
+            found.append([line])
+            open_ = True
+        elif _END.match(line):
+            open_ = False
+        elif open_ and len(found[-1]) < 12:
+            found[-1].append(line)
+    return [
+        re.sub(r"\s*\[type=\w+, input_value=.*", "", "\n".join(lines), flags=re.DOTALL) for lines in found
+    ]

@@ -1,0 +1,99 @@
+"""What keeps a pod from being ready, in the kubelet's and the scheduler's words."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import at, condition, mapping, mappings, text, whole
+from daybreak.problems.drivers import driver_error
+from daybreak.problems.problem import Trouble
+from daybreak.problems.redact import excerpt
+from daybreak.ray.views.ray_pods import HEAD, PodView
+
+_NO_IMAGE = ("InvalidImageName", "ErrImageNeverPull", "ImagePullBackOff")
+"""The kubelet has tried, or will not try."""
+_NO_IMAGE_YET = ("ErrImagePull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed")
+"""One attempt has failed; it tries again."""
+_NO_CONTAINER = ("CreateContainerConfigError", "CreateContainerError")
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: ErrImagePull: )?')
+_PREEMPTION = re.compile(r"[.,]? *preemption: .*$", re.DOTALL)
+_KILLED = (137, 143)
+"""Exit codes of SIGKILL and SIGTERM: somebody else ended the container."""
+
+
+def pod_trouble(pod: PodView) -> Trouble | None:
+    """What keeps a pod from being ready; None when it is, or is on the way."""
+    if pod.ready or pod.leaving:
+        return None
+    status = mapping(pod.manifest.get("status"))
+    for container in _containers(status):
+        found = _container_trouble(container, head=pod.role == HEAD)
+        if found is not None:
+            return found
+    if status.get("phase") == "Failed":
+        return _failed_pod(status)
+    return _not_placed(status)
+
+
+def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from mappings(status.get("initContainerStatuses"))
+    yield from mappings(status.get("containerStatuses"))
+
+
+def _container_trouble(container: Mapping[str, Any], *, head: bool) -> Trouble | None:
+    name = text(container.get("name"))
+    waiting = at(container, "state", "waiting")
+    reason, message = text(waiting.get("reason")), text(waiting.get("message"))
+    if reason in _NO_IMAGE or reason in _NO_IMAGE_YET:
+        image = text(container.get("image")) or f"of container {name}"
+        why = excerpt(_BACK_OFF.sub("", message)) or reason
+        said = f"image {image} cannot be pulled: {why}"
+        return Trouble(Reason.IMAGE_PULL_FAILED, said, stalled=reason in _NO_IMAGE)
+    if reason in _NO_CONTAINER:
+        said = f"container {name} cannot be created: {excerpt(message) or reason}"
+        return Trouble(Reason.CONTAINER_CONFIG_FAILED, said, stalled=True)
+    if reason == "RunContainerError":
+        said = f"container {name} does not start: {driver_error(message) or excerpt(message) or reason}"
+        return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+    if reason == "CrashLoopBackOff":
+        last = at(container, "lastState", "terminated")
+        return Trouble(Reason.CONTAINER_CRASHING, _ended(name, last), stalled=True)
+    ended = at(container, "state", "terminated")
+    if ended and (whole(ended.get("exitCode")) or ended.get("reason") == "OOMKilled"):
+        # A worker that ends by itself has mostly lost its head, and gets a successor.
+        own_fault = head and whole(ended.get("exitCode")) not in _KILLED
+        no_driver = driver_error(text(ended.get("message")))
+        stalled = own_fault or bool(no_driver) or ended.get("reason") == "OOMKilled"
+        return Trouble(Reason.CONTAINER_CRASHING, _ended(name, ended), stalled=stalled)
+    return None
+
+
+def _ended(name: str, ended: Mapping[str, Any]) -> str:
+    if ended.get("reason") == "OOMKilled":
+        return f"container {name} went over its memory limit and was killed (OOMKilled): give it more memory"
+    if not ended:
+        return f"container {name} ends again and again"
+    said = f"container {name} ended with exit code {whole(ended.get('exitCode'))}"
+    if ended.get("reason") not in (None, "", "Error", "Completed"):
+        said += f" ({text(ended.get('reason'))})"
+    message = text(ended.get("message"))
+    last_words = driver_error(message) or excerpt(message)
+    return f"{said}: {last_words}" if last_words else said
+
+
+def _failed_pod(status: Mapping[str, Any]) -> Trouble:
+    """The node has ended the pod, and KubeRay makes another one; but a limit is met again."""
+    reason, message = text(status.get("reason")), excerpt(text(status.get("message")))
+    said = "a pod was ended" + (f" ({reason})" if reason else "") + (f": {message}" if message else "")
+    return Trouble(Reason.CONTAINER_CRASHING, said, stalled="exceeds the" in message)
+
+
+def _not_placed(status: Mapping[str, Any]) -> Trouble | None:
+    placed = condition(status, "PodScheduled")
+    message = excerpt(_PREEMPTION.sub("", text(placed.get("message"))))
+    if placed.get("status") != "False" or not message:
+        return None
+    # A claim that is not there does not come by waiting; a node may, and room on one.
+    stalled = "persistentvolumeclaim" in message and "not found" in message
+    return Trouble(Reason.UNSCHEDULABLE, f"a pod waits for a place: {message}", stalled=stalled)

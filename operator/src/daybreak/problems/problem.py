@@ -1,0 +1,31 @@
+"""What stands in the way of a service or of one of its models."""
+
+from dataclasses import dataclass, replace
+
+from daybreak.api.common.conditions import Reason
+
+_COMES_BACK = (Reason.IMAGE_PULL_FAILED, Reason.CONTAINER_CRASHING, Reason.MODEL_FAILED)
+"""Troubles with a pause between attempts, in which they look as if they might pass."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One thing that stands in the way."""
+
+    reason: Reason
+    message: str
+    """What is wrong, with the nearest fix where one is known."""
+    stalled: bool
+    """Whether somebody has to act. What may pass by itself (a pull that is tried again, a node that an
+    autoscaler may add) only slows things down."""
+
+
+def lasting(trouble: Trouble | None, standing: str) -> Trouble | None:
+    """The same, and still for somebody to act on, if it had come to that before.
+
+    `standing` is the reason for which the service was stalled so far. Every new attempt looks hopeful; only
+    when none is needed any more is the trouble over.
+    """
+    if trouble is None or trouble.stalled or trouble.reason not in _COMES_BACK or trouble.reason != standing:
+        return trouble
+    return replace(trouble, stalled=True)

@@ -1,0 +1,1 @@
+"""What Ray and KubeRay understand: what is written for them, and how their objects are read. Pure."""

@@ -1,0 +1,1 @@
+"""The pod templates of a RayCluster: head and workers."""

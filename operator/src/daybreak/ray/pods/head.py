@@ -1,0 +1,99 @@
+"""The head group: Ray's control store, Serve's controller, the OpenAI ingress and Ray's autoscaler.
+
+No model runs here: it offers Ray neither cores nor accelerators.
+"""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.ray.model import AcceleratorKind
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.platform import Platform
+from daybreak.ray.pods import pod_spec
+from daybreak.ray.ports import HEAD_PORTS
+from daybreak.scheduling.replica_size import object_store_bytes
+
+SHARED_MEMORY = "512Mi"
+"""Size of the head's /dev/shm, within its memory; only large requests and answers pass through Ray's object
+store."""
+DRAIN_SECONDS = 30
+"""How long the head's own requests may finish when the pod is told to stop (Ray's own default). The whole
+is always used up: a head never becomes idle, so a longer time would hold up every deletion."""
+GRACE_SECONDS = DRAIN_SECONDS + 30
+
+ROUTER_TIMEOUT_SECONDS = 1800
+"""How long the ingress lets one request wait and run. Ray's own 600 seconds are less than a large model
+takes to load, and a request that wakes a model waits for that. Clients bring their own, shorter limits."""
+
+_TOKEN_VOLUME = "kube-api-access"  # noqa: S105 - a volume's name
+_TOKEN_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
+
+
+def head_group(workload: RayWorkload, platform: Platform) -> dict[str, Any]:
+    """The RayCluster's `headGroupSpec`."""
+    head = workload.runtime.head
+    environment = {
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(DRAIN_SECONDS),
+        "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(ROUTER_TIMEOUT_SECONDS),
+    }
+    if any(model.accelerator.kind is AcceleratorKind.GPU for model in workload.models):
+        # The image asks for all: where NVIDIA's runtime is the nodes' default, a pod gets what it asks for.
+        environment["NVIDIA_VISIBLE_DEVICES"] = "void"
+    return {
+        "rayStartParams": {
+            # KubeRay's operator and its probes come from other pods.
+            "dashboard-host": "0.0.0.0",  # noqa: S104 - the NetworkPolicy decides who gets there
+            "object-store-memory": str(object_store_bytes(SHARED_MEMORY)),
+        },
+        # GPU 0: else Ray would count the devices of a GPU node that the head happens to stand on.
+        "resources": {"CPU": "0", "GPU": "0", names.HEAD_RESOURCE: "1"},
+        "template": pod_spec.template(
+            workload,
+            platform,
+            component="head",
+            labels={},
+            ports=HEAD_PORTS,
+            env=pod_spec.environment(workload, environment),
+            requests={"cpu": head.resources.cpu, "memory": head.resources.memory},
+            places=[pod_spec.memory_place(SHARED_MEMORY), pod_spec.log_place()],
+            volumes=(_token_volume(),),
+            node_selector=head.node_selector,
+            tolerations=head.tolerations,
+            grace_seconds=GRACE_SECONDS,
+            own_volumes=head.volumes,
+            own_mounts=head.volume_mounts,
+            overlay=head.pod_template,
+        ),
+    }
+
+
+def autoscaler_options(idle_timeout_seconds: int) -> dict[str, Any]:
+    """Ray's autoscaler, a container of the head's pod. It alone sees the ServiceAccount's token."""
+    return {
+        "version": "v2",
+        "idleTimeoutSeconds": idle_timeout_seconds,
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "512Mi"},
+            "limits": {"memory": "512Mi"},
+        },
+        "securityContext": pod_spec.container_security(),
+        "volumeMounts": [{"name": _TOKEN_VOLUME, "mountPath": _TOKEN_DIRECTORY, "readOnly": True}],
+    }
+
+
+def _token_volume() -> dict[str, Any]:
+    """What Kubernetes would mount into every container of the pod, as a volume for one of them."""
+    return {
+        "name": _TOKEN_VOLUME,
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+                {
+                    "downwardAPI": {
+                        "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
+                    }
+                },
+            ]
+        },
+    }

@@ -1,0 +1,114 @@
+"""A person's `podTemplate` below a pod that Daybreak makes.
+
+What Daybreak owns has been refused before (`api.pod_rules`); here the rest is merged as Kubernetes merges
+patches: maps key by key, lists whose entries are told apart by a field entry by entry, other values whole.
+"""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api.pods import pod_rules, pod_schema
+from daybreak.api.pods.pod_template import PodTemplate
+
+Manifest = dict[str, Any]
+
+
+def restricted() -> Manifest:
+    """What the restricted Pod Security Standard asks of a container."""
+    return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def merged(own: Mapping[str, Any], template: PodTemplate | None, *, container: str, alias: str) -> Manifest:
+    """The pod template `own` with a person's additions.
+
+    Args:
+        own: Daybreak's template, with metadata and spec.
+        template: What to add.
+        container: Name of Daybreak's container. It stays the first one, which is the one that KubeRay starts
+            Ray in.
+        alias: What the template may call it as well.
+    """
+    whole: Manifest = copy.deepcopy(dict(own))
+    if template is None:
+        return whole
+    metadata = whole.setdefault("metadata", {})
+    for kind, added in (
+        ("labels", template.metadata.labels),
+        ("annotations", template.metadata.annotations),
+    ):
+        if added:
+            # Daybreak's own are the last word, though the rules have refused others in their place.
+            metadata[kind] = {**added, **metadata.get(kind, {})}
+    spec = template.written()
+    for kind in ("containers", "initContainers"):
+        for each in spec.get(kind, ()):
+            if each["name"] == alias and kind == "containers":
+                each["name"] = container
+    tolerations = [*whole["spec"].get("tolerations", ())]
+    tolerations += [each for each in spec.pop("tolerations", ()) if each not in tolerations]
+    whole["spec"] = _map(whole["spec"], spec, pod_schema.pod())
+    if tolerations:
+        whole["spec"]["tolerations"] = tolerations
+    _finish(whole["spec"], container)
+    return whole
+
+
+def mounted(template: PodTemplate | None, *, container: str, alias: str) -> set[str]:
+    """Paths of Daybreak's container at which the template mounts something, without a slash at the end."""
+    if template is None:
+        return set()
+    return {
+        mount["mountPath"].rstrip("/")
+        for each in template.written().get("containers", ())
+        if each["name"] in (container, alias)
+        for mount in each.get("volumeMounts", ())
+    }
+
+
+def _map(own: Mapping[str, Any], added: Mapping[str, Any], kind: pod_schema.Type) -> Manifest:
+    fields = pod_schema.fields(kind)
+    done = dict(own)
+    for name, value in added.items():
+        done[name] = _value(done.get(name), value, fields.get(name, "any"))
+    return done
+
+
+def _value(own: Any, added: Any, kind: pod_schema.Type) -> Any:
+    if isinstance(own, dict) and isinstance(added, dict):
+        return _map(own, added, kind)
+    if isinstance(own, list) and pod_schema.keys(kind):
+        return _list(own, added, kind)
+    return added
+
+
+def _list(own: list[Any], added: list[Any], kind: pod_schema.Type) -> list[Any]:
+    """Entries of the same name are merged if they are containers; else the added one takes the place.
+
+    A variable that has a value would otherwise have a `valueFrom` as well, which Kubernetes refuses.
+    """
+    assert isinstance(kind, Mapping)  # noqa: S101 - asked before
+    containers = kind["list"] == {"ref": "containers"}
+    done = {pod_schema.identity(entry, kind): entry for entry in own}
+    for entry in added:
+        key = pod_schema.identity(entry, kind)
+        together = containers and key in done
+        done[key] = _map(done[key], entry, kind["list"]) if together else entry
+    return list(done.values())
+
+
+def _finish(spec: Manifest, container: str) -> None:
+    """What follows from a template: the rest of a person's choice, and the restricted standard where none is
+    made.
+
+    A container with a `securityContext` of its own is left as it is written.
+    """
+    for each in [*spec["containers"], *spec.get("initContainers", ())]:
+        if each["name"] != container:
+            each.setdefault("securityContext", restricted())
+        elif pod_rules.escalates(each["securityContext"]):
+            # Kubernetes refuses what forbids and gives it at once.
+            each["securityContext"].pop("allowPrivilegeEscalation", None)
+    if spec.get("hostNetwork"):
+        # Else the pod asks the node's name server, which knows no Service: workers would not find the head.
+        spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")

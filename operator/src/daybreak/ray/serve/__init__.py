@@ -1,0 +1,1 @@
+"""Ray Serve's configuration: applications, deployments, replicas, routers, adapters."""

@@ -1,0 +1,67 @@
+"""LoRA adapters: what the engine is told at its start, and what replicas are told while they serve.
+
+Which adapters there are stands in the deployment's `user_config`, which Serve hands to replicas that run. So
+only what makes room for them (engine arguments) and what only a pod can bring (volumes, tokens) needs new
+replicas or pods.
+"""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.ray.model import Model
+from daybreak.ray.pods.pod_spec import Place
+from daybreak.ray.serve.adapter_origin import identity, origin, token, volume
+
+_IN_MEMORY = 16
+"""Adapters that the worker keeps in its memory, beside those on the accelerator."""
+
+
+def engine_args(model: Model) -> dict[str, Any]:
+    """Arguments for vLLM; those of `engine.args` go before them."""
+    if model.lora is None:
+        return {}
+    return {
+        "enable_lora": True,
+        "max_loras": model.lora.max_loaded,
+        "max_cpu_loras": model.engine.args.get("max_cpu_loras") or max(_IN_MEMORY, model.lora.max_loaded),
+        "max_lora_rank": model.lora.max_rank,
+    }
+
+
+def user_config(model: Model) -> dict[str, Any]:
+    """`user_config` of the model's deployment, as part of its options; empty for a model without LoRA."""
+    if model.lora is None:
+        return {}
+    adapters = [
+        {"name": adapter.name, "id": identity(adapter), **origin(adapter)} for adapter in model.lora.adapters
+    ]
+    return {"user_config": {"lora": {"adapters": adapters}}}
+
+
+def places(model: Model, pull_policy: str) -> list[Place]:
+    """Volumes with adapters, each claim and image once."""
+    found: dict[str, Place] = {}
+    for adapter in model.lora.adapters if model.lora is not None else ():
+        source = ModelSource.parse(adapter.source)
+        match source.scheme:
+            case Scheme.CLAIM:
+                kind = {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
+            case Scheme.IMAGE:
+                kind = {"image": {"reference": source.reference, "pullPolicy": pull_policy}}
+            case _:
+                continue
+        name, path = names.adapter_volume(volume(source)), names.adapter_directory(volume(source))
+        found[name] = Place({"name": name, **kind}, {"name": name, "mountPath": path, "readOnly": True})
+    return list(found.values())
+
+
+def environment(model: Model) -> list[dict[str, Any]]:
+    """Variables with the adapters' tokens. A token stays a reference, read by the kubelet."""
+    found: dict[str, dict[str, Any]] = {}
+    for adapter in model.lora.adapters if model.lora is not None else ():
+        name = token(adapter)
+        if name is not None and adapter.token is not None:
+            reference = adapter.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
+            found[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
+    return list(found.values())

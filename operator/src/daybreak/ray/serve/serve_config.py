@@ -1,0 +1,188 @@
+"""Ray Serve's configuration of a service: `serveConfigV2` of the RayService, as YAML text.
+
+It has two halves. `args` says what the application is: a change there builds the application anew and
+restarts every replica. `deployments` says how it runs: Serve takes a change there in place, with running
+replicas untouched. So everything that may move without a restart stands in `deployments`, from the first
+configuration on, and nowhere else.
+"""
+
+from typing import Any
+
+import yaml
+
+from daybreak.api.common import names
+from daybreak.api.ray.model import AcceleratorKind, Model
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.ray import ports
+from daybreak.ray.pods.weights import weights
+from daybreak.ray.quantities import as_seconds, plain
+from daybreak.ray.serve import ingress, lora_config, request_router
+from daybreak.ray.serve.replica_range import replica_range
+from daybreak.scheduling.replica_size import bundle, placement
+
+IMPORT_PATH = "ray.serve.llm:build_openai_app"
+SERVER_CLASS = "daybreak_runtime.llm:LLMServer"
+"""Ray Serve LLM's own server, which also takes requests on a port of its own. Serve names the deployments
+after the class, so its last name is that of Ray's own."""
+_TARGET_ONGOING_REQUESTS = 16
+NO_MEDIA_DOMAIN = "media-urls-are-off.invalid"
+"""The one domain from which the engine may fetch images, audio and video unless a person names others: it
+cannot exist (RFC 2606). Without it the engine fetches every URL in a request, from inside the cluster; an
+empty list would mean the same to it.
+"""
+KEEP_ALIVE_SECONDS = 90
+"""How long Serve's proxies keep an idle client connection (Serve's own default, said here because the life
+of an old cluster after an update hangs on it). Serve cannot change it while it runs."""
+
+# The C emitter is an order of magnitude quicker; both write the same text.
+_FastDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_FastDumper):  # type: ignore[misc]  # the C emitter ships no type hints
+    """Writes every value out, also one that occurs twice: no anchors for a reader to follow."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+_RAY_ACCELERATOR_NAMES = {"A10": "A10G"}
+"""Names that Ray Serve LLM replaces before it asks for the accelerator's resource."""
+
+
+def serve_config(workload: RayWorkload) -> str:
+    """The configuration as YAML; equal for equal specs, byte by byte, since KubeRay compares the text."""
+    models = workload.models
+    document = {
+        "proxy_location": "EveryNode",
+        "http_options": {
+            "host": "0.0.0.0",  # noqa: S104 - Serve listens in the pod; the NetworkPolicy decides who gets there
+            "port": ports.SERVE,
+            "keep_alive_timeout_s": KEEP_ALIVE_SECONDS,
+        },
+        "applications": [
+            {
+                "name": names.APPLICATION,
+                "route_prefix": "/",
+                "import_path": IMPORT_PATH,
+                "args": {
+                    "llm_configs": [_llm_config(workload, model) for model in models],
+                    "ingress_deployment_config": ingress.placement(),
+                },
+                "deployments": [
+                    ingress.scaling(workload.runtime.head.resources),
+                    *(_deployment(workload, model) for model in models),
+                ],
+            }
+        ],
+    }
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text
+
+
+def accelerator_type(model: Model) -> str | None:
+    """Ray's own name of the model's accelerator type."""
+    written = model.accelerator.type
+    return written if written is None else _RAY_ACCELERATOR_NAMES.get(written, written)
+
+
+def _llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
+    """What Ray Serve LLM is told of one model."""
+    source = weights(workload.name, model, workload.runtime.image_pull_policy)
+    config: dict[str, Any] = {
+        "model_loading_config": {"model_id": model.name, "model_source": source.model_source},
+        "accelerator_config": {"kind": model.accelerator.kind.value},
+        "placement_group_config": {
+            # The model's own resource keeps its replicas in its own worker group: two models of equal
+            # size would otherwise take each other's pods.
+            "bundle_per_worker": {**bundle(model), names.model_resource(model.name): 1},
+            "strategy": placement(model).value,
+        },
+    }
+    if workload.runtime.direct_ingress:
+        config["server_cls"] = SERVER_CLASS
+    if source.callback is not None:
+        config["callback_config"] = source.callback
+    engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
+    engine_kwargs |= lora_config.engine_args(model)
+    if model.trust_remote_code:
+        engine_kwargs["trust_remote_code"] = True
+    config["engine_kwargs"] = engine_kwargs
+    if model.engine.args.get("disable_log_stats"):
+        # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
+        config["log_engine_metrics"] = False
+    if model.routing is not None:
+        config["deployment_config"] = {"request_router_config": request_router.config(model.routing)}
+    if model.accelerator.kind is AcceleratorKind.GPU and (kind := accelerator_type(model)) is not None:
+        config["accelerator_type"] = kind
+    return config
+
+
+def _engine_args(model: Model) -> dict[str, Any]:
+    """The engine arguments as written; where they name no domains for media, clients' URLs are refused."""
+    return {"allowed_media_domains": [NO_MEDIA_DOMAIN], **model.engine.args}
+
+
+def _parallelism(model: Model) -> dict[str, Any]:
+    sizes = {
+        "tensor_parallel_size": model.parallelism.tensor,
+        "pipeline_parallel_size": model.parallelism.pipeline,
+    }
+    return {name: size for name, size in sizes.items() if size > 1}
+
+
+def _deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
+    """How Serve runs one model's replicas."""
+    serve = model.serve
+    options: dict[str, Any] = {
+        "name": names.serve_deployment(model.name),
+        "max_ongoing_requests": serve.max_ongoing_requests,
+        "max_queued_requests": serve.max_queued_requests,
+        "health_check_period_s": as_seconds(serve.health_check_period),
+        "health_check_timeout_s": as_seconds(serve.health_check_timeout),
+        "graceful_shutdown_wait_loop_s": as_seconds(serve.graceful_shutdown_wait),
+        "graceful_shutdown_timeout_s": as_seconds(serve.graceful_shutdown_timeout),
+        # Serve takes this whole or not at all: what is left out goes back to Serve's default.
+        "autoscaling_config": _autoscaling(workload, model),
+        **lora_config.user_config(model),
+    }
+    if model.routing is not None:
+        options["request_router_config"] = request_router.config(model.routing)
+    return options
+
+
+def _target(model: Model) -> float:
+    """What autoscaling aims at: no more requests in progress than a replica takes."""
+    chosen = model.replicas.target_ongoing_requests
+    return chosen if chosen is not None else min(_TARGET_ONGOING_REQUESTS, model.serve.max_ongoing_requests)
+
+
+def _autoscaling(workload: RayWorkload, model: Model) -> dict[str, Any]:
+    replicas = model.replicas
+    allowed = replica_range(workload, model)
+    config: dict[str, Any] = {"min_replicas": allowed.min}
+    # Serve goes to `initial_replicas` whenever a deployment's options change, not only at the start: a
+    # model that has grown under load would fall back. Where the minimum says the same it is left out.
+    # `spec.replicas: 0` is an order to stop now, not after the downscale delay.
+    if allowed.initial != allowed.min or workload.replicas == 0:
+        config["initial_replicas"] = allowed.initial
+    config["max_replicas"] = allowed.max
+    config["target_ongoing_requests"] = plain(_target(model))
+    config["upscale_delay_s"] = as_seconds(replicas.upscale_delay)
+    config["downscale_delay_s"] = as_seconds(replicas.downscale_delay)
+    if replicas.downscale_to_zero_delay is not None:
+        config["downscale_to_zero_delay_s"] = as_seconds(replicas.downscale_to_zero_delay)
+    if replicas.upscaling_factor is not None:
+        config["upscaling_factor"] = plain(replicas.upscaling_factor)
+    if replicas.downscaling_factor is not None:
+        config["downscaling_factor"] = plain(replicas.downscaling_factor)
+    config["look_back_period_s"] = as_seconds(replicas.look_back_period)
+    return config
+
+
+def _sorted(value: Any) -> Any:
+    """The same JSON value with the keys of every object in order, however a client has written them."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return value

@@ -1,0 +1,1 @@
+"""RayServices and Ray pods, read into types."""

@@ -1,0 +1,169 @@
+"""What KubeRay and Ray Serve say of a service, read from the RayService and its RayClusters.
+
+KubeRay copies Serve's own words into the RayService: for the active cluster while it is alone, and only
+for the pending one while a second cluster is coming up. Then nothing is said of the active one, which goes
+on serving as it was.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest, at, condition, mapping, text, whole
+
+RUNNING = "RUNNING"
+HEALTHY = "HEALTHY"
+DEPLOY_FAILED = "DEPLOY_FAILED"
+UNHEALTHY = "UNHEALTHY"
+_OF_DEPLOYMENTS = ("Failed to update the deployments", "The deployments [")
+"""How Serve begins the message of an application that failed because of single deployments."""
+_SCALES = "\n  deployments:\n"
+"""Where, in the text of serveConfigV2, the part begins that Serve changes without restarting replicas.
+`builders.serve_config` writes it last; a test holds the two together."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """What Serve says of one deployment."""
+
+    status: str
+    message: str
+
+    @property
+    def failed(self) -> bool:
+        """Whether Serve has given up on it, or its replicas fail their health checks."""
+        return self.status in (DEPLOY_FAILED, UNHEALTHY)
+
+
+@dataclass(frozen=True)
+class Application:
+    """What Serve says of the service's application."""
+
+    status: str
+    message: str
+    deployments: Mapping[str, Deployment]
+
+    @property
+    def failed(self) -> bool:
+        """Whether the application as a whole could not be built, whatever its deployments say."""
+        return self.status == DEPLOY_FAILED and not self.message.startswith(_OF_DEPLOYMENTS)
+
+    @property
+    def settled(self) -> bool:
+        """Whether Serve works on no change of the application: it runs, or some deployments of it do not."""
+        return self.status == RUNNING or (
+            self.status in (DEPLOY_FAILED, UNHEALTHY) and self.message.startswith(_OF_DEPLOYMENTS)
+        )
+
+
+@dataclass(frozen=True)
+class RayView:
+    """A RayService, read."""
+
+    exists: bool
+    leaving: bool
+    """Whether it is being deleted."""
+    ready: bool
+    """KubeRay's word that requests can be sent to the active cluster."""
+    active: str
+    """Name of the RayCluster that takes the requests; empty when there is none."""
+    pending: str
+    """Name of the RayCluster that is coming up; empty when there is none."""
+    application: Application | None
+    """The application on the active cluster; None while it is not known."""
+    pending_application: Application | None
+    generation: int
+    observed: bool
+    """Whether KubeRay has seen the present spec."""
+    refusal: str
+    """Why KubeRay does not take the RayService; empty when it does."""
+    configuration: str
+    """Digest of what makes replicas restart when it changes."""
+    last_update: str
+    """When KubeRay last wrote the status."""
+
+    @property
+    def upgrading(self) -> bool:
+        """Whether a second cluster is coming up beside the one that serves."""
+        return bool(self.active and self.pending)
+
+    @property
+    def coming(self) -> str:
+        """The cluster that shows how the present spec fares."""
+        return self.pending or self.active
+
+    @property
+    def coming_application(self) -> Application | None:
+        """The application on that cluster."""
+        return self.pending_application if self.pending else self.application
+
+
+def ray_view(ray_service: Manifest | None) -> RayView:
+    """Read a RayService."""
+    manifest = mapping(ray_service)
+    status = mapping(manifest.get("status"))
+    ready = condition(status, "Ready")
+    metadata = at(manifest, "metadata")
+    leaving = bool(metadata.get("deletionTimestamp"))
+    generation = whole(metadata.get("generation"))
+    observed = whole(status.get("observedGeneration")) >= generation
+    active = mapping(status.get("activeServiceStatus"))
+    pending = mapping(status.get("pendingServiceStatus"))
+    return RayView(
+        exists=bool(manifest),
+        leaving=leaving,
+        ready=ready.get("status") == "True" and not leaving,
+        active=text(active.get("rayClusterName")),
+        pending=text(pending.get("rayClusterName")),
+        application=_application(active),
+        pending_application=_application(pending),
+        generation=generation,
+        observed=observed,
+        refusal=_refusal(ready, observed),
+        configuration=configuration(text(mapping(manifest.get("spec")).get("serveConfigV2"))),
+        last_update=text(status.get("lastUpdateTime")),
+    )
+
+
+def configuration(serve_config: str) -> str:
+    """Digest of the part of a serveConfigV2 whose change restarts replicas.
+
+    How many replicas there may be, and the like, Serve changes in place: that part is left out.
+    """
+    return hashlib.sha256(serve_config.partition(_SCALES)[0].encode()).hexdigest()[:12]
+
+
+def pods_refused(clusters: Iterable[Manifest], name: str) -> str:
+    """What kept KubeRay from making or removing pods of a RayCluster; empty when nothing did."""
+    for cluster in clusters:
+        if at(cluster, "metadata").get("name") == name:
+            failure = condition(mapping(cluster).get("status"), "ReplicaFailure")
+            if failure.get("status") == "True":
+                return text(failure.get("message")) or text(failure.get("reason"))
+    return ""
+
+
+def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
+    """KubeRay stops at a spec that it does not like, and leaves what it had said before standing."""
+    reason = ready.get("reason")
+    if ready.get("status") == "True":
+        return ""
+    if reason == "InitializingTimeout" or (reason == "ValidationFailed" and not observed):
+        return text(ready.get("message")) or text(reason)
+    return ""
+
+
+def _application(status: Mapping[str, Any]) -> Application | None:
+    found = at(status, "applicationStatuses").get(names.APPLICATION)
+    if not isinstance(found, Mapping):
+        return None
+    return Application(
+        status=text(found.get("status")),
+        message=text(found.get("message")),
+        deployments={
+            name: Deployment(text(mapping(each).get("status")), text(mapping(each).get("message")))
+            for name, each in mapping(found.get("serveDeploymentStatuses")).items()
+        },
+    )

@@ -1,0 +1,163 @@
+"""Why no node takes a pod, said of the first thing in the way: the need, what there is, the nearest fix."""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any
+
+from daybreak.api.common.unstructured import text
+from daybreak.scheduling.nodes import Demand, Room, chosen, lets_in, times, untolerated
+
+_LISTED = 4
+"""How many of several choices are named."""
+
+
+def nowhere(rooms: Sequence[Room], demand: Demand, split: Callable[[], str] = str) -> str:
+    """Why no node takes the pod; empty when one does.
+
+    `split` says how its accelerators could be spread over smaller nodes; empty when they cannot.
+    """
+    if not rooms:
+        return "the cluster has no nodes"
+    if demand.devices and not any(room.offer(demand.device) for room in rooms):
+        return _no_such_device(rooms, demand)
+    candidates = chosen(rooms, demand)
+    if not candidates:
+        return _no_such_label(rooms, demand)
+    roomy = [room for room in candidates if times(room, demand)]
+    if any(lets_in(room, demand) for room in roomy):
+        return ""
+    if roomy:
+        return _shut(roomy, demand)
+    if demand.devices and not any(room.offer(demand.device) >= demand.devices for room in candidates):
+        return _too_few_devices(candidates, demand, split())
+    return _too_small(candidates, demand)
+
+
+def too_few(demand: Demand, pods: int, room_for: int) -> str:
+    """A replica of several pods, of which only some find a place."""
+    amounts = ", ".join(f"{_figure(name, amount)} {name}" for name, amount in demand.requests.items())
+    return (
+        f"a replica needs {pods} pods of {amounts} each; all nodes together have room for {room_for}: "
+        "use a smaller parallelism.pipeline, or add nodes"
+    )
+
+
+def _no_such_device(rooms: Sequence[Room], demand: Demand) -> str:
+    others = sorted(
+        {name for room in rooms for name, offer in room.offers.items() if offer and _device(name)}
+    )
+    if others:
+        fix = f"set accelerator.resource to what nodes have ({', '.join(others[:_LISTED])})"
+    else:
+        fix = "install the device plugin that announces it, or use accelerator kind: cpu for a small model"
+    return f"{demand.who} needs {demand.devices} {demand.device}; no node has that resource: {fix}"
+
+
+def _device(resource: str) -> bool:
+    """Whether a resource counts devices: `nvidia.com/gpu`, but not what Kubernetes itself counts."""
+    return "/" in resource and "kubernetes.io/" not in resource
+
+
+def _no_such_label(rooms: Sequence[Room], demand: Demand) -> str:
+    change = f"change {demand.fields}.nodeSelector"
+    for key, value in sorted(demand.selector.items()):
+        wanted = f"{demand.who} needs a node with label {key}={value}"
+        values = sorted({room.labels[key] for room in rooms if key in room.labels})
+        if value in values:
+            continue
+        if values:
+            near = get_close_matches(value, values, n=1, cutoff=0.4) or values[:_LISTED]
+            return f"{wanted}; nodes have {key}={' or '.join(near)}: {change}"
+        near = get_close_matches(key, sorted({name for room in rooms for name in room.labels}), n=1)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        return f"{wanted}; no node has a label {key}{hint}: {change}, or label a node"
+
+    def lacking(room: Room) -> list[str]:
+        return [
+            f"{key}={value}"
+            for key, value in sorted(demand.selector.items())
+            if room.labels.get(key) != value
+        ]
+
+    nearest = min(rooms, key=lambda room: len(lacking(room)))
+    labels = " and ".join(f"{key}={value}" for key, value in sorted(demand.selector.items()))
+    lacks = ", ".join(lacking(nearest))
+    return f"{demand.who} needs a node with {labels}; {nearest.name} lacks {lacks}: {change}, or label a node"
+
+
+def _shut(rooms: Sequence[Room], demand: Demand) -> str:
+    """Nodes that would do, but let the pod not in."""
+    tainted = [room for room in rooms if not room.cordoned]
+    if not tainted:
+        some = _some(rooms)
+        return f"{demand.who} fits on {some}, closed for new pods: kubectl uncordon {rooms[0].name}"
+    taints = untolerated(tainted[0], demand)
+    names = ", ".join(map(_taint, taints))
+    add = ", ".join(map(_toleration, taints))
+    return f"{demand.who} fits on {_some(tainted)}, tainted {names}: add to {demand.fields}.tolerations {add}"
+
+
+def _taint(taint: Mapping[str, Any]) -> str:
+    key, value, effect = (text(taint.get(part)) for part in ("key", "value", "effect"))
+    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
+def _toleration(taint: Mapping[str, Any]) -> str:
+    key, value, effect = (text(taint.get(part)) for part in ("key", "value", "effect"))
+    how = f"operator: Equal, value: {value}" if value else "operator: Exists"
+    return f"{{key: {key}, {how}, effect: {effect}}}"
+
+
+def _too_few_devices(rooms: Sequence[Room], demand: Demand, split: str) -> str:
+    need, device = demand.devices, demand.device
+    largest = max(rooms, key=lambda room: room.offer(device))
+    most = int(largest.offer(device))
+    where = " that match nodeSelector" if demand.selector else ""
+    if not most:
+        return (
+            f"{demand.who} needs {need} {device}; the nodes{where} have none: "
+            f"change {demand.fields}.nodeSelector"
+        )
+    together = sum(int(room.offer(device)) for room in rooms)
+    fix = split or f"all nodes{where} together have {together}: use a smaller parallelism, or other nodes"
+    which = f"the largest {'node that matches nodeSelector' if demand.selector else 'node'}"
+    return f"{demand.who} needs {need} {device} on one node; {which} has {most} ({largest.name}): {fix}"
+
+
+def _too_small(rooms: Sequence[Room], demand: Demand) -> str:
+    """The node that comes nearest, and what it lacks."""
+
+    def lacking(room: Room) -> list[str]:
+        return [name for name, amount in demand.requests.items() if room.offer(name) < amount]
+
+    def nearness(room: Room) -> tuple[bool, int, Decimal]:
+        shares = [
+            min(Decimal(1), room.offer(name) / amount) for name, amount in demand.requests.items() if amount
+        ]
+        enough_devices = not demand.devices or room.offer(demand.device) >= demand.devices
+        return enough_devices, -len(lacking(room)), sum(shares, Decimal(0))
+
+    best = max(rooms, key=nearness)
+    short = lacking(best)
+    wants = " and ".join(f"{_figure(name, demand.requests[name])} {name}" for name in short)
+    has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
+    beside = f" beside its {demand.devices} {demand.device}" if demand.devices else ""
+    fix = " and ".join(
+        f"{demand.sizes}.{name}" if name in ("cpu", "memory") else f"{name} in {demand.template}"
+        for name in short
+    )
+    return (
+        f"{demand.who} needs {wants}{beside} on one node; the nearest, {best.name}, has {has} in all: "
+        f"lower {fix}, or use a larger node"
+    )
+
+
+def _figure(resource: str, amount: Decimal) -> str:
+    """An amount as people write it: GiB for memory, else a plain number."""
+    return f"{float(amount / 2**30):.3g}Gi" if resource == "memory" else f"{float(amount):.4g}"
+
+
+def _some(rooms: Sequence[Room]) -> str:
+    more = len(rooms) - 1
+    return f"{rooms[0].name} and {more} more" if more else rooms[0].name

@@ -1,0 +1,143 @@
+"""Whether the nodes have room for one replica of each model, and for the head, before anything is made.
+
+What is compared is what nodes offer in all (`allocatable`), their labels and taints, not what is free at
+this moment: room that is taken may become free, a GPU that is not there does not come by waiting.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.ray.model import Model, Parallelism
+from daybreak.api.ray.runtime import Head
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.scheduling import explain_unschedulable, pod_additions
+from daybreak.scheduling.nodes import Demand, Node, Room, places, room
+from daybreak.scheduling.replica_size import need_in_numbers, pods_per_replica, worker_need
+
+AUTOSCALER_CPU = Decimal("0.1")
+AUTOSCALER_MEMORY = Decimal(512 * 2**20)
+"""What Ray's autoscaler, a container of the head's pod, asks for beside the head. A test holds these to
+what the builders write."""
+_REMEMBERED = 1000
+"""Demands whose answer is kept as long as the nodes stay as they are."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Something of a workload for which there is no room."""
+
+    model: str | None
+    """The model; None for the head."""
+    message: str
+    """The numbers and the nearest fix."""
+
+
+@dataclass
+class _Known:
+    """Every node, read, and what was found out about them: many services ask the same."""
+
+    nodes: tuple[Node, ...]
+    rooms: tuple[Room, ...]
+    answers: dict[Any, str] = field(default_factory=dict)
+
+
+_last = _Known((), ())
+"""The nodes of the last call, which are the same tuple as long as no node changes. Only saves time."""
+
+
+def fit(workload: RayWorkload, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+    """What of the workload fits on no node; empty when the head and a replica of every model have room."""
+    known = _read(nodes)
+    found = []
+    if wrong := _head(known, workload.runtime.head):
+        found.append(Misfit(None, f"head: {wrong}"))
+    for model in workload.models:
+        if wrong := _replica(known, model):
+            found.append(Misfit(model.name, f"model {model.name}: {wrong}"))
+    return tuple(found)
+
+
+def _read(nodes: tuple[Node, ...]) -> _Known:
+    global _last
+    if _last.nodes is not nodes:
+        _last = _Known(nodes, tuple(room(node) for node in nodes))
+    return _last
+
+
+def _head(known: _Known, head: Head) -> str:
+    more = pod_additions.of(head.pod_template, "ray-head")
+    own = {
+        "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
+        "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
+    }
+    demand = Demand(
+        who="it",
+        requests=more.requests(own),
+        selector={**head.node_selector, **more.selector},
+        tolerations=(*head.tolerations, *more.tolerations),
+        fields="spec.runtime.head",
+        sizes="spec.runtime.head.resources",
+        template="spec.runtime.head.podTemplate",
+    )
+    if demand.key not in known.answers:
+        _remember(known, demand.key, explain_unschedulable.nowhere(known.rooms, demand))
+    return known.answers[demand.key]
+
+
+def _replica(known: _Known, model: Model) -> str:
+    demand, pods = _demand(model), pods_per_replica(model)
+    key = (pods, model.parallelism.tensor, model.parallelism.pipeline, demand.key)
+    if key not in known.answers:
+        _remember(known, key, _replica_unknown(known.rooms, model, demand, pods))
+    return known.answers[key]
+
+
+def _remember(known: _Known, key: Any, answer: str) -> None:
+    if len(known.answers) >= _REMEMBERED:
+        known.answers.clear()
+    known.answers[key] = answer
+
+
+def _replica_unknown(rooms: Sequence[Room], model: Model, demand: Demand, pods: int) -> str:
+    wrong = explain_unschedulable.nowhere(rooms, demand, lambda: _split(rooms, model))
+    if wrong or pods == 1:
+        return wrong
+    room_for = places(rooms, demand)
+    if room_for >= pods:
+        return ""
+    return explain_unschedulable.too_few(demand, pods, room_for)
+
+
+def _demand(model: Model) -> Demand:
+    need, pods = worker_need(model), pods_per_replica(model)
+    more = pod_additions.of(model.pod_template, "ray-worker")
+    device = model.accelerator.resource
+    return Demand(
+        who="a replica" if pods == 1 else f"each of the {pods} pods of a replica",
+        requests=more.requests(need_in_numbers(need)),
+        selector={**need.node_selector, **more.selector},
+        tolerations=(*need.tolerations, *more.tolerations),
+        fields="accelerator",
+        sizes="resources",
+        template="podTemplate",
+        device=device if device in need.requests else "",
+    )
+
+
+def _split(rooms: Sequence[Room], model: Model) -> str:
+    """How the same accelerators could be spread over smaller nodes: the fewest stages that fit."""
+    total = model.parallelism.tensor * model.parallelism.pipeline
+    for tensor in range(total - 1, 0, -1):
+        if total % tensor:
+            continue
+        spread = Parallelism(tensor=tensor, pipeline=total // tensor)
+        other = model.model_copy(update={"parallelism": spread, "placement": None})
+        if places(rooms, _demand(other)) < pods_per_replica(other):
+            continue
+        if spread == model.parallelism:
+            return "use placement: PACK, which gives each pipeline stage a pod of its own"
+        return f"use parallelism pipeline: {spread.pipeline} with tensor: {spread.tensor}"
+    return ""

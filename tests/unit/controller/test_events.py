@@ -1,0 +1,67 @@
+"""Which changes of a status are worth an event."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.controller.events import transitions
+
+
+def status(**conditions: str) -> dict[str, Any]:
+    """A status with conditions given as `Type="True Reason"`."""
+    split = {kind: text.split() for kind, text in conditions.items()}
+    return {
+        "conditions": [
+            {"type": kind, "status": words[0], "reason": words[1], "message": "m"}
+            for kind, words in split.items()
+        ]
+    }
+
+
+NONE: list[tuple[str, str, bool]] = []
+WAKING: Any = {"wake": {"depth": "Workers"}}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({}, status(Ready="Unknown Progressing", Stalled="False Steady"), NONE),
+        ({}, status(Ready="False Refused", Stalled="True Refused"), [("Stalled", "Refused", True)]),
+        (
+            status(Ready="Unknown Progressing"),
+            status(Ready="True Answering"),
+            [("Ready", "Answering", False)],
+        ),
+        (status(Ready="True Answering"), status(Ready="True Answering"), NONE),
+        (
+            status(Ready="True Answering"),
+            status(Ready="False NotAnswering"),
+            [("Ready", "NotAnswering", True)],
+        ),
+        (status(Ready="False NotAnswering"), status(Ready="False ModelFailed"), NONE),
+        (status(Ready="False NotAnswering"), status(Ready="True Answering"), [("Ready", "Answering", False)]),
+        (status(Stalled="True A"), status(Stalled="True B"), [("Stalled", "B", True)]),
+        (status(Stalled="True A"), status(Stalled="False Steady"), [("Stalled", "Steady", False)]),
+        ({}, status(Schedulable="False NoNodeFits"), [("Schedulable", "NoNodeFits", True)]),
+        ({}, status(Schedulable="True Fits"), NONE),
+        (status(Reconciling="True A"), status(Reconciling="False B"), NONE),
+    ],
+)
+def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, bool]]) -> None:
+    assert [(found.type, found.reason, found.warning) for found in transitions(before, after)] == expected
+
+
+@pytest.mark.parametrize(
+    ("ended", "note"),
+    [
+        (
+            {"seconds": 40, "p50Seconds": 30, "p95Seconds": 60},
+            "awake after 40 s; half of the recent wakes took 30 s or less",
+        ),
+        ({"seconds": 18_000, "failed": True}, "awake, after requests had been refused on the way"),
+    ],
+)
+def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
+    awake = {"wake": {"depth": "Workers", **ended}}
+    assert [(found.type, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
+    assert transitions(awake, awake) == []

@@ -1,0 +1,129 @@
+"""The work queue: each key once, one worker each, later again when it failed."""
+
+import asyncio
+
+import pytest
+
+from daybreak.controller import queue
+from daybreak.controller.queue import Queue
+from daybreak.kube.cache import Key
+
+A, B = Key("ns", "a"), Key("ns", "b")
+
+
+async def taken(from_queue: Queue) -> Key | None:
+    """The next key, or None when there is none for a while."""
+    try:
+        return await asyncio.wait_for(from_queue.take(), 0.05)
+    except TimeoutError:
+        return None
+
+
+async def test_in_order_and_each_once() -> None:
+    work = Queue()
+    for key in (A, B, A, A):
+        work.add(key)
+    assert [await taken(work), await taken(work), await taken(work)] == [A, B, None]
+
+
+async def test_what_comes_while_it_is_worked_on_is_done_once_more_and_not_beside() -> None:
+    work = Queue()
+    work.add(A)
+    await work.take()
+    work.add(A)
+    work.add(A)
+    assert await taken(work) is None, "one worker for each key"
+    work.done(A)
+    assert await taken(work) == A
+    work.done(A)
+    assert await taken(work) is None
+
+
+async def test_a_worker_that_waits_is_woken() -> None:
+    work = Queue()
+    waiting = asyncio.create_task(work.take())
+    await asyncio.sleep(0)
+    work.add(A)
+    assert await asyncio.wait_for(waiting, 1) == A
+
+
+async def test_later() -> None:
+    work = Queue()
+    work.add(A, after=0.5)
+    work.add(B, after=0.01)
+    assert len(work) == 0
+    assert [await work.take(), await work.take()] == [B, A]
+
+
+async def test_the_earlier_time_counts_and_now_is_earliest() -> None:
+    work = Queue()
+    work.add(A, after=60)
+    work.add(A, after=0.01)
+    work.add(A, after=30)
+    assert await asyncio.wait_for(work.take(), 1) == A
+    work.done(A, again_after=60)
+    work.add(A)
+    assert await taken(work) == A
+    work.done(A)
+    assert await taken(work) is None, "the later look was the same one"
+
+
+async def test_failures_wait_ever_longer_and_are_forgotten_at_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue, "BACKOFF_SECONDS", (100.0, 1000.0))
+    work = Queue()
+    pauses = []
+    for _ in range(6):
+        work.add(A)
+        await work.take()
+        pauses.append(work.failed(A, 1000.0))
+    for number, pause in enumerate(pauses):
+        middle = min(1000.0, 100.0 * 2**number)
+        assert 0.75 * middle <= pause <= 1.25 * middle
+    work.add(A)
+    await work.take()
+    work.done(A)
+    work.add(A)
+    await work.take()
+    assert work.failed(A, 1000.0) <= 125
+
+
+async def test_one_keys_failures_do_not_delay_another() -> None:
+    work = Queue()
+    work.add(A)
+    await work.take()
+    work.failed(A)
+    work.add(B)
+    assert await taken(work) == B
+
+
+async def test_a_change_during_a_failure_shortens_the_pause_but_does_not_skip_it() -> None:
+    work = Queue()
+    for _ in range(8):
+        work.add(A)
+        await work.take()
+        work.failed(A)
+    work.add(A)
+    await work.take()
+    work.add(A)
+    assert 0 < work.failed(A) <= 2 * queue.BACKOFF_SECONDS[0]
+    assert len(work) == 0
+
+
+async def test_ages_and_quiet() -> None:
+    work = Queue()
+    assert work.oldest() == 0
+    await asyncio.wait_for(work.quiet(), 1)
+    work.add(A)
+    await asyncio.sleep(0.02)
+    assert work.oldest() >= 0.02
+    await work.take()
+    assert work.running == 1
+    await asyncio.sleep(0.02)
+    assert work.oldest() >= 0.02, "what is worked on for long is as bad"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(work.quiet(), 0.01)
+    work.done(A)
+    await asyncio.wait_for(work.quiet(), 1)
+    assert work.oldest() == 0

@@ -1,0 +1,135 @@
+"""The gateway of a namespace: what is written and deleted, by what is known of its LLMServices."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_controller import UNTOLD_SECONDS, GatewayController
+from daybreak.gates.gateway_objects import gateway
+from daybreak.kube.cache import Cache
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import of
+from daybreak.platform import Platform
+
+PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")
+METADATA = {"namespace": "ns", "resourceVersion": "1"}
+
+
+class Api:
+    """An API server with or without LLMServices, or one that is away."""
+
+    def __init__(self, items: list[Any] | None) -> None:
+        self._items = items
+
+    async def request(self, verb: str, *_: Any, **__: Any) -> dict[str, Any]:
+        """The list."""
+        if self._items is None:
+            raise ApiError(503, "ServiceUnavailable", "away")
+        return {"items": self._items}
+
+
+class Applier:
+    """Notes what it is told to do."""
+
+    def __init__(self) -> None:
+        self.applied: list[str] = []
+        self.secrets: set[str] = set()
+        """Those that the Deployment was told to have."""
+        self.deleted: list[str] = []
+
+    async def apply(self, desired: Any, live: Any) -> bool:
+        """Noted."""
+        self.applied.append(desired["kind"])
+        if desired["kind"] == "Deployment":
+            volumes = desired["spec"]["template"]["spec"]["volumes"]
+            self.secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
+        return True
+
+    async def delete(self, live: Any) -> None:
+        """Noted."""
+        self.deleted.append(live["kind"])
+
+
+def service(name: str, *secrets: str) -> dict[str, Any]:
+    """An LLMService whose API keys are in these Secrets."""
+    keys = [{"secretRef": {"name": secret, "key": "key"}} for secret in secrets]
+    return {"metadata": {**METADATA, "name": name, "uid": name}, "spec": {"access": {"apiKeys": keys}}}
+
+
+def reconciler(
+    applier: Applier, items: list[Any] | None, *, services: int, there: bool, mounted: tuple[str, ...] = ()
+) -> Any:
+    """Who knows of so many LLMServices, and of the gateway if it is there."""
+    cache = Cache()
+    for number in range(services):
+        cache.put(LLM_SERVICES, service(f"s{number}", f"keys-of-{number}"))
+    for manifest in gateway("ns", [LLM_SERVICES], PLATFORM, mounted) if there else ():
+        kept = {**manifest["metadata"], "uid": manifest["kind"], "resourceVersion": "1"}
+        cache.put(of(manifest), {**manifest, "metadata": kept})
+    api: Any = Api(items)
+    noted: Any = applier
+    return GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM)
+
+
+async def test_the_first_service_brings_it_without_a_question() -> None:
+    applier = Applier()
+    assert await reconciler(applier, None, services=1, there=False).reconcile("ns") is None
+    assert applier.applied[-1] == "Deployment", "what its pods need comes first"
+    assert applier.deleted == []
+
+
+async def test_the_last_one_takes_it_away() -> None:
+    applier = Applier()
+    await reconciler(applier, [], services=0, there=True).reconcile("ns")
+    assert sorted(applier.deleted) == sorted(each["kind"] for each in gateway("ns", [LLM_SERVICES], PLATFORM))
+
+
+async def test_services_that_nobody_has_told_of_yet_leave_it_as_it_is() -> None:
+    applier = Applier()
+    found = reconciler(applier, [{"metadata": {"name": "s"}}], services=0, there=True)
+    assert await found.reconcile("ns") == UNTOLD_SECONDS
+    assert (applier.applied, applier.deleted) == ([], [])
+
+
+async def test_an_api_server_that_is_away_is_no_reason_to_remove_it() -> None:
+    applier = Applier()
+    with pytest.raises(ApiError):
+        await reconciler(applier, None, services=0, there=True).reconcile("ns")
+    assert applier.deleted == []
+
+
+async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_needs_it() -> None:
+    """Two services are known, and the gateway has the Secrets of four."""
+    applier, mounted = Applier(), ("keys-of-0", "keys-of-1", "keys-of-late", "keys-of-gone")
+    listed = [service("s0", "keys-of-0"), service("late", "keys-of-late")]
+    await reconciler(applier, listed, services=2, there=True, mounted=mounted).reconcile("ns")
+    assert applier.secrets == {"keys-of-0", "keys-of-1", "keys-of-late"}
+
+
+async def test_an_api_server_that_is_away_is_no_reason_to_take_a_secret() -> None:
+    applier = Applier()
+    with pytest.raises(ApiError):
+        await reconciler(applier, None, services=1, there=True, mounted=("other",)).reconcile("ns")
+    assert applier.applied == []
+
+
+async def test_secrets_are_added_without_a_question() -> None:
+    applier = Applier()
+    await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile("ns")
+    assert applier.secrets == {"keys-of-0", "keys-of-1"}
+
+
+async def test_a_namespace_without_either_needs_nothing() -> None:
+    applier = Applier()
+    await reconciler(applier, None, services=0, there=False).reconcile("ns")
+    assert (applier.applied, applier.deleted) == ([], [])
+
+
+def test_its_objects_bear_its_labels() -> None:
+    for manifest in gateway("ns", [LLM_SERVICES], PLATFORM):
+        assert manifest["metadata"]["namespace"] == "ns"
+        labels = manifest["metadata"]["labels"]
+        assert labels[names.SERVICE_LABEL] == ""
+        assert labels[names.MANAGED_BY_LABEL] == names.MANAGED_BY

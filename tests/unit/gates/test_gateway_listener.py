@@ -1,0 +1,228 @@
+"""Listening to a gateway that streams lines over HTTP."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from daybreak.gates import gateway_listener as module
+from daybreak.gates.gateway_listener import LINE_LIMIT, Listener
+
+SECONDS = 20.0
+REPORT = {
+    "epoch": 1,
+    "gate": "open",
+    "arrivals": 0,
+    "held": 0,
+    "in_flight": 0,
+    "idle_ms": 0,
+    "servers_up": 1,
+}
+
+
+class Stream:
+    """A gateway's stream, played: says what it is told to, to everyone who listens."""
+
+    def __init__(self) -> None:
+        self.listeners: list[asyncio.Queue[str | None]] = []
+        self.status = 200
+        self.asked = 0
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """One listener's connection."""
+        self.asked += 1
+        answer = web.StreamResponse(status=self.status)
+        await answer.prepare(request)
+        if self.status != 200:
+            return answer
+        lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self.listeners.append(lines)
+        while (line := await lines.get()) is not None:
+            await answer.write(line.encode())
+        return answer
+
+    def say(self, *, boot: str = "1", full: bool = True, **services: dict[str, Any]) -> None:
+        """One line."""
+        rows = {name: {**REPORT, **row} for name, row in services.items()}
+        self.raw(json.dumps({"boot": boot, "full": full, "services": rows}) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Some bytes."""
+        for lines in self.listeners:
+            lines.put_nowait(text)
+
+    def hang_up(self) -> None:
+        """End every connection."""
+        for lines in self.listeners:
+            lines.put_nowait(None)
+        self.listeners.clear()
+
+
+@pytest.fixture
+async def stream() -> Stream:
+    """A gateway."""
+    return Stream()
+
+
+@pytest.fixture
+async def url(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """Where it is."""
+    monkeypatch.setattr(module, "RETRY_SECONDS", (0.02, 0.1))
+    application = web.Application()
+    application.router.add_get("/state", stream.serve)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}/state"
+    stream.hang_up()
+    await runner.cleanup()
+
+
+@pytest.fixture
+def told() -> list[set[str] | None]:
+    """What the listener has called back with."""
+    return []
+
+
+@pytest.fixture
+async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[Listener]:
+    """Who listens."""
+    async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
+        listening = Listener(url, session, told.append)
+        yield listening
+        await listening.close()
+
+
+async def until(what: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    async with asyncio.timeout(SECONDS):
+        while not what():  # noqa: ASYNC110 -- it is about what others do
+            await asyncio.sleep(0.01)
+
+
+async def heard(stream: Stream, listener: Listener, **services: Any) -> None:
+    """Have it heard once."""
+    await until(lambda: stream.listeners)
+    stream.say(**services)
+    await until(lambda: listener.heard)
+
+
+def held(listener: Listener, service: str) -> int | None:
+    """How many are held there, as last told."""
+    seen = listener.seen(service)
+    return seen.report.held if seen else None
+
+
+async def test_it_is_heard_with_its_first_line(
+    stream: Stream, listener: Listener, told: list[set[str] | None]
+) -> None:
+    assert listener.seen("a") is None
+    await heard(stream, listener, a={"held": 2})
+    assert held(listener, "a") == 2
+    assert listener.seen("b") is None
+    assert told == [None]
+    assert listener.tried.is_set()
+
+
+async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Listener) -> None:
+    def unrouted() -> timedelta:
+        seen = listener.seen("a")
+        assert seen is not None
+        return seen.unrouted
+
+    await heard(stream, listener, a={"servers_up": 0})
+    await until(lambda: unrouted() > timedelta(seconds=0.05))
+    stream.say(full=False, a={"servers_up": 0, "held": 1})
+    await until(lambda: held(listener, "a") == 1)
+    assert unrouted() > timedelta(seconds=0.05), "what else it says does not begin it anew"
+    stream.say(full=False, a={"servers_up": 1})
+    await until(lambda: not unrouted())
+    began = time.monotonic()
+    stream.say(full=False, a={"servers_up": 0, "held": 2})
+    await until(lambda: held(listener, "a") == 2)
+    assert timedelta(0) < unrouted() <= timedelta(seconds=time.monotonic() - began)
+
+
+async def test_only_what_matters_is_called_back_about(
+    stream: Stream, listener: Listener, told: list[set[str] | None]
+) -> None:
+    await heard(stream, listener, a={}, b={})
+    stream.say(full=False, a={"in_flight": 3, "arrivals": 3})
+    stream.say(full=False, a={"held": 1}, b={})
+    stream.say(full=False, a={"held": 7}, b={"epoch": 2})
+    stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 1})
+    stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 0})
+    await until(lambda: len(told) == 5)
+    assert told == [None, {"a"}, {"b"}, {"b"}, {"b"}]
+    assert held(listener, "a") == 7
+
+
+async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: Listener) -> None:
+    await heard(stream, listener, a={}, b={})
+    stream.say(full=False, b={"held": 1})
+    await until(lambda: held(listener, "b") == 1)
+    assert held(listener, "a") == 0
+    stream.say(b={"held": 2})
+    await until(lambda: held(listener, "b") == 2)
+    assert listener.seen("a") is None
+
+
+async def test_another_boot_forgets_everything(stream: Stream, listener: Listener) -> None:
+    await heard(stream, listener, a={"held": 4}, b={"held": 4})
+    stream.say(boot="2", full=False, b={"held": 0})
+    await until(lambda: held(listener, "b") == 0)
+    assert listener.seen("a") is None
+
+
+async def test_silence_is_not_heard(
+    stream: Stream, listener: Listener, told: list[set[str] | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.2)
+    stream.hang_up()
+    await until(lambda: stream.listeners)
+    stream.hang_up()  # the next connection knows the shorter silence
+    await until(lambda: stream.listeners)
+    stream.say(a={})
+    await until(lambda: listener.heard)
+    await until(lambda: not listener.heard)
+    assert listener.seen("a") is None
+    assert told[-1] is None
+    asked = stream.asked
+    await until(lambda: stream.asked > asked)
+    stream.say(a={"held": 3})
+    await until(lambda: held(listener, "a") == 3)
+
+
+@pytest.mark.parametrize("line", ["no JSON\n", "[]]\n"])
+async def test_nonsense_ends_the_connection_and_is_asked_again(
+    line: str, stream: Stream, listener: Listener, told: list[set[str] | None]
+) -> None:
+    await heard(stream, listener, a={})
+    stream.raw(line)
+    await until(lambda: not listener.heard)
+    stream.listeners.clear()
+    await heard(stream, listener, a={"held": 1})
+    assert told == [None, None, None]
+
+
+async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: Listener) -> None:
+    await heard(stream, listener, a={})
+    stream.raw('{"boot": "1", "full": true, "services": {"a": {"hel')
+    stream.hang_up()
+    await until(lambda: not listener.heard)
+    await heard(stream, listener, a={"held": 1})
+
+
+async def test_an_error_is_not_being_heard(stream: Stream, listener: Listener) -> None:
+    stream.status = 503
+    stream.hang_up()
+    await until(lambda: stream.asked >= 3)
+    assert listener.tried.is_set()
+    assert not listener.heard

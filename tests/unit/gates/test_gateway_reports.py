@@ -1,0 +1,187 @@
+"""Listening to every gateway pod of a namespace, as pods come and go."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates import gateway_reports as module
+from daybreak.gates.gateway_reports import Gateways, gateway_key
+from daybreak.gates.traffic import UNKNOWN, Report, Seen
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import PODS
+
+A = Key("ns", "a")
+
+
+class Listener:
+    """One that hears what the test says."""
+
+    made: dict[str, "Listener"]
+
+    def __init__(self, url: str, session: object, on_change: Any) -> None:
+        self.on_change = on_change
+        self.closed = False
+        self.report: Report | None = None
+        self.tried = asyncio.Event()
+        type(self).made[url] = self
+
+    def seen(self, service: str) -> Seen | None:
+        """What was said."""
+        return Seen(self.report, timedelta(0)) if self.report else None
+
+    async def close(self) -> None:
+        """No more."""
+        self.closed = True
+
+
+@pytest.fixture
+def enqueued() -> dict[Key, float]:
+    """What is to be looked at again, and when."""
+    return {}
+
+
+@pytest.fixture
+def cache() -> Cache:
+    """What is known."""
+    found = Cache()
+    for namespace, name in (("ns", "a"), ("ns", "b"), ("other", "a")):
+        metadata = {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"{namespace}/{name}",
+            "resourceVersion": "1",
+        }
+        found.put(LLM_SERVICES, {"metadata": metadata})
+    return found
+
+
+@pytest.fixture
+async def gateways(
+    cache: Cache, enqueued: dict[Key, float], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Gateways]:
+    """Who listens."""
+    Listener.made = {}
+    monkeypatch.setattr(module, "Listener", Listener)
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.05)
+    listening = Gateways(cache, [LLM_SERVICES], enqueued.__setitem__)
+    yield listening
+    await listening.close()
+    assert all(each.closed for each in Listener.made.values())
+
+
+def pod(name: str, ip: str | None, version: int = 1, **status: Any) -> dict[str, Any]:
+    """A gateway pod."""
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": name,
+        "resourceVersion": str(version),
+        "labels": names.gateway_labels(),
+    }
+    running = [{"name": "gateway", "state": {"running": {}}}]
+    return {
+        "metadata": metadata,
+        "status": {"phase": "Running", "containerStatuses": running, "podIP": ip, **status},
+    }
+
+
+def url(ip: str) -> str:
+    """Where a pod's stream is."""
+    return f"http://{ip}:{names.GATEWAY_HTTP_PORT}/state"
+
+
+def report(**said: Any) -> Report:
+    """One gateway's word."""
+    parts = {"arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 1000, "servers_up": 1}
+    return Report(**{"epoch": 3, "gate": "open", **parts, **said})
+
+
+async def test_what_all_of_them_say_together(gateways: Gateways, cache: Cache) -> None:
+    assert gateways.traffic(A) is UNKNOWN
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    cache.put(PODS, pod("two", "fd00::2"))
+    gateways.refresh("ns")
+    one, two = Listener.made[url("10.0.0.1")], Listener.made[url("[fd00::2]")]
+    assert gateways.traffic(A) == UNKNOWN
+    one.report = report(held=2, epoch=4)
+    assert (gateways.traffic(A).known, gateways.traffic(A).held) == (False, 2)
+    two.report = report(held=1, in_flight=5)
+    traffic = gateways.traffic(A)
+    assert traffic.known
+    assert (traffic.held, traffic.in_flight, traffic.acknowledged) == (3, 5, 3)
+    assert gateways.traffic(Key("other", "a")) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"podIP": None},
+        {"phase": "Succeeded"},
+        {"phase": "Failed"},
+        {"containerStatuses": [{"name": "gateway", "state": {"terminated": {"exitCode": 0}}}]},
+    ],
+)
+async def test_who_can_let_nobody_through_does_not_count(
+    status: dict[str, Any], gateways: Gateways, cache: Cache, enqueued: dict[Key, float]
+) -> None:
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    cache.put(PODS, pod("one", "10.0.0.1", version=2, **status))
+    gateways.refresh("ns")
+    await asyncio.sleep(0)
+    assert Listener.made[url("10.0.0.1")].closed
+    assert gateways.traffic(A) is UNKNOWN
+    assert set(enqueued) == {A, Key("ns", "b")}
+
+
+async def test_one_that_stops_still_counts(gateways: Gateways, cache: Cache) -> None:
+    leaving = pod("one", "10.0.0.1")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    cache.put(PODS, leaving)
+    gateways.refresh("ns")
+    assert not Listener.made[url("10.0.0.1")].closed
+
+
+async def test_pods_of_others_are_not_listened_to(gateways: Gateways, cache: Cache) -> None:
+    other = pod("one", "10.0.0.1")
+    other["metadata"]["labels"] = {**names.gateway_labels(), names.COMPONENT_LABEL: "ray"}
+    cache.put(PODS, other)
+    gateways.refresh("ns")
+    assert Listener.made == {}
+
+
+async def test_nothing_is_made_twice(gateways: Gateways, cache: Cache) -> None:
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    first = Listener.made[url("10.0.0.1")]
+    gateways.refresh("ns")
+    assert Listener.made[url("10.0.0.1")] is first
+
+
+async def test_whom_it_calls_back_about(gateways: Gateways, cache: Cache, enqueued: dict[Key, float]) -> None:
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    Listener.made[url("10.0.0.1")].on_change({"b"})
+    assert enqueued == {Key("ns", "b"): 0.0}
+    Listener.made[url("10.0.0.1")].on_change(None)
+    assert set(enqueued) == {A, Key("ns", "b")}, "all of the namespace, and of no other"
+
+
+async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
+    gateways: Gateways, cache: Cache
+) -> None:
+    await gateways.settle()
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    await gateways.settle()  # it is never heard: the wait ends all the same
+    Listener.made[url("10.0.0.1")].tried.set()
+    await gateways.settle()
+
+
+def test_what_stands_for_the_gateway_is_no_service() -> None:
+    assert gateway_key("ns") == Key("ns", "")

@@ -1,0 +1,106 @@
+"""Ports of the gateway: one for each service, kept for as long as the service is there."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.gates.port_allocator import Ports
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import SERVICES
+
+FIRST, LAST = names.GATEWAY_PORTS
+A, B = Key("ns", "a"), Key("ns", "b")
+
+
+def front(
+    service: str, port: Any, *, namespace: str = "ns", name: str = "", made: str = "2026-01-01T00:00:00Z"
+) -> dict[str, Any]:
+    """A front Service that leads to a port."""
+    metadata = {
+        "name": name or service,
+        "namespace": namespace,
+        "uid": f"{namespace}/{name or service}",
+        "resourceVersion": "1",
+        "creationTimestamp": made,
+        "labels": {names.SERVICE_LABEL: service, names.MANAGED_BY_LABEL: names.MANAGED_BY},
+    }
+    spec = {"ports": [{"name": "http", "port": 80, "targetPort": port}]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def known(*services: dict[str, Any]) -> Ports:
+    """Ports of an operator that has just started and knows these Services."""
+    cache = Cache()
+    for each in services:
+        cache.put(SERVICES, each)
+    return Ports(cache)
+
+
+def test_every_service_has_its_own_and_keeps_it() -> None:
+    ports = known()
+    given = {name: ports.of(Key("ns", f"s{name}")) for name in range(300)}
+    assert len(set(given.values())) == 300
+    assert all(FIRST <= port <= LAST for port in given.values() if port is not None)
+    assert given == {name: ports.of(Key("ns", f"s{name}")) for name in range(300)}
+
+
+def test_a_new_operator_reads_them_from_the_services() -> None:
+    # Not what it would choose itself, and each of them what the other one would.
+    a, b = known().of(A), known().of(B)
+    assert a != b
+    ports = known(front("a", b), front("b", a))
+    assert (ports.of(A), ports.of(B)) == (b, a)
+
+
+def test_who_is_new_does_not_get_what_is_given_out() -> None:
+    own = known().of(A)
+    ports = known(front("b", own))
+    assert ports.of(A) not in (own, None)
+    assert ports.of(B) == own
+
+
+def test_namespaces_do_not_share_them() -> None:
+    ports = known()
+    assert ports.of(Key("one", "a")) == ports.of(Key("two", "a"))
+
+
+def test_everything_made_anew_gets_the_same_ones() -> None:
+    assert known().of(A) == known().of(A)
+
+
+def test_all_taken_and_one_given_back() -> None:
+    ports = known()
+    keys = [Key("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
+    assert {ports.of(key) for key in keys} == set(range(FIRST, LAST + 1))
+    assert ports.of(A) is None
+    assert ports.of(Key("other", "a")) is not None
+    free = ports.of(keys[7])
+    ports.forget(keys[7])
+    ports.forget(keys[7])
+    assert ports.of(A) == free
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_of_two_services_with_one_port_the_older_one_keeps_it(turned: bool) -> None:
+    later = "2026-01-01T00:00:01Z"
+    for a, b, keeper in (
+        (front("a", FIRST, made=later), front("b", FIRST), B),
+        (front("a", FIRST), front("b", FIRST, made=later), A),
+        (front("a", FIRST), front("b", FIRST), A),
+    ):
+        ports = known(*((b, a) if turned else (a, b)))
+        given = {key: ports.of(key) for key in (A, B)}
+        assert given[keeper] == FIRST
+        assert FIRST not in {port for key, port in given.items() if key != keeper}
+
+
+def test_what_is_no_front_service_counts_for_nothing() -> None:
+    free = known().of(A)
+    others = [
+        front("a", 8000),
+        front("a", "http", name="by-name"),
+        front("a", LAST + 1, name="outside"),
+        front("a", FIRST, name="not-its-own-name"),
+    ]
+    assert known(*others).of(A) == free

@@ -1,0 +1,300 @@
+"""Sleep and wake, each rule once."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.sleep import SleepDepth, State
+from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish, start, step
+from daybreak.gates.traffic import UNKNOWN, Traffic
+from tests.unit.llmservice.decide.courses import (
+    ASKED,
+    ASLEEP,
+    ASLEEP_DEEP,
+    ASLEEP_FORCED,
+    AWAKE,
+    BROKEN,
+    CLOSED,
+    DEEPER_LATER,
+    DOWN,
+    DRAINING,
+    DRAINING_FORCED,
+    FAILED,
+    FAILING,
+    IDLE,
+    IN_WINDOW,
+    KEPT_ASLEEP,
+    KEPT_AWAKE,
+    LATELY,
+    LONG_IDLE,
+    MINUTE,
+    NEVER,
+    NOW,
+    OPEN,
+    REFUSING,
+    SLEEPS,
+    SLEEPS_DEEP,
+    STREAMING,
+    UNHEARD,
+    UNTOLD,
+    UP,
+    UPDATING,
+    WAKING,
+    changed,
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "backend"),
+    [
+        pytest.param(AWAKE, NEVER, IDLE, UP, id="sleep is not asked for"),
+        pytest.param(AWAKE, SLEEPS, LATELY, UP, id="somebody has asked lately"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, UP, id="a stream runs"),
+        pytest.param(AWAKE, SLEEPS, ASKED, UP, id="a request is still being released"),
+        pytest.param(AWAKE, SLEEPS, UNHEARD, UP, id="a gateway is not heard"),
+        pytest.param(AWAKE, SLEEPS, UNKNOWN, UP, id="no gateway is heard"),
+        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, id="it has just woken"),
+        pytest.param(AWAKE, IN_WINDOW, IDLE, UP, id="the schedule keeps it awake"),
+        pytest.param(AWAKE, KEPT_AWAKE, IDLE, UP, id="a person keeps it awake"),
+        pytest.param(UPDATING, SLEEPS, IDLE, Backend(True, updating=True), id="an update is on its way"),
+        pytest.param(DRAINING, SLEEPS, STREAMING, UP, id="a long stream is waited for"),
+        pytest.param(DRAINING, SLEEPS, UNTOLD, UP, id="a gateway has not closed yet"),
+        pytest.param(DRAINING, SLEEPS, UNHEARD, UP, id="draining, and a gateway is not heard"),
+        pytest.param(DRAINING_FORCED, KEPT_ASLEEP, STREAMING, UP, id="no stream is cut by force"),
+        pytest.param(ASLEEP, SLEEPS, IDLE, DOWN, id="nobody asks"),
+        pytest.param(ASLEEP, SLEEPS, UNKNOWN, DOWN, id="asleep, and no gateway is heard"),
+        pytest.param(ASLEEP, DEEPER_LATER, IDLE, DOWN, id="not yet time for more depth"),
+        pytest.param(ASLEEP, DEEPER_LATER, replace(LONG_IDLE, known=False), DOWN, id="no depth unheard"),
+        pytest.param(ASLEEP_DEEP, SLEEPS, IDLE, DOWN, id="less depth brings nothing back"),
+        pytest.param(ASLEEP_FORCED, KEPT_ASLEEP, ASKED, DOWN, id="no request wakes it by force"),
+        pytest.param(WAKING, SLEEPS, IDLE, DOWN, id="idleness does not stop a start"),
+        pytest.param(FAILED, SLEEPS, IDLE, FAILING, id="it still cannot start"),
+    ],
+)
+def test_stays_as_it_is(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> None:
+    assert step(before, wish, traffic, backend, NOW) == before
+
+
+@pytest.mark.parametrize(
+    ("wish", "traffic", "backend", "after"),
+    [
+        pytest.param(SLEEPS, IDLE, UP, changed(AWAKE, Phase.DRAINING, CLOSED), id="idle"),
+        pytest.param(
+            KEPT_ASLEEP,
+            STREAMING,
+            UP,
+            changed(AWAKE, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="a person puts it to sleep",
+        ),
+        pytest.param(
+            SLEEPS, STREAMING, FAILING, changed(AWAKE, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
+        ),
+        pytest.param(
+            SLEEPS,
+            IDLE,
+            Backend(True, updating=True),
+            changed(AWAKE, Phase.UPDATING, OPEN),
+            id="an update leaves the gate open",
+        ),
+        pytest.param(
+            SLEEPS, IDLE, DOWN, changed(AWAKE, Phase.WAKING, OPEN), id="silent models leave the gate open"
+        ),
+        pytest.param(
+            NEVER,
+            IDLE,
+            Backend(True, stalled=True),
+            changed(AWAKE, Phase.FAILED, OPEN),
+            id="one of two models has failed",
+        ),
+        pytest.param(
+            SLEEPS,
+            IDLE,
+            Backend(True, stalled=True),
+            changed(AWAKE, Phase.DRAINING, CLOSED),
+            id="what has half failed may sleep",
+        ),
+    ],
+)
+def test_from_awake(wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
+    assert step(AWAKE, wish, traffic, backend, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "backend", "after"),
+    [
+        pytest.param(
+            DRAINING,
+            SLEEPS,
+            IDLE,
+            UP,
+            changed(DRAINING, Phase.ASLEEP, CLOSED, SleepDepth.WORKERS),
+            id="all are quiet",
+        ),
+        pytest.param(
+            DRAINING,
+            SLEEPS_DEEP,
+            IDLE,
+            DOWN,
+            changed(DRAINING, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="quiet, and all is given back",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            replace(NEVER, forced=State.ASLEEP),
+            IDLE,
+            UP,
+            changed(DRAINING_FORCED, Phase.ASLEEP, REFUSING, SleepDepth.WORKERS, FORCED_ASLEEP),
+            id="quiet by force",
+        ),
+        pytest.param(
+            DRAINING, SLEEPS, ASKED, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="a request turns it round"
+        ),
+        pytest.param(
+            DRAINING,
+            SLEEPS,
+            ASKED,
+            DOWN,
+            changed(DRAINING, Phase.WAKING, CLOSED),
+            id="turned round, but the models are silent",
+        ),
+        pytest.param(
+            DRAINING, IN_WINDOW, IDLE, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="a window begins"
+        ),
+        pytest.param(
+            DRAINING, NEVER, STREAMING, UP, changed(DRAINING, Phase.AWAKE, OPEN), id="sleep is unset"
+        ),
+        pytest.param(
+            DRAINING,
+            KEPT_ASLEEP,
+            IDLE,
+            UP,
+            changed(DRAINING, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="force closes anew, and that is waited for",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            SLEEPS,
+            IDLE,
+            UP,
+            changed(DRAINING_FORCED, Phase.AWAKE, OPEN),
+            id="released before it slept",
+        ),
+        pytest.param(
+            DRAINING_FORCED,
+            NEVER,
+            IDLE,
+            DOWN,
+            changed(DRAINING_FORCED, Phase.WAKING, CLOSED),
+            id="released before it ever answered",
+        ),
+    ],
+)
+def test_from_draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
+    assert step(before, wish, traffic, backend, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "traffic", "after"),
+    [
+        pytest.param(ASLEEP, SLEEPS, ASKED, changed(ASLEEP, Phase.WAKING, CLOSED), id="a request"),
+        pytest.param(
+            ASLEEP, SLEEPS, replace(UNHEARD, held=1), changed(ASLEEP, Phase.WAKING, CLOSED), id="half unheard"
+        ),
+        pytest.param(ASLEEP_DEEP, SLEEPS, ASKED, changed(ASLEEP, Phase.WAKING, CLOSED), id="from the depth"),
+        pytest.param(ASLEEP, IN_WINDOW, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="a window begins"),
+        pytest.param(ASLEEP, KEPT_AWAKE, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="a person wakes it"),
+        pytest.param(ASLEEP, NEVER, IDLE, changed(ASLEEP, Phase.WAKING, CLOSED), id="sleep is unset"),
+        pytest.param(
+            ASLEEP_FORCED, NEVER, IDLE, changed(ASLEEP_FORCED, Phase.WAKING, CLOSED), id="released, no sleep"
+        ),
+        pytest.param(
+            ASLEEP_FORCED,
+            SLEEPS,
+            IDLE,
+            changed(ASLEEP_FORCED, Phase.ASLEEP, CLOSED, SleepDepth.WORKERS),
+            id="released, and sleeps until somebody asks",
+        ),
+        pytest.param(
+            ASLEEP,
+            KEPT_ASLEEP,
+            ASKED,
+            changed(ASLEEP, Phase.ASLEEP, REFUSING, SleepDepth.WORKERS, FORCED_ASLEEP),
+            id="a person keeps it asleep",
+        ),
+        pytest.param(
+            ASLEEP,
+            DEEPER_LATER,
+            LONG_IDLE,
+            changed(ASLEEP, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="long idle: the rest as well",
+        ),
+        pytest.param(
+            ASLEEP_FORCED,
+            replace(DEEPER_LATER, forced=State.ASLEEP),
+            LONG_IDLE,
+            changed(ASLEEP_FORCED, Phase.ASLEEP, REFUSING, SleepDepth.CLUSTER, FORCED_ASLEEP),
+            id="long idle by force",
+        ),
+        pytest.param(
+            ASLEEP,
+            SLEEPS_DEEP,
+            IDLE,
+            changed(ASLEEP, Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER),
+            id="more depth is asked for",
+        ),
+    ],
+)
+def test_from_asleep(before: Course, wish: Wish, traffic: Traffic, after: Course) -> None:
+    assert step(before, wish, traffic, DOWN, NOW) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "wish", "backend", "after"),
+    [
+        pytest.param(WAKING, SLEEPS, UP, changed(WAKING, Phase.AWAKE, OPEN), id="it answers"),
+        pytest.param(
+            WAKING, SLEEPS, Backend(True, stalled=True), changed(WAKING, Phase.FAILED, OPEN), id="a part does"
+        ),
+        pytest.param(
+            WAKING, SLEEPS, FAILING, changed(WAKING, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
+        ),
+        pytest.param(
+            WAKING,
+            KEPT_ASLEEP,
+            DOWN,
+            changed(WAKING, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
+            id="a person puts it to sleep",
+        ),
+        pytest.param(FAILED, SLEEPS, UP, changed(FAILED, Phase.AWAKE, OPEN), id="it answers after all"),
+        pytest.param(FAILED, SLEEPS, DOWN, changed(FAILED, Phase.WAKING, CLOSED), id="it may start again"),
+        pytest.param(
+            FAILED,
+            SLEEPS,
+            Backend(False, failed="no room"),
+            changed(FAILED, Phase.FAILED, REFUSING, reason="no room"),
+            id="it fails for another reason",
+        ),
+    ],
+)
+def test_on_the_way_up(before: Course, wish: Wish, backend: Backend, after: Course) -> None:
+    assert step(before, wish, ASKED, backend, NOW) == after
+
+
+def test_a_new_service_wakes_behind_a_closed_gate() -> None:
+    assert replace(start(NOW), epoch=1) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
+
+
+def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:
+    """The one before was made a second earlier, and its gate has changed since; its gateway speaks late."""
+    before = start(NOW - timedelta(seconds=1))
+    late = replace(IDLE, acknowledged=before.epoch + 100)
+    made = replace(start(NOW), phase=Phase.DRAINING)
+    assert step(made, SLEEPS, late, UP, NOW) == made
+    told = replace(IDLE, acknowledged=made.epoch)
+    assert step(made, SLEEPS, told, UP, NOW).phase is Phase.ASLEEP
+
+
+def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> None:
+    assert start(NOW).epoch < 2**53

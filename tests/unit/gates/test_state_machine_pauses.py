@@ -1,0 +1,50 @@
+"""Sleep and wake: when the machine has to be asked again although nothing has happened."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.gates.state_machine import Course, Wish, look_again
+from daybreak.gates.traffic import Traffic
+from tests.unit.llmservice.decide.courses import (
+    ASLEEP,
+    ASLEEP_DEEP,
+    AWAKE,
+    DEEPER_LATER,
+    DRAINING,
+    IDLE,
+    IN_WINDOW,
+    LATELY,
+    LONG_IDLE,
+    MINUTE,
+    NEVER,
+    NOW,
+    SLEEPS,
+    STREAMING,
+    UNHEARD,
+    UPDATING,
+    WAKING,
+)
+
+
+@pytest.mark.parametrize(
+    ("decided", "wish", "traffic", "pause"),
+    [
+        pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
+        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, 10 * MINUTE, id="a stream runs"),
+        pytest.param(UPDATING, SLEEPS, IDLE, None, id="idle, but kept awake by something else"),
+        pytest.param(AWAKE, SLEEPS, UNHEARD, None, id="a gateway is not heard"),
+        pytest.param(AWAKE, NEVER, IDLE, None, id="never sleeps"),
+        pytest.param(AWAKE, IN_WINDOW, LATELY, None, id="in a window"),
+        pytest.param(WAKING, SLEEPS, LATELY, None, id="waking"),
+        pytest.param(DRAINING, SLEEPS, STREAMING, None, id="draining"),
+        pytest.param(ASLEEP, SLEEPS, IDLE, None, id="asleep for good"),
+        pytest.param(ASLEEP, DEEPER_LATER, IDLE, 110 * MINUTE, id="deeper later"),
+        pytest.param(ASLEEP, DEEPER_LATER, LONG_IDLE, timedelta(0), id="deeper at once"),
+        pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, None, id="in the depth"),
+    ],
+)
+def test_when_to_look_again(decided: Course, wish: Wish, traffic: Traffic, pause: timedelta | None) -> None:
+    assert look_again(decided, wish, traffic, NOW) == pause

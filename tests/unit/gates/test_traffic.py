@@ -1,0 +1,61 @@
+"""What several gateways say together, and the wire form of what one says."""
+
+from datetime import timedelta
+
+from daybreak.gates.traffic import UNKNOWN, Report, Seen, Traffic, Update, together
+
+QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60_000, servers_up=1)
+BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)
+
+
+def seen(report: Report, age: float = 0) -> Seen:
+    return Seen(report, timedelta(seconds=age))
+
+
+def test_two_gateways() -> None:
+    assert together([seen(QUIET), seen(BUSY)]) == Traffic(
+        known=True,
+        held=2,
+        in_flight=3,
+        idle=timedelta(seconds=0.5),
+        acknowledged=3,
+        routed=True,
+    )
+
+
+def test_the_age_of_a_report_counts_as_idleness() -> None:
+    assert together([seen(QUIET, 5), seen(QUIET, 2)]).idle == timedelta(seconds=62)
+
+
+def test_one_is_not_heard() -> None:
+    found = together([seen(BUSY), None])
+    assert not found.known
+    assert (found.held, found.in_flight, found.acknowledged) == (2, 3, 3), "the others still count"
+
+
+def test_nobody_is_heard() -> None:
+    assert together([]) == together([None, None]) == UNKNOWN
+    assert not UNKNOWN.known
+
+
+def test_no_server_answers_anywhere() -> None:
+    assert not together([seen(BUSY)]).routed
+
+
+def test_for_how_long_no_server_has_answered() -> None:
+    lost = [Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since)) for since in (9, 4)]
+    assert together(lost).unrouted == timedelta(seconds=4)
+    assert together([*lost, seen(QUIET)]).unrouted == timedelta(0)
+
+
+def test_the_wire_form_is_read_back() -> None:
+    update = Update(boot="a", full=True, services={"chat": QUIET, "code": BUSY})
+    assert Update.parse(update.wire()) == update
+
+
+def test_what_has_another_form_reads_as_nothing() -> None:
+    nothing = Report(epoch=0, gate="", arrivals=0, held=0, in_flight=0, idle_ms=0, servers_up=0)
+    assert Update.parse({"services": {"chat": [], "code": {"held": "many"}}}) == Update(
+        boot="", full=False, services={"chat": nothing, "code": nothing}
+    )
+    assert Update.parse(None).services == {}

@@ -1,0 +1,62 @@
+"""Courses, wishes, traffic and models, for the tests of sleep and wake."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import Sleep, SleepDepth, State
+from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish
+from daybreak.gates.traffic import Traffic
+
+OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+BROKEN = "the weights do not fit"
+
+UP = Backend(answers=True)
+DOWN = Backend(answers=False)
+FAILING = Backend(answers=False, failed=BROKEN)
+
+NEVER = Wish(None)
+SLEEPS = Wish(Sleep(after_idle="10m"))
+SLEEPS_DEEP = Wish(Sleep(after_idle="10m", depth=SleepDepth.CLUSTER))
+DEEPER_LATER = Wish(Sleep(after_idle="10m", cluster_after_idle="2h"))
+IN_WINDOW = replace(SLEEPS, window=True)
+KEPT_AWAKE = replace(SLEEPS, forced=State.AWAKE)
+KEPT_ASLEEP = replace(SLEEPS, forced=State.ASLEEP)
+
+IDLE = Traffic(known=True, idle=timedelta(minutes=10), acknowledged=5)
+LATELY = replace(IDLE, idle=timedelta(minutes=9))
+ASKED = replace(IDLE, held=1)
+STREAMING = replace(IDLE, in_flight=1)
+UNHEARD = replace(IDLE, known=False)
+UNTOLD = replace(IDLE, acknowledged=4)
+LONG_IDLE = replace(IDLE, idle=timedelta(hours=2))
+
+
+def course(
+    phase: Phase, gate: GateState, *, asleep: SleepDepth | None = None, reason: str = "", epoch: int = 5
+) -> Course:
+    """One that began an hour ago."""
+    return Course(phase, LONG_AGO, asleep, gate, epoch, reason)
+
+
+WAKING = course(Phase.WAKING, CLOSED)
+AWAKE = course(Phase.AWAKE, OPEN)
+UPDATING = course(Phase.UPDATING, OPEN)
+DRAINING = course(Phase.DRAINING, CLOSED)
+DRAINING_FORCED = course(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
+ASLEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)
+ASLEEP_DEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.CLUSTER)
+ASLEEP_FORCED = course(Phase.ASLEEP, REFUSING, asleep=SleepDepth.WORKERS, reason=FORCED_ASLEEP)
+FAILED = course(Phase.FAILED, REFUSING, reason=BROKEN)
+
+
+def changed(
+    before: Course, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
+) -> Course:
+    """What comes of it when the phase or the gate changes."""
+    epoch = before.epoch + ((gate, reason) != (before.gate, before.reason))
+    since = before.since if phase is before.phase else NOW
+    return Course(phase, since, asleep, gate, epoch, reason)

@@ -1,0 +1,251 @@
+"""What is done about a service and said of it: what keeps a spec from being applied, and the whole status."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common.conditions import ConditionType
+from tests.unit.llmservice.decide.scenes import (
+    CPU_MODEL,
+    GPU_MODEL,
+    HEAD,
+    WORKER,
+    Manifest,
+    World,
+    conditions,
+    manifest,
+    message,
+    node,
+    pod,
+    ray_service,
+    ray_status,
+    running,
+    started,
+    unplaced,
+)
+
+
+def test_at_first_nothing_is_known() -> None:
+    decision = World().step()
+    assert decision.apply
+    assert decision.ask == ()
+    assert decision.requeue_after is None
+    assert conditions(decision) == {
+        "Ready": "Unknown/Progressing",
+        "Active": "False/Starting",
+        "Schedulable": "True/Fits",
+        "Reconciling": "True/Progressing",
+        "Stalled": "False/Steady",
+    }
+    status = decision.status
+    assert (status.phase, status.replicas, status.gpus) == ("Waking", 0, 0)
+    assert status.url == "http://chat.default.svc/v1"
+    assert status.selector == "daybreak.dev/service=chat,ray.io/node-type=worker"
+
+
+@pytest.mark.parametrize(
+    ("llm", "seen", "reason", "said"),
+    [
+        pytest.param(
+            manifest({**CPU_MODEL, "engine": {"args": {"max_model_length": 1}}}),
+            {},
+            "InvalidSpec",
+            "spec.models[0].engine.args.max_model_length: ",
+            id="engine argument",
+        ),
+        pytest.param(
+            manifest({**CPU_MODEL, "parallelism": {"tensor": 0}}),
+            {},
+            "InvalidSpec",
+            "spec.models[0].parallelism.tensor: ",
+            id="out of range",
+        ),
+        pytest.param(
+            manifest(),
+            {"kuberay_installed": False},
+            "KubeRayMissing",
+            "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs",
+            id="no KubeRay",
+        ),
+        pytest.param(
+            manifest(),
+            {"foreign": ("Service/chat", "RayService/chat")},
+            "NameTaken",
+            "Service/chat, RayService/chat already exist in default and belong to somebody else: remove "
+            "them, or give the LLMService another name",
+            id="names taken",
+        ),
+        pytest.param(
+            manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}),
+            {"nodes": (node(gpus=4), node("node-b", gpus=4))},
+            "NoNodeFits",
+            "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): use "
+            "parallelism pipeline: 2 with tensor: 4; if nodes are added on demand, annotate the LLMService "
+            "with daybreak.dev/fit-check=off",
+            id="no node fits",
+        ),
+        pytest.param(
+            manifest(),
+            {"refusal": "Service chat: exceeded quota"},
+            "Refused",
+            "the API server refused Service chat: exceeded quota",
+            id="refused",
+        ),
+    ],
+)
+def test_what_keeps_a_spec_from_being_applied(
+    llm: Manifest, seen: dict[str, Any], reason: str, said: str
+) -> None:
+    decision = World(llm).step(**seen)
+    assert not decision.apply
+    assert decision.ask == ()
+    assert decision.requeue_after is None
+    found = conditions(decision)
+    assert found["Ready"] == f"False/{reason}"
+    assert found["Stalled"] == f"True/{reason}"
+    assert found["Reconciling"] == f"False/{reason}"
+    assert found["Active"] == f"False/{reason}"
+    assert decision.status.phase == "Failed"
+    assert {model.message for model in decision.status.models} <= {
+        "no Ray cluster is made for it: see Stalled"
+    }
+    assert message(decision).startswith(said)
+    if reason == "InvalidSpec":
+        assert found["Schedulable"] == "Unknown/InvalidSpec"
+    if reason != "InvalidSpec":
+        assert message(decision) == said
+
+
+def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
+    world = World()
+    started(world)
+    world.edit(manifest({**CPU_MODEL, "source": "ftp://nowhere"}))
+    decision = world.step()
+    assert not decision.apply
+    assert decision.status.observed_generation == 2
+    assert conditions(decision)["Ready"] == "False/InvalidSpec"
+    assert [model.name for model in decision.status.models] == ["tiny"]
+    answered = decision.status.models[0].answered
+    world.edit(manifest())
+    decision = world.step()
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert decision.status.models[0].answered == answered
+
+
+def test_an_answer_to_no_question_counts_for_nothing() -> None:
+    world = World(refusal="Service chat: no")
+    decision = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert decision.status.models[0].answered is None
+    assert world.step(refusal="").ask == ("tiny",)
+
+
+def test_a_bad_spec_that_can_be_read_says_that_the_rest_stays() -> None:
+    world = World()
+    started(world)
+    world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_model_length": 1}}}))
+    assert message(world.step()).endswith("; what was applied before stays as it is")
+
+
+def test_nodes_may_be_unknown_or_not_asked_about() -> None:
+    large = manifest({**GPU_MODEL, "parallelism": {"tensor": 8}})
+    decision = World(large).step(nodes=None)
+    assert decision.apply
+    assert conditions(decision)["Schedulable"] == "Unknown/NodesUnknown"
+    large["metadata"]["annotations"] = {"daybreak.dev/fit-check": "off"}
+    decision = World(large).step(nodes=(node(gpus=1),))
+    assert decision.apply
+    assert conditions(decision)["Schedulable"] == "Unknown/NodesUnknown"
+    assert "daybreak.dev/fit-check" in message(decision, ConditionType.SCHEDULABLE)
+
+
+def test_what_exists_is_not_blocked_by_the_nodes() -> None:
+    world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}))
+    started(world)
+    decision = world.step(nodes=(node(gpus=4),))
+    assert decision.apply
+    assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Stalled"] == "False/Steady"
+
+
+def test_what_exists_and_finds_no_node_is_stalled() -> None:
+    world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}))
+    world.step()
+    status = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"qwen": "UPDATING"})
+    lost = pod(
+        model="qwen", placed=False, status=unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
+    )
+    decision = world.step(
+        nodes=(node(gpus=4),), ray_service=ray_service(world.seen.manifest, status=status), pods=(HEAD, lost)
+    )
+    assert decision.apply
+    assert conditions(decision)["Stalled"] == "True/NoNodeFits"
+
+
+def test_a_service_that_is_deleted_is_left_alone() -> None:
+    world = World()
+    started(world)
+    leaving = {
+        **world.seen.manifest,
+        "metadata": {**world.seen.manifest["metadata"], "deletionTimestamp": "x"},
+    }
+    decision = world.step(manifest=leaving)
+    assert not decision.apply
+    assert decision.ask == ()
+    assert conditions(decision)["Ready"] == "False/Terminating"
+    assert conditions(decision)["Stalled"] == "False/Terminating"
+
+
+def test_devices_are_counted_where_pods_hold_them() -> None:
+    world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 2}, "replicas": {"max": 4}}))
+    world.step()
+    pods = (
+        HEAD,
+        pod("w-1", model="qwen", gpus=2),
+        pod("w-2", model="qwen", gpus=2, ready=False),
+        pod("w-3", model="qwen", gpus=2, placed=False),
+        pod("w-4", model="qwen", gpus=2, leaving=True),
+        pod("w-5", model="qwen", gpus=2, status={"phase": "Failed"}),
+    )
+    decision = world.step(ray_service=running(world), pods=pods, answers={"qwen": True})
+    assert (decision.status.replicas, decision.status.gpus) == (1, 6)
+
+
+def test_what_does_nothing_yet_is_said() -> None:
+    decision = World(manifest(sleep={"afterIdle": "5m"}, hold={"maxRequests": 5})).step()
+    said = message(decision, ConditionType.ACTIVE)
+    assert "spec.sleep and spec.hold without effect" in said
+
+
+def test_a_condition_keeps_its_time_until_its_status_turns() -> None:
+    world = World()
+
+    def times() -> dict[str, str]:
+        return {
+            item["type"]: item["lastTransitionTime"] for item in world.seen.manifest["status"]["conditions"]
+        }
+
+    world.step(after=0)
+    first = times()
+    assert set(first.values()) == {"2026-11-21T12:00:00Z"}
+    world.step(after=10, ray_service=running(world), pods=(HEAD, WORKER))
+    assert {kind for kind, time in times().items() if time != first[kind]} == {"Active"}
+    world.step(after=10, answers={"tiny": True})
+    assert {kind for kind, time in times().items() if time.endswith("12:00:20Z")} == {"Ready", "Reconciling"}
+
+
+def test_a_status_of_another_shape_is_no_trouble() -> None:
+    llm = manifest()
+    llm["status"] = {"conditions": "none", "models": [7, {"name": 3}], "observedGeneration": "x"}
+    assert World(llm).step().apply
+    llm["spec"] = {"models": 4}
+    assert conditions(World(llm).step())["Stalled"] == "True/InvalidSpec"
+
+
+def test_decisions_do_not_touch_what_they_read() -> None:
+    world = World()
+    started(world)
+    seen = world.seen
+    before = repr(seen)
+    World(seen.manifest, ray_service=seen.ray_service, pods=seen.pods).step()
+    assert repr(seen) == before

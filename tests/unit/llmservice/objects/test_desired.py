@@ -1,0 +1,150 @@
+"""The whole: which objects there are, whose they are, and how they hang together."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.kinds.llmservice.objects.desired import desired, group_bounds
+from tests.unit.ray.services import PLATFORM, model, service
+
+
+def by_kind(svc: Any, active_cluster: str | None = None, platform: Any = PLATFORM) -> dict[str, Any]:
+    """The objects of a service by kind."""
+    return {manifest["kind"]: manifest for manifest in desired(svc, platform, active_cluster)}
+
+
+def test_what_pods_need_comes_before_the_ray_service() -> None:
+    assert list(by_kind(service())) == [
+        "ServiceAccount",
+        "NetworkPolicy",
+        "PodDisruptionBudget",
+        "Service",
+        "RayService",
+    ]
+
+
+def test_every_object_belongs_to_the_service() -> None:
+    for manifest in desired(service(), PLATFORM, None):
+        metadata = manifest["metadata"]
+        assert metadata["namespace"] == "team"
+        assert metadata["labels"]["daybreak.dev/service"] == "llama"
+        [owner] = metadata["ownerReferences"]
+        assert owner == {
+            "apiVersion": "daybreak.dev/v1alpha1",
+            "kind": "LLMService",
+            "name": "llama",
+            "uid": "a-uid",
+            "controller": True,
+            "blockOwnerDeletion": True,
+        }
+
+
+def test_nothing_bears_a_label_by_which_kuberay_deletes() -> None:
+    assert "originated-from" not in str(desired(service(), PLATFORM, "llama-abcde"))
+
+
+def test_an_account_of_the_users_own_is_left_to_the_user() -> None:
+    assert "ServiceAccount" not in by_kind(service(runtime={"serviceAccountName": "identity"}))
+
+
+def test_the_account_has_no_token_by_itself_and_a_name_that_kuberay_keeps() -> None:
+    longest = "a" * 47
+    account = by_kind(service(name=longest))["ServiceAccount"]
+    assert account["automountServiceAccountToken"] is False
+    # KubeRay cuts it to its last 50 characters; the head would then name an account that is not there.
+    assert len(account["metadata"]["name"]) <= 50
+    group = by_kind(service(name=longest))["RayService"]["spec"]["rayClusterConfig"]["headGroupSpec"]
+    assert group["template"]["spec"]["serviceAccountName"] == account["metadata"]["name"]
+
+
+def test_the_front_service_follows_the_active_cluster() -> None:
+    front = by_kind(service(), "llama-abcde")["Service"]
+    assert front["metadata"]["name"] == "llama"
+    assert front["spec"]["selector"] == {"ray.io/cluster": "llama-abcde", "ray.io/serve": "true"}
+    [port] = front["spec"]["ports"]
+    assert (port["name"], port["port"], port["targetPort"]) == ("http", 80, 8000)
+
+
+def test_without_a_cluster_the_front_service_selects_no_pod() -> None:
+    selector = by_kind(service())["Service"]["spec"]["selector"]
+    assert selector["ray.io/cluster"] == ""
+
+
+def test_only_the_front_service_hangs_on_the_active_cluster() -> None:
+    one, other = by_kind(service(), "llama-aaaaa"), by_kind(service(), "llama-bbbbb")
+    assert {kind for kind in one if one[kind] != other[kind]} == {"Service"}
+
+
+def test_ray_ports_are_for_the_services_own_pods() -> None:
+    spec = by_kind(service())["NetworkPolicy"]["spec"]
+    own = {"matchLabels": {"daybreak.dev/service": "llama"}}
+    assert spec["podSelector"] == own
+    assert spec["policyTypes"] == ["Ingress"]
+    [among, kuberay, everybody] = spec["ingress"]
+    assert among == {"from": [{"podSelector": own}]}
+    assert [port["port"] for port in kuberay["ports"]] == [8265, 8000]
+    assert sorted(port["port"] for port in everybody["ports"]) == [8000, 8080]
+    assert "from" not in everybody
+
+
+def test_kuberay_is_known_by_namespace_and_labels() -> None:
+    def peers(platform: Any) -> Any:
+        policy = by_kind(service(), platform=platform)["NetworkPolicy"]
+        return policy["spec"]["ingress"][1]["from"]
+
+    [kuberay] = peers(PLATFORM)
+    assert kuberay == {
+        "namespaceSelector": {},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/component": "kuberay-operator"}},
+    }
+    [kuberay] = peers(dataclasses.replace(PLATFORM, kuberay_namespace="ray-system"))
+    assert kuberay["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}
+
+
+def test_network_policies_can_be_left_to_others() -> None:
+    assert "NetworkPolicy" not in by_kind(
+        service(), platform=dataclasses.replace(PLATFORM, network_policy=False)
+    )
+
+
+@pytest.mark.parametrize(
+    ("models", "available"),
+    [
+        ([model()], 1),
+        ([model(replicas={"min": 3}), model(name="n", replicas={"min": 0})], 3),
+        # Of a replica's pods only the one with Serve's proxy is ever ready.
+        ([model(parallelism={"pipeline": 4})], 1),
+    ],
+)
+def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: int) -> None:
+    budget = by_kind(service(*models))["PodDisruptionBudget"]["spec"]
+    assert budget == {
+        "minAvailable": available,
+        "selector": {
+            "matchLabels": {"daybreak.dev/service": "llama"},
+            "matchExpressions": [{"key": "ray.io/node-type", "operator": "Exists"}],
+        },
+    }
+
+
+def test_bounds_are_those_of_the_worker_groups() -> None:
+    svc = service(
+        model(name="a", replicas={"min": 0, "max": 4}),
+        model(name="B", parallelism={"tensor": 2, "pipeline": 2}, replicas={"min": 1, "max": 3}),
+    )
+    assert group_bounds(svc) == {"a": (0, 4), names.worker_group("B"): (2, 6)}
+    groups = by_kind(svc)["RayService"]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert group_bounds(svc) == {
+        group["groupName"]: (group["minReplicas"], group["maxReplicas"]) for group in groups
+    }
+
+
+def test_scaling_the_service_moves_every_group() -> None:
+    svc = service(model(name="a"), model(name="b", parallelism={"pipeline": 2}), replicas=3)
+    assert group_bounds(svc) == {"a": (3, 3), "b": (6, 6)}
+
+
+def test_a_service_scaled_to_zero_can_be_woken() -> None:
+    assert group_bounds(service(replicas=0)) == {"m": (0, 1)}

@@ -1,0 +1,202 @@
+"""Replicas are asked about their adapters until they have said their last word, over real HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from daybreak.kinds.llmservice.observe import adapter_reports as module
+from daybreak.kinds.llmservice.observe.adapter_reports import (
+    AdapterAsker,
+    HttpReporter,
+    Replica,
+    read,
+    replicas,
+)
+from daybreak.kinds.llmservice.observe.observed import AdapterReport
+from daybreak.kube.cache import Key
+from daybreak.ray.serve.adapter_origin import identity
+from tests.unit.llmservice.decide.scenes import CPU_MODEL, HEAD, World, manifest, pod
+
+KEY = Key("ns", "s")
+ADAPTER = {"name": "fr", "source": "file:///adapters/fr"}
+LOADED, LOADING = (AdapterReport("1", state) for state in ("Loaded", "Loading"))
+
+
+def replica(name: str = "w-1", **ids: str) -> Replica:
+    """A replica that should have these adapters."""
+    return Replica(name, f"ip-of-{name}", frozenset((ids or {"fr": "1"}).items()))
+
+
+class Reporter:
+    """Says what it is told to say."""
+
+    def __init__(self) -> None:
+        self.said: dict[str, Mapping[str, AdapterReport] | None] = {}
+        self.asked: list[str] = []
+
+    async def report(self, address: str) -> Mapping[str, AdapterReport] | None:
+        """What it was told."""
+        self.asked.append(address)
+        return self.said.get(address)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise TimeoutError
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again at once."""
+    monkeypatch.setattr(module, "PAUSE_SECONDS", (0.005, 0.01))
+
+
+@pytest.fixture
+def reporter() -> Reporter:
+    """Who is asked."""
+    return Reporter()
+
+
+@pytest.fixture
+def called() -> list[Key]:
+    """Services that were to be looked at again."""
+    return []
+
+
+@pytest.fixture
+async def asker(reporter: Reporter, called: list[Key]) -> AsyncIterator[AdapterAsker]:
+    made = AdapterAsker(reporter, called.append)
+    yield made
+    await made.close()
+
+
+async def test_it_asks_until_the_adapters_are_there(
+    asker: AdapterAsker, reporter: Reporter, called: list[Key]
+) -> None:
+    assert asker.reports(KEY, [replica()]) == {}
+    await until(lambda: len(reporter.asked) > 2)
+    assert called == []
+    reporter.said["ip-of-w-1"] = {"fr": LOADING}
+    await until(lambda: bool(called))
+    assert (called, asker.reports(KEY, [replica()])) == ([KEY], {"w-1": {"fr": LOADING}})
+    reporter.said["ip-of-w-1"] = {"fr": LOADED}
+    await until(lambda: len(called) > 1)
+    assert (called, asker.reports(KEY, [replica()])) == ([KEY, KEY], {"w-1": {"fr": LOADED}})
+    asked = len(reporter.asked)
+    await asyncio.sleep(0.03)
+    assert len(reporter.asked) == asked
+
+
+async def test_an_adapter_that_is_to_go_is_asked_for_until_it_is_gone(
+    asker: AdapterAsker, reporter: Reporter
+) -> None:
+    reporter.said["ip-of-w-1"] = {"fr": LOADED, "old": LOADED}
+    asker.reports(KEY, [replica()])
+    await until(lambda: len(reporter.asked) > 2)
+    reporter.said["ip-of-w-1"] = {"fr": LOADED}
+    await until(lambda: asker.reports(KEY, [replica()]) == {"w-1": {"fr": LOADED}})
+
+
+async def test_a_change_is_asked_for_and_what_is_known_stays(asker: AdapterAsker, reporter: Reporter) -> None:
+    reporter.said = {"ip-of-w-1": {"fr": LOADED}, "ip-of-w-2": {"fr": LOADED}}
+    asker.reports(KEY, [replica()])
+    await until(lambda: bool(asker.reports(KEY, [replica()])))
+    reporter.asked.clear()
+    both = [replica(), replica("w-2")]
+    assert asker.reports(KEY, both) == {"w-1": {"fr": LOADED}}
+    await until(lambda: len(asker.reports(KEY, both)) == 2)
+    assert reporter.asked == ["ip-of-w-2"]
+    assert asker.reports(KEY, [replica("w-2")]) == {"w-2": {"fr": LOADED}}
+    assert asker.reports(KEY, []) == {}
+
+
+def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
+    with_lora = {**CPU_MODEL, "lora": {"adapters": [ADAPTER]}}
+    world = World(manifest(with_lora, {**CPU_MODEL, "name": "plain"}))
+    assert world.seen.service is not None
+
+    def at(ip: str, **fields: Any) -> dict[str, Any]:
+        made = pod(f"pod-{ip}", **fields)
+        made["status"]["podIP"] = ip
+        return made
+
+    seen = replace(
+        world.seen,
+        pods=(
+            at("1", model="tiny"),
+            at("2", model="tiny", ready=False),
+            at("3", model="tiny", leaving=True),
+            at("4", model="plain"),
+            at("5", model="tiny", cluster="chat-bbbbb"),
+            pod("no address", model="tiny"),
+            HEAD,
+        ),
+    )
+    lora = world.seen.service.spec.models[0].lora
+    assert lora is not None
+    wanted = frozenset({("fr", identity(lora.adapters[0]))})
+    assert replicas(seen, "chat-aaaaa") == (Replica("pod-1", "1", wanted),)
+    assert replicas(seen, None) == ()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (
+            200,
+            b'{"adapters": {"fr": {"id": "1", "state": "Refused", "reason": "a\\n b"}}}',
+            ("Refused", "a b"),
+        ),
+        (200, b'{"adapters": {"fr": 3}}', ("", "")),
+        (200, b"[]", None),
+        (200, b"{", None),
+        (404, b"{}", None),
+        (302, b"{}", None),
+        (200, b" " * (module.BODY_LIMIT + 1), None),
+    ],
+)
+async def test_a_replica_s_answer_is_read_with_care(
+    status: int, body: bytes, found: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(status=status, body=body, headers={"location": "/elsewhere"})
+
+    app = web.Application()
+    app.router.add_get("/-/lora", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    monkeypatch.setattr(module, "DIRECT", runner.addresses[0][1])
+    reporter = HttpReporter()
+    try:
+        said = await reporter.report("127.0.0.1")
+    finally:
+        await reporter.close()
+        await runner.cleanup()
+    told = {name: (each.state, each.reason) for name, each in (said or {}).items()}
+    assert told == ({} if found is None else {"fr": found})
+
+
+async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "DIRECT", 1)
+    reporter = HttpReporter()
+    assert await reporter.report("127.0.0.1") is None
+    await reporter.close()
+
+
+def test_strange_reports_are_cut() -> None:
+    entry = b'{"id": "%s", "state": "Failed", "reason": "%s"}' % (b"1" * 100, b"x" * 5000)
+    report = read(b'{"adapters": {"fr": %s}}' % entry)["fr"]
+    assert (len(report.id), len(report.reason)) == (64, module.REASON_LIMIT)

@@ -1,0 +1,150 @@
+"""Questions beside the workers: asked once, answered once, thrown away when they are about something else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmservice.observe import prober as module
+from daybreak.kinds.llmservice.observe.observed import Answer
+from daybreak.kinds.llmservice.observe.prober import Asker, Question
+from daybreak.kube.cache import Key
+
+KEY = Key("ns", "s")
+MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} for name in ("one", "two")]
+SERVICE = LLMService.from_manifest({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"models": MODELS}})
+
+
+def question(about: str, models: int = 2) -> Question:
+    """A question to the first models."""
+    return Question(SERVICE, SERVICE.spec.models[:models], "http://head:8000/v1", about)
+
+
+class Prober:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.slow: set[str] = set()
+        """Who never answers."""
+        self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
+
+    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
+        """What it was told to answer."""
+        self.asked.append(model.name)
+        await self.may_answer.wait()
+        if model.name in self.slow:
+            await asyncio.Event().wait()
+        return self.answer(model.name)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again at once."""
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def prober() -> Prober:
+    """Who asks."""
+    return Prober()
+
+
+@pytest.fixture
+def called() -> list[Key]:
+    """Whom the asker has called back about."""
+    return []
+
+
+@pytest.fixture
+async def asker(prober: Prober, called: list[Key]) -> AsyncIterator[Asker]:
+    """The asker, which is closed after the test."""
+    asker = Asker(prober, called.append)
+    yield asker
+    await asker.close()
+
+
+async def settle() -> None:
+    """Let what is ready run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_asked_once_and_called_back(asker: Asker, prober: Prober, called: list[Key]) -> None:
+    assert asker.answers(KEY, question("now")) == ()
+    await settle()
+    assert asker.answers(KEY, question("now")) == ()
+    assert prober.asked == ["one", "two"]
+    prober.may_answer.set()
+    await settle()
+    assert set(called) == {KEY}
+    assert asker.answers(KEY, question("now")) == (Answer("one", True), Answer("two", True))
+    assert asker.answers(KEY, question("now")) == (), "each answer is given once"
+    await settle()
+    assert prober.asked == ["one", "two"] * 2
+
+
+async def test_an_answer_is_given_while_another_model_is_silent(
+    asker: Asker, prober: Prober, called: list[Key]
+) -> None:
+    prober.slow = {"two"}
+    prober.may_answer.set()
+    asker.answers(KEY, question("now"))
+    await settle()
+    assert called == [KEY]
+    assert asker.answers(KEY, question("now")) == (Answer("one", True),)
+    assert asker.answers(KEY, question("now")) == (), "the round goes on"
+    await settle()
+    assert prober.asked == ["one", "two"], "nobody is asked twice in it"
+
+
+async def test_answers_about_something_else_are_thrown_away(
+    asker: Asker, prober: Prober, called: list[Key]
+) -> None:
+    asker.answers(KEY, question("the old cluster"))
+    await settle()
+    assert asker.answers(KEY, question("the new cluster")) == ()
+    prober.may_answer.set()
+    await settle()
+    assert set(called) == {KEY}
+    assert len(called) == 2, "only the new question calls back"
+    assert len(asker.answers(KEY, question("the new cluster"))) == 2
+
+
+async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -> None:
+    def broken(name: str) -> Answer:
+        raise RuntimeError("a bug")
+
+    prober.answer = broken
+    prober.may_answer.set()
+    asker.answers(KEY, question("now", models=1))
+    await settle()
+    [answer] = asker.answers(KEY, question("now", models=1))
+    assert not answer.answered
+    assert "a bug" in answer.message
+
+
+async def test_a_pause_between_rounds(asker: Asker, prober: Prober, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
+    prober.may_answer.set()
+    asker.answers(KEY, question("now"))
+    await settle()
+    assert len(asker.answers(KEY, question("now"))) == 2
+    assert asker.answers(KEY, question("now")) == ()
+    await settle()
+    assert prober.asked == ["one", "two"]
+
+
+async def test_forgetting_ends_the_question(asker: Asker, prober: Prober, called: list[Key]) -> None:
+    asker.answers(KEY, question("now"))
+    await settle()
+    asker.forget(KEY)
+    prober.may_answer.set()
+    await settle()
+    assert called == []

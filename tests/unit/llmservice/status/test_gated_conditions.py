@@ -1,0 +1,121 @@
+"""Conditions of a service behind a gateway, each case once."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.state_machine import FORCED_ASLEEP, Course
+from daybreak.gates.traffic import UNKNOWN, Traffic
+from daybreak.kinds.llmservice.decide.snapshot import Look, look_at
+from daybreak.kinds.llmservice.status import gated_conditions
+from daybreak.kinds.llmservice.status.condition_list import Said
+from tests.unit.llmservice.decide.scenes import START, World, service
+
+HEARD = Traffic(known=True, acknowledged=1, routed=True)
+JUST_LOST = replace(HEARD, routed=False)
+UNROUTED = replace(JUST_LOST, unrouted=gated_conditions.FINDING)
+UP: Said = ("True", Reason.ANSWERING, "the model answers")
+STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worker pod")
+BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
+
+
+def look(before: str) -> Look:
+    """One look at a service whose condition Ready was this."""
+    world = World()
+    status = {"conditions": [{"type": "Ready", "status": before}]} if before else {}
+    seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
+    return look_at(seen, service(), (), ())
+
+
+def course(phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = "") -> Course:
+    """A course."""
+    return Course(phase, START, asleep, gate, 1, reason)
+
+
+AWAKE = course(Phase.AWAKE, GateState.OPEN)
+"""It has just opened its gate."""
+LONG_AWAKE = replace(AWAKE, since=START - gated_conditions.FINDING)
+WAKING = course(Phase.WAKING, GateState.CLOSED)
+ASLEEP = course(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
+FORCED = course(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
+DRAINING = course(Phase.DRAINING, GateState.CLOSED)
+FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
+
+
+@pytest.mark.parametrize(
+    ("now", "traffic", "before", "models", "expected"),
+    [
+        (AWAKE, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "False", UP, ("False", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "Unknown", UP, ("Unknown", Reason.GATEWAY_MISSING)),
+        (AWAKE, UNKNOWN, "", UP, ("Unknown", Reason.GATEWAY_MISSING)),
+        (AWAKE, replace(HEARD, known=False), "True", UP, ("True", Reason.ANSWERING)),
+        (ASLEEP, HEARD, "True", STARTING, ("True", Reason.ASLEEP)),
+        (ASLEEP, UNKNOWN, "True", STARTING, ("False", Reason.GATEWAY_MISSING)),
+        (FORCED, HEARD, "True", STARTING, ("False", Reason.ASLEEP)),
+        (FORCED, UNKNOWN, "True", STARTING, ("False", Reason.ASLEEP)),
+        (DRAINING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (WAKING, HEARD, "True", STARTING, ("True", Reason.WAKING)),
+        (WAKING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (WAKING, HEARD, "False", STARTING, ("False", Reason.PROGRESSING)),
+        (WAKING, HEARD, "", STARTING, ("False", Reason.PROGRESSING)),
+        (AWAKE, UNROUTED, "True", UP, ("True", Reason.WAKING)),
+        (AWAKE, UNROUTED, "True", STARTING, ("False", Reason.PROGRESSING)),
+        (AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
+        (AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "True", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, JUST_LOST, "True", UP, ("True", Reason.ANSWERING)),
+        (LONG_AWAKE, JUST_LOST, "False", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
+        (LONG_AWAKE, replace(HEARD, known=False), "False", UP, ("True", Reason.ANSWERING)),
+        (LONG_AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
+        (ASLEEP, UNROUTED, "True", STARTING, ("True", Reason.ASLEEP)),
+        (DRAINING, UNROUTED, "True", UP, ("True", Reason.ANSWERING)),
+        (FAILED, HEARD, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
+        (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
+    ],
+)
+def test_ready(now: Course, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
+    assert gated_conditions.ready(look(before), traffic, now, models)[:2] == expected
+
+
+def test_words_say_what_is_waited_for_and_who_decided() -> None:
+    assert STARTING[2] in gated_conditions.ready(look("True"), HEARD, WAKING, STARTING)[2]
+    assert gated_conditions.ready(look("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
+
+
+@pytest.mark.parametrize(
+    ("now", "traffic", "expected"),
+    [
+        (AWAKE, HEARD, None),
+        (AWAKE, UNROUTED, gated_conditions.FINDING),
+        (replace(AWAKE, since=START - timedelta(seconds=4)), UNROUTED, timedelta(seconds=6)),
+        (LONG_AWAKE, UNROUTED, None),
+        (LONG_AWAKE, replace(JUST_LOST, unrouted=timedelta(seconds=7)), timedelta(seconds=3)),
+        (WAKING, UNROUTED, None),
+    ],
+)
+def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
+    now: Course, traffic: Traffic, expected: timedelta | None
+) -> None:
+    assert gated_conditions.look_again(now, traffic, START) == expected
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [
+        (ASLEEP, ("False", Reason.STEADY)),
+        (AWAKE, ("True", Reason.UPDATING)),
+    ],
+)
+def test_reconciling(now: Course, expected: Any) -> None:
+    models: Said = ("True", Reason.UPDATING, "a change is being carried out")
+    assert gated_conditions.reconciling(now, UP, models)[:2] == expected

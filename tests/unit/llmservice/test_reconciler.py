@@ -1,0 +1,142 @@
+"""One reconcile of a service that is about to sleep, with everything around it played."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, HttpReporter
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kinds.llmservice.observe.observer import Observer
+from daybreak.kinds.llmservice.observe.prober import Asker
+from daybreak.kinds.llmservice.reconciler import Reconciler
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.resources import RAY_CLUSTERS, of
+from tests.unit.llmservice.decide.scenes import PLATFORM, Manifest, World, running
+from tests.unit.llmservice.decide.sleeping import IDLE, asleep, view
+
+KEY = Key("default", "chat")
+
+
+class Surroundings:
+    """What a reconciler has around it; keeps what it did, in order."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.did: list[str] = []
+        self.cache = Cache()
+        self._version = 1
+        found = desired(_service(world), PLATFORM, None, 20001)
+        self._live = {manifest["kind"]: _stored(manifest) for manifest in found}
+        for manifest in self._live.values():
+            self.cache.put(of(manifest), manifest)
+
+    def observe(self, key: Key) -> Observed:
+        """What is seen, in place of the observer."""
+        return self.world.seen
+
+    def again(self, key: Key, seen: Observed) -> Observed:
+        """The objects of now, in place of the observer."""
+        return self.world.seen
+
+    async def live(self, wanted: Manifest) -> Manifest | None:
+        """The object as it is, in place of the applier."""
+        return self._live.get(wanted["kind"])
+
+    async def apply(self, wanted: Manifest, live: Manifest | None) -> bool:
+        """Write an object, in place of the applier; only what sleep takes is of interest."""
+        if wanted["kind"] == "RayService" and live is not None and wanted["spec"] != live["spec"]:
+            self.did.append("RayService")
+        return False
+
+    async def delete(self, live: Manifest) -> None:
+        """Delete an object, in place of the applier."""
+        self.did.append(f"no {live['kind']}")
+
+    def forget(self, key: Key) -> None:
+        """Nothing is noted of a service."""
+
+    async def request(self, verb: str, resource: Resource, path: str, **options: Any) -> Mapping[str, Any]:
+        """Take a write to the API server."""
+        body = options.get("body")
+        if resource is RAY_CLUSTERS:
+            self.did.append("RayCluster")
+            return self.world.seen.ray_clusters[0]
+        if resource is not LLM_SERVICES:
+            return {}
+        assert isinstance(body, dict)
+        self._version += 1
+        status = body["status"]
+        self.did.append(status["phase"])
+        written = {**self.world.seen.manifest, "status": status}
+        written["metadata"] = {**written["metadata"], "resourceVersion": str(self._version)}
+        self.world.seen = replace(self.world.seen, manifest=written)
+        return written
+
+
+def _service(world: World) -> Any:
+    assert world.seen.service is not None
+    return world.seen.service
+
+
+def _stored(manifest: Manifest) -> Manifest:
+    metadata = {**manifest["metadata"], "uid": f"uid-{manifest['kind']}", "resourceVersion": "1"}
+    return {**manifest, "metadata": metadata}
+
+
+def _about_to_sleep(depth: str) -> World:
+    """Its status says that it sleeps, and nothing has been taken yet."""
+    world = asleep(sleep={"afterIdle": "10m", "depth": depth})
+    metadata = {**world.seen.manifest["metadata"], "resourceVersion": "1"}
+    ray = running(world)
+    groups = [dict(group) for group in ray["spec"]["rayClusterConfig"]["workerGroupSpecs"]]
+    cluster = {
+        "metadata": {"name": "chat-aaaaa", "namespace": "default", "resourceVersion": "1"},
+        "spec": {"workerGroupSpecs": groups},
+    }
+    world.seen = replace(
+        world.seen,
+        manifest={**world.seen.manifest, "metadata": metadata},
+        ray_service=ray,
+        ray_clusters=(cluster,),
+    )
+    return world
+
+
+def _reconciler(around: Surroundings) -> Reconciler:
+    return Reconciler(
+        cast(Api, around),
+        around.cache,
+        cast(Observer, around),
+        PLATFORM,
+        cast(Asker, around),
+        AdapterAsker(HttpReporter(), lambda _: None),
+        cast(Applier, around),
+        lambda: True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("depth", "taken"),
+    [("Workers", ["RayService", "RayCluster"]), ("Cluster", ["no RayService", "RayCluster"])],
+)
+async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, taken: list[str]) -> None:
+    around = Surroundings(_about_to_sleep(depth))
+    around.world.seen = replace(around.world.seen, gateway=IDLE)
+    await _reconciler(around).reconcile(KEY)
+    assert around.did == [*taken, "Asleep"]
+
+
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+async def test_who_comes_before_it_is_carried_out_turns_it_round(depth: str) -> None:
+    """What would be taken now would have to be made again at once, by a whole wake."""
+    around = Surroundings(_about_to_sleep(depth))
+    around.world.seen = replace(around.world.seen, gateway=view(held=1))
+    assert await _reconciler(around).reconcile(KEY) == 0.0, "the next one follows at once"
+    assert around.did == ["Waking"]

@@ -1,0 +1,121 @@
+"""LoRA adapters in what is built: room for them at the start, the adapters themselves in place."""
+
+from typing import Any
+
+import yaml
+
+from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.ray.serve.adapter_origin import identity
+from daybreak.ray.serve.serve_config import serve_config
+from daybreak.ray.views.ray_service_view import configuration
+from tests.unit.ray.services import PLATFORM, model, service
+
+TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
+
+
+def with_lora(*adapters: dict[str, Any], **fields: Any) -> Any:
+    """A service whose one model takes these adapters."""
+    lora = fields.pop("lora", {})
+    return service(model(lora={"adapters": list(adapters), **lora}, **fields))
+
+
+def adapter(name: str = "a", source: str = "s3://bucket/a", **fields: Any) -> dict[str, Any]:
+    return {"name": name, "source": source, **fields}
+
+
+def application(svc: Any) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(serve_config(svc.workload))["applications"][0]
+    return found
+
+
+def engine_kwargs(svc: Any) -> dict[str, Any]:
+    found: dict[str, Any] = application(svc)["args"]["llm_configs"][0]["engine_kwargs"]
+    return found
+
+
+def told(svc: Any) -> Any:
+    """What the replicas of the model are told in place."""
+    return application(svc)["deployments"][1].get("user_config")
+
+
+def pod(svc: Any) -> dict[str, Any]:
+    """Spec of the worker pods."""
+    ray = next(item for item in desired(svc, PLATFORM, None) if item["kind"] == "RayService")
+    found: dict[str, Any] = ray["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
+    return found
+
+
+def test_without_lora_nothing_is_said_of_it() -> None:
+    svc = service()
+    assert not any("lora" in name for name in engine_kwargs(svc))
+    assert told(svc) is None
+
+
+def test_room_is_made_as_the_spec_says() -> None:
+    room = {
+        name: value
+        for name, value in engine_kwargs(with_lora(lora={"maxLoaded": 20, "maxRank": 64})).items()
+        if "lora" in name
+    }
+    assert room == {"enable_lora": True, "max_loras": 20, "max_cpu_loras": 20, "max_lora_rank": 64}
+    args = {"args": {"max_cpu_loras": 40}}
+    assert engine_kwargs(with_lora(engine=args))["max_cpu_loras"] == 40
+
+
+def test_replicas_are_told_even_that_there_are_none() -> None:
+    assert told(with_lora()) == {"lora": {"adapters": []}}
+
+
+def test_each_source_is_told_in_the_runtime_s_words() -> None:
+    svc = with_lora(
+        adapter("a", "hf://owner/a", revision="main", token=TOKEN),
+        adapter("b", "s3://bucket/b/"),
+        adapter("c", "file:///opt/c"),
+        adapter("d", "pvc://claim/d"),
+        adapter("e", "image://registry.example.com/e:1#x"),
+    )
+    entries = {each.pop("name"): each for each in told(svc)["lora"]["adapters"]}
+    ids = {each.name: identity(each) for each in svc.spec.models[0].lora.adapters}
+    assert {name: each.pop("id") for name, each in entries.items()} == ids
+    assert len(set(ids.values())) == 5
+    variable = entries["a"].pop("token")
+    assert entries["a"] == {"repository": "owner/a", "revision": "main"}
+    assert entries["b"] == {"bucket": "s3://bucket/b"}
+    assert entries["c"] == {"path": "/opt/c"}
+    mounts = {each["name"]: each["mountPath"] for each in pod(svc)["containers"][0]["volumeMounts"]}
+    volumes = {each["name"]: each for each in pod(svc)["volumes"] if "adapters" in each["name"]}
+    claim, image = (
+        next(each for each in volumes.values() if kind in each) for kind in ("persistentVolumeClaim", "image")
+    )
+    assert claim["persistentVolumeClaim"] == {"claimName": "claim", "readOnly": True}
+    assert entries["d"] == {"path": f"{mounts[claim['name']]}/d", "copy": True}
+    assert entries["e"] == {"path": f"{mounts[image['name']]}/x"}
+    env = {each["name"]: each for each in pod(svc)["containers"][0]["env"]}
+    assert env[variable]["valueFrom"] == {"secretKeyRef": {"name": "hub", "key": "token"}}
+
+
+def test_another_adapter_restarts_nothing() -> None:
+    """Not the replicas (the part of the configuration that does stays the same), nor the pods."""
+    before = with_lora(adapter("a"), adapter("b", "pvc://claim/b"), adapter("c", "hf://o/c", token=TOKEN))
+    after = with_lora(
+        adapter("a", "s3://bucket/a2"),
+        adapter("x", "gs://bucket/x"),
+        adapter("b2", "pvc://claim/other"),
+        adapter("d", "hf://o/d", token=TOKEN),
+    )
+    assert configuration(serve_config(before.workload)) == configuration(serve_config(after.workload))
+    assert serve_config(before.workload) != serve_config(after.workload)
+    assert pod(before) == pod(after)
+
+
+def test_a_claim_that_was_not_there_needs_new_pods() -> None:
+    assert pod(with_lora(adapter("a"))) != pod(with_lora(adapter("a"), adapter("b", "pvc://claim/b")))
+
+
+def test_another_source_is_another_adapter_and_another_name_is_not() -> None:
+    one, two, same = (
+        identity(with_lora(each).spec.models[0].lora.adapters[0])
+        for each in (adapter(), adapter(source="s3://bucket/b"), adapter("other"))
+    )
+    assert one != two
+    assert one == same

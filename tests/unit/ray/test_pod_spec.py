@@ -1,0 +1,304 @@
+"""The Ray cluster: head and workers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak import versions
+from daybreak.kinds.llmservice.objects.ray_service import ray_service
+from tests.unit.ray.services import PLATFORM, model, service
+
+
+def cluster(svc: Any) -> Any:
+    """The Ray cluster that a service asks for."""
+    return ray_service(svc, PLATFORM)["spec"]["rayClusterConfig"]
+
+
+def head(svc: Any) -> Any:
+    """Its head group."""
+    return cluster(svc)["headGroupSpec"]
+
+
+def worker(svc: Any) -> Any:
+    """Its first worker group."""
+    return cluster(svc)["workerGroupSpecs"][0]
+
+
+def pod(group: Any) -> Any:
+    """Pod of a group."""
+    return group["template"]["spec"]
+
+
+def container(group: Any) -> Any:
+    """Ray container of a group."""
+    return pod(group)["containers"][0]
+
+
+def environment(group: Any) -> dict[str, Any]:
+    """Variables of a group's Ray container; a name that is written twice fails."""
+    found: dict[str, Any] = {}
+    for variable in container(group)["env"]:
+        assert variable["name"] not in found
+        found[variable["name"]] = variable.get("value", variable.get("valueFrom"))
+    return found
+
+
+def test_a_tensor_parallel_replica_is_one_pod() -> None:
+    group = worker(service(model(parallelism={"tensor": 4}, replicas={"min": 1, "max": 3})))
+    assert group["resources"] == {"CPU": "5", "GPU": "4", "model-m": "4"}
+    assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (1, 1, 3)
+    assert container(group)["resources"] == {
+        "requests": {"cpu": "5", "memory": "72Gi", "nvidia.com/gpu": "4"},
+        "limits": {"memory": "72Gi", "nvidia.com/gpu": "4"},
+    }
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_replica_is_told_its_port_where_it_serves_on_one(direct: bool) -> None:
+    svc = service(runtime={"directIngress": direct})
+    opened = {port["name"]: port["containerPort"] for port in container(worker(svc))["ports"]}
+    assert opened == {"metrics": 8080, "serve": 8000} | ({"direct": 8100} if direct else {})
+    assert environment(worker(svc)).get("DAYBREAK_HTTP_PORT") == ("8100" if direct else None)
+    assert "DAYBREAK_HTTP_PORT" not in environment(head(svc))
+
+
+def test_a_pipeline_has_a_pod_for_each_stage() -> None:
+    svc = service(model(parallelism={"tensor": 2, "pipeline": 3}, replicas={"min": 1, "max": 2}))
+    group = worker(svc)
+    assert group["resources"] == {"CPU": "3", "GPU": "2", "model-m": "2"}
+    assert (group["replicas"], group["minReplicas"], group["maxReplicas"]) == (3, 3, 6)
+
+
+def test_a_pipeline_on_one_node_is_one_pod() -> None:
+    svc = service(model(parallelism={"tensor": 2, "pipeline": 3}, placement="STRICT_PACK"))
+    group = worker(svc)
+    assert group["resources"] == {"CPU": "7", "GPU": "6", "model-m": "6"}
+    assert group["replicas"] == 1
+
+
+def test_a_model_on_the_cpu_takes_no_accelerator_and_uses_its_cores() -> None:
+    svc = service(model(accelerator={"kind": "cpu"}, resources={"cpu": "3500m"}))
+    group = worker(svc)
+    assert group["resources"] == {"CPU": "2", "GPU": "0", "model-m": "1"}
+    assert container(group)["resources"]["requests"] == {"cpu": "3500m", "memory": "5Gi"}
+    assert container(group)["image"] == PLATFORM.ray_cpu_image
+    assert environment(group)["OMP_NUM_THREADS"] == "3"
+
+
+def test_ray_books_cores_whatever_the_pod_requests() -> None:
+    small = worker(service(model(accelerator={"kind": "cpu"}, resources={"cpu": "100m"})))
+    assert small["resources"]["CPU"] == "2"
+    assert environment(small)["OMP_NUM_THREADS"] == "1"
+
+
+def test_an_accelerator_type_is_offered_by_the_group_so_that_an_empty_one_can_grow() -> None:
+    group = worker(service(model(accelerator={"type": "A10"})))
+    assert group["resources"]["accelerator_type:A10G"] == "1"
+
+
+def test_other_vendors_devices() -> None:
+    group = worker(service(model(accelerator={"resource": "amd.com/gpu"}, parallelism={"tensor": 2})))
+    assert container(group)["resources"]["limits"]["amd.com/gpu"] == "2"
+    assert group["resources"]["GPU"] == "2"
+
+
+def test_nodes_are_chosen_and_taints_tolerated() -> None:
+    svc = service(
+        model(accelerator={"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]}),
+        runtime={"head": {"nodeSelector": {"pool": "small"}, "tolerations": [{"key": "a", "value": "b"}]}},
+    )
+    assert pod(worker(svc))["nodeSelector"] == {"disk": "fast"}
+    assert pod(worker(svc))["tolerations"] == [{"operator": "Exists"}]
+    assert pod(head(svc))["nodeSelector"] == {"pool": "small"}
+    assert pod(head(svc))["tolerations"] == [{"key": "a", "value": "b"}]
+
+
+def test_the_head_offers_nothing_but_itself() -> None:
+    group = head(service())
+    assert group["resources"] == {"CPU": "0", "GPU": "0", "daybreak-head": "1"}
+    assert container(group)["resources"] == {
+        "requests": {"cpu": "1", "memory": "4Gi"},
+        "limits": {"memory": "4Gi"},
+    }
+    ports = {port["name"]: port["containerPort"] for port in container(group)["ports"]}
+    assert ports == {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}
+
+
+def test_a_head_sees_no_gpu_where_workers_have_some() -> None:
+    svc = service()
+    assert environment(head(svc))["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment(worker(svc))
+    on_cpu = service(model(accelerator={"kind": "cpu"}))
+    assert "NVIDIA_VISIBLE_DEVICES" not in environment(head(on_cpu))
+
+
+def test_what_a_gpu_worker_compiles_lies_in_the_cache() -> None:
+    on_gpu = environment(worker(service()))
+    compiled = ("CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    for name in compiled:
+        assert f"{on_gpu[name]}/".startswith("/var/cache/daybreak/")
+    # vLLM's own cache, with that of torch.compile, is below this.
+    assert on_gpu["XDG_CACHE_HOME"] == "/var/cache/daybreak"
+    on_cpu = environment(worker(service(model(accelerator={"kind": "cpu"}))))
+    assert not set(compiled) & set(on_cpu)
+
+
+def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+    assigned = replace(PLATFORM, assigned_users=True)
+    spec = ray_service(service(), assigned)["spec"]["rayClusterConfig"]
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        security = pod(group)["securityContext"]
+        assert security == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_shared_memory_is_sized_and_holds_the_object_store() -> None:
+    group = worker(service(model(resources={"sharedMemory": "600Mi"})))
+    [volume] = [volume for volume in pod(group)["volumes"] if volume.get("emptyDir")]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "600Mi"}
+    mounts = {mount["name"]: mount["mountPath"] for mount in container(group)["volumeMounts"]}
+    assert mounts[volume["name"]] == "/dev/shm"  # noqa: S108 - the kernel's own name for it
+    assert group["rayStartParams"] == {"object-store-memory": str(300 * 2**20)}
+
+
+@pytest.mark.parametrize(("written", "drain"), [("2m", 120), ("1500ms", 30), ("90500ms", 91)])
+def test_a_worker_lives_as_long_as_its_requests_may_take(written: str, drain: int) -> None:
+    group = worker(service(model(serve={"gracefulShutdownTimeout": written})))
+    assert environment(group)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == str(drain)
+    assert pod(group)["terminationGracePeriodSeconds"] > drain
+
+
+def test_the_head_outlives_its_drain() -> None:
+    group = head(service())
+    drain = int(environment(group)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
+    assert pod(group)["terminationGracePeriodSeconds"] > drain
+
+
+def test_an_old_cluster_outlives_idle_connections_and_running_requests() -> None:
+    def delay(written: str) -> int:
+        svc = service(model(), model(name="n", serve={"gracefulShutdownTimeout": written}))
+        seconds = ray_service(svc, PLATFORM)["spec"]["rayClusterDeletionDelaySeconds"]
+        assert isinstance(seconds, int)
+        return seconds
+
+    assert delay("1s") > 120
+    assert delay("1h") > 3600
+
+
+def test_pods_meet_the_restricted_standard() -> None:
+    spec = cluster(service())
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        security = pod(group)["securityContext"]
+        assert security["runAsNonRoot"] is True
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    own = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container(spec["headGroupSpec"])["securityContext"] == own
+    assert container(spec["workerGroupSpecs"][0])["securityContext"] == own
+    assert spec["autoscalerOptions"]["securityContext"] == own
+
+
+def test_only_the_autoscaler_sees_the_api_token() -> None:
+    spec = cluster(service())
+    volumes = [volume["name"] for volume in pod(spec["headGroupSpec"])["volumes"] if "projected" in volume]
+    assert [mount["name"] for mount in spec["autoscalerOptions"]["volumeMounts"]] == volumes
+    for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
+        assert pod(group)["automountServiceAccountToken"] is False
+        assert not set(volumes) & {mount["name"] for mount in container(group)["volumeMounts"]}
+
+
+def test_ray_asks_for_its_token_and_scales_itself() -> None:
+    spec = cluster(service(runtime={"idleTimeout": "1500ms"}))
+    assert spec["rayVersion"] == versions.RAY
+    assert spec["authOptions"] == {"mode": "token"}
+    assert spec["enableInTreeAutoscaling"] is True
+    assert spec["autoscalerOptions"]["version"] == "v2"
+    assert spec["autoscalerOptions"]["idleTimeoutSeconds"] == 2
+
+
+def test_the_users_own_environment_comes_before_the_defaults_and_after_the_token() -> None:
+    svc = service(
+        model(token={"secretKeyRef": {"name": "hub", "key": "token"}}),
+        model(name="open"),
+        runtime={
+            "env": [
+                {"name": "RAY_USAGE_STATS_ENABLED", "value": "1"},
+                {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "all", "key": "token"}}},
+            ]
+        },
+    )
+    [gated, free] = cluster(svc)["workerGroupSpecs"]
+    assert environment(gated)["RAY_USAGE_STATS_ENABLED"] == "1"
+    assert environment(gated)["HF_TOKEN"] == {"secretKeyRef": {"name": "hub", "key": "token"}}
+    assert environment(free)["HF_TOKEN"] == {"secretKeyRef": {"name": "all", "key": "token"}}
+    assert environment(head(svc))["HF_TOKEN"] == {"secretKeyRef": {"name": "all", "key": "token"}}
+
+
+def test_a_models_token_stays_off_the_head() -> None:
+    svc = service(model(token={"secretKeyRef": {"name": "hub", "key": "token"}}))
+    assert "HF_TOKEN" not in environment(head(svc))
+
+
+def test_a_volume_of_the_users_own_replaces_the_cache() -> None:
+    cache = {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}
+    svc = service(
+        runtime={"volumes": [cache], "volumeMounts": [{"name": "cache", "mountPath": "/var/cache/daybreak/"}]}
+    )
+    group = worker(svc)
+    assert [volume for volume in pod(group)["volumes"] if volume["name"] == "daybreak-cache"] == []
+    assert cache in pod(group)["volumes"]
+    mounts = [mount["mountPath"].rstrip("/") for mount in container(group)["volumeMounts"]]
+    assert mounts.count("/var/cache/daybreak") == 1
+
+
+def test_weights_in_a_volume_are_mounted_in_the_models_own_pods_only() -> None:
+    svc = service(model(name="a", source="pvc://claim/a"), model(name="b"))
+    [with_claim, without] = cluster(svc)["workerGroupSpecs"]
+    names = [volume["name"] for volume in pod(with_claim)["volumes"]]
+    assert "daybreak-model" in names
+    for group in (without, head(svc)):
+        assert "daybreak-model" not in [volume["name"] for volume in pod(group)["volumes"]]
+
+
+def test_settings_of_the_runtime_hold_for_every_pod() -> None:
+    svc = service(
+        runtime={
+            "image": "registry.example.com/own:2",
+            "imagePullPolicy": "Always",
+            "imagePullSecrets": [{"name": "pull"}],
+            "rayVersion": "2.61.0",
+            "serviceAccountName": "identity",
+            "priorityClassName": "high",
+        }
+    )
+    assert cluster(svc)["rayVersion"] == "2.61.0"
+    for group in (head(svc), worker(svc)):
+        assert container(group)["image"] == "registry.example.com/own:2"
+        assert container(group)["imagePullPolicy"] == "Always"
+        assert pod(group)["imagePullSecrets"] == [{"name": "pull"}]
+        assert pod(group)["serviceAccountName"] == "identity"
+        assert pod(group)["priorityClassName"] == "high"
+
+
+def test_a_worker_pod_says_which_model_it_is_for() -> None:
+    labels = worker(service(model(name="Owner/Model")))["template"]["metadata"]["labels"]
+    assert labels["daybreak.dev/service"] == "llama"
+    assert labels["daybreak.dev/model"].startswith("owner-model-")
+
+
+def test_another_model_at_the_end_leaves_the_groups_before_it_alone() -> None:
+    # KubeRay then adds the group to the running cluster instead of starting a new one.
+    [before] = cluster(service(model()))["workerGroupSpecs"]
+    [kept, _] = cluster(service(model(), model(name="n")))["workerGroupSpecs"]
+    assert before == kept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"engine": {"args": {"max_model_len": 1}}},
+        {"serve": {"maxOngoingRequests": 3, "healthCheckTimeout": "1s"}},
+        {"source": "hf://owner/other", "revision": "v2"},
+    ],
+)
+def test_what_serve_takes_in_place_leaves_the_cluster_alone(change: dict[str, Any]) -> None:
+    assert cluster(service()) == cluster(service(model(**change)))
