@@ -36,8 +36,8 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.api.ray.model import Model
 from daybreak.gates import gateway_reports
-from daybreak.gates.gateway_listener import Listener
-from daybreak.gates.gateway_reports import Enqueue, Gateways
+from daybreak.gates.gateway_listener import GatewayListener
+from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Cache, Key
@@ -88,7 +88,7 @@ class MortalApi(Api):
         return answer
 
 
-class PlayedGateways(Gateways):
+class PlayedGateways(GatewayReports):
     """Gateways that say what the files in a folder say."""
 
     def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
@@ -159,10 +159,10 @@ def run_gateways_here(said: dict[str, Any]) -> None:
     first = said["first_port"]
     names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
 
-    def listen(url: str, session: aiohttp.ClientSession, on_change: Any) -> Listener:
-        return Listener(said["states"][URL(url).host], session, on_change)
+    def listen(url: str, session: aiohttp.ClientSession, on_change: Any) -> GatewayListener:
+        return GatewayListener(said["states"][URL(url).host], session, on_change)
 
-    gateway_reports.Listener = listen  # type: ignore[assignment,attr-defined]
+    gateway_reports.GatewayListener = listen  # type: ignore[assignment,attr-defined]
 
 
 async def main() -> bool:
@@ -172,11 +172,11 @@ async def main() -> bool:
     death = os.environ.get("DAYBREAK_PLAYED_DEATH", "").split()
     if death:
         MortalApi.number, MortalApi.moment = int(death[0]), death[1]
-    prober = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
+    client = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
     here = os.environ.get("DAYBREAK_PLAYED_GATEWAYS")
     if here:
         run_gateways_here(json.loads(here))
-    return await run(settings, prober, MortalApi.connect, Gateways if here else PlayedGateways)
+    return await run(settings, client, MortalApi.connect, GatewayReports if here else PlayedGateways)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,10 @@ from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, HttpReporter
-from daybreak.kinds.llmservice.observe.model_client import HttpProber
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.model_client import HttpModelClient
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kinds.llmservice.observe.prober import Asker
+from daybreak.kinds.llmservice.observe.prober import Prober
 from daybreak.kinds.llmservice.reconciler import FRESH_SECONDS, Reconciler
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
@@ -127,8 +127,8 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     """A reconciler whose watches do not run: the test tells it what they would."""
     watches = Watches(api, cache, namespace=namespace, gateways=False, on_kuberay=lambda: None)
     watches.kuberay_installed = True
-    asker = Asker(HttpProber(), lambda _: None)
+    prober = Prober(HttpModelClient(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     observer = Observer(cache, watches, None)
-    adapters = AdapterAsker(HttpReporter(), lambda _: None)
-    return Reconciler(api, cache, observer, platform, asker, adapters, Applier(api, cache), lambda: True)
+    adapters = AdapterProber(HttpReporter(), lambda _: None)
+    return Reconciler(api, cache, observer, platform, prober, adapters, Applier(api, cache), lambda: True)

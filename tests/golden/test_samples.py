@@ -16,7 +16,7 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from daybreak.api.common.base import ApiModel
 from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
-from daybreak.gates.port_allocator import Ports
+from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kube.cache import Cache, Key
 from daybreak.platform import Platform
@@ -76,7 +76,7 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
     """What a service stands for, the first of its namespace; KubeRay has named a cluster for it."""
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
-    port = Ports(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
+    port = PortAllocator(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
     unfilled = [model.name for model in svc.spec.models]
     objects = desired(svc, platform, f"{svc.name}-abcde", port, unfilled=unfilled)
     for found in objects:

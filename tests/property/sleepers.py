@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_status import GateState
-from daybreak.gates.state_machine import Backend, Course, Wish, look_again, start, step
+from daybreak.gates.state_machine import SleepPolicy, SleepState, WorkloadHealth, look_again, start, step
 from daybreak.gates.traffic import Report, Seen, Traffic, together
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -68,10 +68,10 @@ class Gateway:
 class Sleeper:
     """A service, its gateways, and what the operator knows of them."""
 
-    wish: Wish
+    sleep_policy: SleepPolicy
     gateways: list[Gateway]
     now: datetime = BEGIN
-    course: Course = field(default_factory=lambda: start(BEGIN))
+    sleep_state: SleepState = field(default_factory=lambda: start(BEGIN))
     broken: bool = False
     """Whether the models cannot start."""
     up: bool = False
@@ -83,7 +83,7 @@ class Sleeper:
     """Every gate that was ever written, in order."""
 
     def __post_init__(self) -> None:
-        self.gates.append((self.course.epoch, self.course.gate))
+        self.gates.append((self.sleep_state.epoch, self.sleep_state.gate))
 
     @property
     def traffic(self) -> Traffic:
@@ -92,24 +92,24 @@ class Sleeper:
         return together(None if row is None else Seen(row[1], self.now - row[0]) for row in rows)
 
     @property
-    def backend(self) -> Backend:
+    def health(self) -> WorkloadHealth:
         """How the models are. They cannot be up while their objects are down."""
         failed = BROKEN if self.broken and not self.up else ""
-        return Backend(answers=self.up, failed=failed, updating=self.updating, stalled=bool(failed))
+        return WorkloadHealth(answers=self.up, failed=failed, updating=self.updating, stalled=bool(failed))
 
-    def look(self) -> Course:
+    def look(self) -> SleepState:
         """The operator looks, decides and writes; what it decided before is returned."""
-        before = self.course
-        self.course = step(before, self.wish, self.traffic, self.backend, self.now)
-        if self.course.epoch != before.epoch:
-            self.gates.append((self.course.epoch, self.course.gate))
-        if self.course.asleep is not None:
+        before = self.sleep_state
+        self.sleep_state = step(before, self.sleep_policy, self.traffic, self.health, self.now)
+        if self.sleep_state.epoch != before.epoch:
+            self.gates.append((self.sleep_state.epoch, self.sleep_state.gate))
+        if self.sleep_state.asleep is not None:
             self.up = False
         return before
 
     def look_again(self) -> timedelta | None:
         """When it looks again by itself."""
-        return look_again(self.course, self.wish, self.traffic, self.now)
+        return look_again(self.sleep_state, self.sleep_policy, self.traffic, self.now)
 
     def hear(self, number: int) -> None:
         """A report reaches the operator."""
@@ -129,12 +129,12 @@ class Sleeper:
     def restart_operator(self) -> None:
         """Only what was written stays, and times are written in whole seconds."""
         self.heard.clear()
-        self.course = replace(self.course, since=self.course.since.replace(microsecond=0))
+        self.sleep_state = replace(self.sleep_state, since=self.sleep_state.since.replace(microsecond=0))
 
-    def round(self) -> Course:
+    def round(self) -> SleepState:
         """Everybody does at once what he does sooner or later; no time passes. What was decided before."""
         self.updating = False
-        if self.course.asleep is None and not self.broken:
+        if self.sleep_state.asleep is None and not self.broken:
             self.up = True
         for number, gateway in enumerate(self.gateways):
             self.carry_out(number)

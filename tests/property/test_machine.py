@@ -9,7 +9,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish, look_again, step
+from daybreak.gates.state_machine import (
+    FORCED_ASLEEP,
+    SleepPolicy,
+    SleepState,
+    WorkloadHealth,
+    look_again,
+    step,
+)
 from daybreak.gates.traffic import Traffic
 from tests.property.sleepers import BEGIN, BROKEN, Gateway, Sleeper
 
@@ -27,7 +34,7 @@ sleeps = st.sampled_from(
     ]
 )
 wishes = st.builds(
-    Wish,
+    SleepPolicy,
     sleep=sleeps,
     forced=st.sampled_from([None, None, None, *State]),
     window=st.sampled_from([False, False, True]),
@@ -41,7 +48,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @initialize(sleep=sleeps, gateways=st.integers(1, 3))
     def begin(self, sleep: Sleep | None, gateways: int) -> None:
-        self.it = Sleeper(Wish(sleep), [Gateway(1, GateState.CLOSED, BEGIN) for _ in range(gateways)])
+        self.it = Sleeper(SleepPolicy(sleep), [Gateway(1, GateState.CLOSED, BEGIN) for _ in range(gateways)])
 
     def _some(self, number: int) -> int:
         return number % len(self.it.gateways)
@@ -91,13 +98,13 @@ class SleepAndWake(RuleBasedStateMachine):
     @rule()
     def the_operator_looks(self) -> None:
         before = self.it.look()
-        after, traffic = self.it.course, self.it.traffic
+        after, traffic = self.it.sleep_state, self.it.traffic
         assert after.epoch >= before.epoch
         told_before, told = (before.gate, before.reason), (after.gate, after.reason)
         assert (after.epoch == before.epoch) == (told == told_before), "an epoch for each change of the gate"
         if told[0] is GateState.OPEN and told_before[0] is not GateState.OPEN:
             assert self.it.up, "the gate opens when an answer comes, not before"
-        forced = self.it.wish.must_sleep
+        forced = self.it.sleep_policy.must_sleep
         assert forced or not traffic.held or after.asleep is None, "who is held wakes it at once"
         assert forced or after.reason in ("", BROKEN)
 
@@ -141,23 +148,23 @@ class SleepAndWake(RuleBasedStateMachine):
     @rule(number=numbers)
     def a_person_puts_it_to_sleep_while_somebody_is_served(self, number: int) -> None:
         it = self.it
-        it.wish, it.broken = replace(it.wish, forced=State.AWAKE), False
+        it.sleep_policy, it.broken = replace(it.sleep_policy, forced=State.AWAKE), False
         for _ in range(3):
             it.round()
         self.a_request_arrives(number)
-        it.wish = replace(it.wish, forced=State.ASLEEP)
+        it.sleep_policy = replace(it.sleep_policy, forced=State.ASLEEP)
         for _ in range(3):
             it.round()
             self.nothing_is_taken_from_who_is_served()
 
-    @precondition(lambda self: self.it.course.asleep is None)
+    @precondition(lambda self: self.it.sleep_state.asleep is None)
     @rule(up=st.booleans(), broken=st.booleans(), updating=st.booleans())
     def the_models_change(self, up: bool, broken: bool, updating: bool) -> None:
         self.it.up, self.it.broken, self.it.updating = up, broken, updating
 
-    @rule(wish=wishes)
-    def a_person_changes_his_mind(self, wish: Wish) -> None:
-        self.it.wish = wish
+    @rule(sleep_policy=wishes)
+    def a_person_changes_his_mind(self, sleep_policy: SleepPolicy) -> None:
+        self.it.sleep_policy = sleep_policy
 
     @rule()
     def calm(self) -> None:
@@ -165,17 +172,17 @@ class SleepAndWake(RuleBasedStateMachine):
         it = self.it
         for _ in range(ROUNDS):
             it.round()
-        assert it.round() == it.course, "it has come to rest"
-        forced, held = it.wish.must_sleep, sum(gateway.held for gateway in it.gateways)
+        assert it.round() == it.sleep_state, "it has come to rest"
+        forced, held = it.sleep_policy.must_sleep, sum(gateway.held for gateway in it.gateways)
         assert not held, "who was held has got through, or was refused"
-        assert forced == (it.course.reason == FORCED_ASLEEP)
+        assert forced == (it.sleep_state.reason == FORCED_ASLEEP)
         if forced:
             wanted = Phase.DRAINING if it.traffic.in_flight else Phase.ASLEEP
-            assert it.course.phase is wanted, "it sleeps, or waits for a stream and nothing else"
-        elif it.course.asleep is None and it.course.phase is not Phase.DRAINING:
-            assert it.course.gate is (GateState.OPEN if it.up or not it.broken else GateState.FAILED)
-        if not forced and not it.wish.may_sleep:
-            assert it.course.phase in (Phase.AWAKE, Phase.FAILED), "what must not sleep is up"
+            assert it.sleep_state.phase is wanted, "it sleeps, or waits for a stream and nothing else"
+        elif it.sleep_state.asleep is None and it.sleep_state.phase is not Phase.DRAINING:
+            assert it.sleep_state.gate is (GateState.OPEN if it.up or not it.broken else GateState.FAILED)
+        if not forced and not it.sleep_policy.may_sleep:
+            assert it.sleep_state.phase in (Phase.AWAKE, Phase.FAILED), "what must not sleep is up"
 
     @rule()
     def nobody_asks_for_long(self) -> None:
@@ -188,17 +195,17 @@ class SleepAndWake(RuleBasedStateMachine):
                 gateway.end(it.now)
         it.now += AFTER_IDLE
         self.calm()
-        if it.wish.may_sleep or it.wish.must_sleep:
-            assert it.course.phase is Phase.ASLEEP
-            assert it.course.asleep is not None
+        if it.sleep_policy.may_sleep or it.sleep_policy.must_sleep:
+            assert it.sleep_state.phase is Phase.ASLEEP
+            assert it.sleep_state.asleep is not None
 
     @invariant()
     def nothing_is_taken_from_who_is_served(self) -> None:
-        if not hasattr(self, "it") or self.it.course.asleep is None:
+        if not hasattr(self, "it") or self.it.sleep_state.asleep is None:
             return
         assert not any(gateway.in_flight for gateway in self.it.gateways), "asleep, but somebody is served"
         assert all(gateway.gate is not GateState.OPEN for gateway in self.it.gateways)
-        assert self.it.course.gate is not GateState.OPEN
+        assert self.it.sleep_state.gate is not GateState.OPEN
 
     def teardown(self) -> None:
         if hasattr(self, "it"):
@@ -220,14 +227,14 @@ traffics = st.builds(
     acknowledged=st.integers(-1, 12),
 )
 backends = st.builds(
-    Backend,
+    WorkloadHealth,
     answers=st.booleans(),
     failed=st.sampled_from(["", BROKEN]),
     updating=st.booleans(),
     stalled=st.booleans(),
 )
 courses = st.builds(
-    Course,
+    SleepState,
     phase=st.sampled_from([Phase.DRAINING, *Phase]),
     since=spans.map(lambda ago: BEGIN - ago),
     asleep=st.sampled_from([None, None, None, *SleepDepth]),
@@ -237,26 +244,30 @@ courses = st.builds(
 )
 
 
-def at_rest(course: Course, wish: Wish, traffic: Traffic, backend: Backend) -> Course:
+def at_rest(
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+) -> SleepState:
     """Where it comes to rest when everything stays as it is, even the clock."""
     for _ in range(ROUNDS):
-        course = step(course, wish, traffic, backend, BEGIN)
-    return course
+        sleep_state = step(sleep_state, sleep_policy, traffic, health, BEGIN)
+    return sleep_state
 
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
-def test_one_step(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> None:
-    after = step(before, wish, traffic, backend, BEGIN)
+def test_one_step(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+) -> None:
+    after = step(before, sleep_policy, traffic, health, BEGIN)
     if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
-        assert backend.answers
+        assert health.answers
     if before.asleep is None and after.asleep is not None:
         assert before.phase is Phase.DRAINING
         assert before.gate is after.gate is not GateState.OPEN, "it was closed before, not just now"
         assert traffic.known
         assert traffic.acknowledged >= before.epoch
         assert traffic.held == traffic.in_flight == 0
-    if traffic.held and not wish.must_sleep:
+    if traffic.held and not sleep_policy.must_sleep:
         assert after.asleep is None
         assert after.phase is not Phase.DRAINING
 
@@ -264,23 +275,23 @@ def test_one_step(before: Course, wish: Wish, traffic: Traffic, backend: Backend
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
 def test_comes_to_rest_whatever_the_status_says(
-    course: Course, wish: Wish, traffic: Traffic, backend: Backend
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
 ) -> None:
-    rest = at_rest(course, wish, traffic, backend)
-    assert step(rest, wish, traffic, backend, BEGIN) == rest
-    assert course.epoch <= rest.epoch <= course.epoch + 3
+    rest = at_rest(sleep_state, sleep_policy, traffic, health)
+    assert step(rest, sleep_policy, traffic, health, BEGIN) == rest
+    assert sleep_state.epoch <= rest.epoch <= sleep_state.epoch + 3
 
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
 def test_time_alone_changes_nothing_before_it_is_looked_at_again(
-    course: Course, wish: Wish, traffic: Traffic, backend: Backend
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
 ) -> None:
-    rest = at_rest(course, wish, traffic, backend)
-    pause = look_again(rest, wish, traffic, BEGIN)
+    rest = at_rest(sleep_state, sleep_policy, traffic, health)
+    pause = look_again(rest, sleep_policy, traffic, BEGIN)
 
-    def after(span: timedelta) -> Course:
-        return step(rest, wish, replace(traffic, idle=traffic.idle + span), backend, BEGIN + span)
+    def after(span: timedelta) -> SleepState:
+        return step(rest, sleep_policy, replace(traffic, idle=traffic.idle + span), health, BEGIN + span)
 
     if pause is None:
         assert after(timedelta(days=30)) == rest

@@ -9,9 +9,9 @@ import kopf
 
 from daybreak import logs
 from daybreak.controller.health import HealthServer
-from daybreak.gates.gateway_reports import Gateways
+from daybreak.gates.gateway_reports import GatewayReports
 from daybreak.handlers.registry import registry
-from daybreak.kinds.llmservice.observe.model_client import HttpProber, Prober
+from daybreak.kinds.llmservice.observe.model_client import HttpModelClient, ModelClient
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
 from daybreak.operator import Listen, Operator
@@ -20,9 +20,9 @@ from daybreak.settings import InvalidSettings, Settings
 
 async def run(
     settings: Settings,
-    prober: Prober,
+    client: ModelClient,
     connect: Callable[[], Awaitable[Api]] = Api.connect,
-    listen: Listen = Gateways,
+    listen: Listen = GatewayReports,
 ) -> bool:
     """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one.
 
@@ -40,7 +40,7 @@ async def run(
         api,
         settings.platform,
         lease,
-        prober,
+        client,
         namespace=settings.namespace,
         on_end=stop.set,
         listen=listen,
@@ -72,7 +72,7 @@ def main() -> int:
     logs.configure(settings.log_level)
     # What the imports have made stays for good: the collector need not go through all of it again and again.
     gc.freeze()
-    return 0 if asyncio.run(run(settings, HttpProber())) else 1
+    return 0 if asyncio.run(run(settings, HttpModelClient())) else 1
 
 
 if __name__ == "__main__":

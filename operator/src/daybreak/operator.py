@@ -14,11 +14,11 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
 from daybreak.controller.queue import Queue
 from daybreak.gates.gateway_controller import GatewayController
-from daybreak.gates.gateway_reports import Enqueue, Gateways, gateway_key
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, HttpReporter
-from daybreak.kinds.llmservice.observe.model_client import Prober
+from daybreak.gates.gateway_reports import Enqueue, GatewayReports, gateway_key
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.model_client import ModelClient
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kinds.llmservice.observe.prober import Asker
+from daybreak.kinds.llmservice.observe.prober import Prober
 from daybreak.kinds.llmservice.reconciler import LeaseLost, Reconciler
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -29,7 +29,7 @@ from daybreak.kube.resources import NODES, PODS
 from daybreak.kube.watches import DISCOVERY_SECONDS, Watches, is_served
 from daybreak.platform import Platform
 
-Listen = Callable[[Cache, Collection[Resource], Enqueue], Gateways]
+Listen = Callable[[Cache, Collection[Resource], Enqueue], GatewayReports]
 """Makes what listens to gateways, out of their cache, the kinds that stand behind them, and a queue."""
 
 WORKLOADS = (LLM_SERVICES,)
@@ -69,11 +69,11 @@ class Operator:
         api: Api,
         platform: Platform,
         lease: Lease,
-        prober: Prober,
+        client: ModelClient,
         *,
         namespace: str | None,
         on_end: Callable[[], None],
-        listen: Listen = Gateways,
+        listen: Listen = GatewayReports,
     ) -> None:
         self.queue = Queue()
         self.cache = Cache()
@@ -90,13 +90,13 @@ class Operator:
         self._watches = Watches(
             api, self.cache, namespace=namespace, gateways=with_gateways, on_kuberay=self.resync
         )
-        self._asker = Asker(prober, self.queue.add)
-        self._adapters = AdapterAsker(HttpReporter(), self.queue.add)
+        self._prober = Prober(client, self.queue.add)
+        self._adapters = AdapterProber(HttpReporter(), self.queue.add)
         self._gateways = listen(self.cache, WORKLOADS, self.queue.add) if with_gateways else None
         observer = Observer(self.cache, self._watches, self._gateways)
         applier = Applier(api, self.cache)
         self._reconciler = Reconciler(
-            api, self.cache, observer, platform, self._asker, self._adapters, applier, lambda: lease.held
+            api, self.cache, observer, platform, self._prober, self._adapters, applier, lambda: lease.held
         )
         self._namespaces = GatewayController(api, self.cache, WORKLOADS, applier, platform)
         self._tasks: list[asyncio.Task[None]] = []
@@ -129,7 +129,7 @@ class Operator:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            await self._asker.close()
+            await self._prober.close()
             await self._adapters.close()
             if self._gateways is not None:
                 await self._gateways.close()

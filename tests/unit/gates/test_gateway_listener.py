@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from daybreak.gates import gateway_listener as module
-from daybreak.gates.gateway_listener import LINE_LIMIT, Listener
+from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
 
 SECONDS = 20.0
 REPORT = {
@@ -92,10 +92,10 @@ def told() -> list[set[str] | None]:
 
 
 @pytest.fixture
-async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[Listener]:
+async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[GatewayListener]:
     """Who listens."""
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
-        listening = Listener(url, session, told.append)
+        listening = GatewayListener(url, session, told.append)
         yield listening
         await listening.close()
 
@@ -107,21 +107,21 @@ async def until(what: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def heard(stream: Stream, listener: Listener, **services: Any) -> None:
+async def heard(stream: Stream, listener: GatewayListener, **services: Any) -> None:
     """Have it heard once."""
     await until(lambda: stream.listeners)
     stream.say(**services)
     await until(lambda: listener.heard)
 
 
-def held(listener: Listener, service: str) -> int | None:
+def held(listener: GatewayListener, service: str) -> int | None:
     """How many are held there, as last told."""
     seen = listener.seen(service)
     return seen.report.held if seen else None
 
 
 async def test_it_is_heard_with_its_first_line(
-    stream: Stream, listener: Listener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
 ) -> None:
     assert listener.seen("a") is None
     await heard(stream, listener, a={"held": 2})
@@ -131,7 +131,7 @@ async def test_it_is_heard_with_its_first_line(
     assert listener.tried.is_set()
 
 
-async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Listener) -> None:
+async def test_how_long_nothing_has_answered_there(stream: Stream, listener: GatewayListener) -> None:
     def unrouted() -> timedelta:
         seen = listener.seen("a")
         assert seen is not None
@@ -151,7 +151,7 @@ async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Lis
 
 
 async def test_only_what_matters_is_called_back_about(
-    stream: Stream, listener: Listener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
 ) -> None:
     await heard(stream, listener, a={}, b={})
     stream.say(full=False, a={"in_flight": 3, "arrivals": 3})
@@ -164,7 +164,7 @@ async def test_only_what_matters_is_called_back_about(
     assert held(listener, "a") == 7
 
 
-async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: Listener) -> None:
+async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: GatewayListener) -> None:
     await heard(stream, listener, a={}, b={})
     stream.say(full=False, b={"held": 1})
     await until(lambda: held(listener, "b") == 1)
@@ -174,7 +174,7 @@ async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: Li
     assert listener.seen("a") is None
 
 
-async def test_another_boot_forgets_everything(stream: Stream, listener: Listener) -> None:
+async def test_another_boot_forgets_everything(stream: Stream, listener: GatewayListener) -> None:
     await heard(stream, listener, a={"held": 4}, b={"held": 4})
     stream.say(boot="2", full=False, b={"held": 0})
     await until(lambda: held(listener, "b") == 0)
@@ -182,7 +182,7 @@ async def test_another_boot_forgets_everything(stream: Stream, listener: Listene
 
 
 async def test_silence_is_not_heard(
-    stream: Stream, listener: Listener, told: list[set[str] | None], monkeypatch: pytest.MonkeyPatch
+    stream: Stream, listener: GatewayListener, told: list[set[str] | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SILENCE_SECONDS", 0.2)
     stream.hang_up()
@@ -202,7 +202,7 @@ async def test_silence_is_not_heard(
 
 @pytest.mark.parametrize("line", ["no JSON\n", "[]]\n"])
 async def test_nonsense_ends_the_connection_and_is_asked_again(
-    line: str, stream: Stream, listener: Listener, told: list[set[str] | None]
+    line: str, stream: Stream, listener: GatewayListener, told: list[set[str] | None]
 ) -> None:
     await heard(stream, listener, a={})
     stream.raw(line)
@@ -212,7 +212,7 @@ async def test_nonsense_ends_the_connection_and_is_asked_again(
     assert told == [None, None, None]
 
 
-async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: Listener) -> None:
+async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: GatewayListener) -> None:
     await heard(stream, listener, a={})
     stream.raw('{"boot": "1", "full": true, "services": {"a": {"hel')
     stream.hang_up()
@@ -220,7 +220,7 @@ async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: Liste
     await heard(stream, listener, a={"held": 1})
 
 
-async def test_an_error_is_not_being_heard(stream: Stream, listener: Listener) -> None:
+async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayListener) -> None:
     stream.status = 503
     stream.hang_up()
     await until(lambda: stream.asked >= 3)

@@ -10,7 +10,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates import gateway_reports as module
-from daybreak.gates.gateway_reports import Gateways, gateway_key
+from daybreak.gates.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.traffic import UNKNOWN, Report, Seen
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
@@ -18,10 +18,10 @@ from daybreak.kube.resources import PODS
 A = Key("ns", "a")
 
 
-class Listener:
+class GatewayListener:
     """One that hears what the test says."""
 
-    made: dict[str, "Listener"]
+    made: dict[str, "GatewayListener"]
 
     def __init__(self, url: str, session: object, on_change: Any) -> None:
         self.on_change = on_change
@@ -63,15 +63,15 @@ def cache() -> Cache:
 @pytest.fixture
 async def gateways(
     cache: Cache, enqueued: dict[Key, float], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Gateways]:
+) -> AsyncIterator[GatewayReports]:
     """Who listens."""
-    Listener.made = {}
-    monkeypatch.setattr(module, "Listener", Listener)
+    GatewayListener.made = {}
+    monkeypatch.setattr(module, "GatewayListener", GatewayListener)
     monkeypatch.setattr(module, "SETTLE_SECONDS", 0.05)
-    listening = Gateways(cache, [LLM_SERVICES], enqueued.__setitem__)
+    listening = GatewayReports(cache, [LLM_SERVICES], enqueued.__setitem__)
     yield listening
     await listening.close()
-    assert all(each.closed for each in Listener.made.values())
+    assert all(each.closed for each in GatewayListener.made.values())
 
 
 def pod(name: str, ip: str | None, version: int = 1, **status: Any) -> dict[str, Any]:
@@ -101,12 +101,12 @@ def report(**said: Any) -> Report:
     return Report(**{"epoch": 3, "gate": "open", **parts, **said})
 
 
-async def test_what_all_of_them_say_together(gateways: Gateways, cache: Cache) -> None:
+async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Cache) -> None:
     assert gateways.traffic(A) is UNKNOWN
     cache.put(PODS, pod("one", "10.0.0.1"))
     cache.put(PODS, pod("two", "fd00::2"))
     gateways.refresh("ns")
-    one, two = Listener.made[url("10.0.0.1")], Listener.made[url("[fd00::2]")]
+    one, two = GatewayListener.made[url("10.0.0.1")], GatewayListener.made[url("[fd00::2]")]
     assert gateways.traffic(A) == UNKNOWN
     one.report = report(held=2, epoch=4)
     assert (gateways.traffic(A).known, gateways.traffic(A).held) == (False, 2)
@@ -127,59 +127,61 @@ async def test_what_all_of_them_say_together(gateways: Gateways, cache: Cache) -
     ],
 )
 async def test_who_can_let_nobody_through_does_not_count(
-    status: dict[str, Any], gateways: Gateways, cache: Cache, enqueued: dict[Key, float]
+    status: dict[str, Any], gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
 ) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
     cache.put(PODS, pod("one", "10.0.0.1", version=2, **status))
     gateways.refresh("ns")
     await asyncio.sleep(0)
-    assert Listener.made[url("10.0.0.1")].closed
+    assert GatewayListener.made[url("10.0.0.1")].closed
     assert gateways.traffic(A) is UNKNOWN
     assert set(enqueued) == {A, Key("ns", "b")}
 
 
-async def test_one_that_stops_still_counts(gateways: Gateways, cache: Cache) -> None:
+async def test_one_that_stops_still_counts(gateways: GatewayReports, cache: Cache) -> None:
     leaving = pod("one", "10.0.0.1")
     leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
     cache.put(PODS, leaving)
     gateways.refresh("ns")
-    assert not Listener.made[url("10.0.0.1")].closed
+    assert not GatewayListener.made[url("10.0.0.1")].closed
 
 
-async def test_pods_of_others_are_not_listened_to(gateways: Gateways, cache: Cache) -> None:
+async def test_pods_of_others_are_not_listened_to(gateways: GatewayReports, cache: Cache) -> None:
     other = pod("one", "10.0.0.1")
     other["metadata"]["labels"] = {**names.gateway_labels(), names.COMPONENT_LABEL: "ray"}
     cache.put(PODS, other)
     gateways.refresh("ns")
-    assert Listener.made == {}
+    assert GatewayListener.made == {}
 
 
-async def test_nothing_is_made_twice(gateways: Gateways, cache: Cache) -> None:
+async def test_nothing_is_made_twice(gateways: GatewayReports, cache: Cache) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
-    first = Listener.made[url("10.0.0.1")]
+    first = GatewayListener.made[url("10.0.0.1")]
     gateways.refresh("ns")
-    assert Listener.made[url("10.0.0.1")] is first
+    assert GatewayListener.made[url("10.0.0.1")] is first
 
 
-async def test_whom_it_calls_back_about(gateways: Gateways, cache: Cache, enqueued: dict[Key, float]) -> None:
+async def test_whom_it_calls_back_about(
+    gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
+) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
-    Listener.made[url("10.0.0.1")].on_change({"b"})
+    GatewayListener.made[url("10.0.0.1")].on_change({"b"})
     assert enqueued == {Key("ns", "b"): 0.0}
-    Listener.made[url("10.0.0.1")].on_change(None)
+    GatewayListener.made[url("10.0.0.1")].on_change(None)
     assert set(enqueued) == {A, Key("ns", "b")}, "all of the namespace, and of no other"
 
 
 async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
-    gateways: Gateways, cache: Cache
+    gateways: GatewayReports, cache: Cache
 ) -> None:
     await gateways.settle()
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
     await gateways.settle()  # it is never heard: the wait ends all the same
-    Listener.made[url("10.0.0.1")].tried.set()
+    GatewayListener.made[url("10.0.0.1")].tried.set()
     await gateways.settle()
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gates.port_allocator import Ports
+from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
 
@@ -29,12 +29,12 @@ def front(
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
-def known(*services: dict[str, Any]) -> Ports:
+def known(*services: dict[str, Any]) -> PortAllocator:
     """Ports of an operator that has just started and knows these Services."""
     cache = Cache()
     for each in services:
         cache.put(SERVICES, each)
-    return Ports(cache)
+    return PortAllocator(cache)
 
 
 def test_every_service_has_its_own_and_keeps_it() -> None:

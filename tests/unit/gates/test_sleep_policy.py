@@ -9,31 +9,31 @@ from daybreak.api.gates.gate_status import GateState, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, SleepDepth, State
 from daybreak.gates.sleep_policy import (
     REASON_LIMIT,
-    course_before,
-    course_or_start,
     gate_status,
     hold_seconds,
     kept_gate,
+    sleep_policy,
+    sleep_state_before,
+    sleep_state_or_start,
     told_to_clients,
     wake_under_way,
     wakes_before,
-    wish,
 )
-from daybreak.gates.state_machine import Course, Wish, start
+from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from tests.unit.llmservice.decide.scenes import START, World, manifest, service
 
 GATE = {"state": "Closed", "epoch": 7, "port": 20001, "holdSeconds": 60, "reason": "why"}
 STATUS = {"phase": "Asleep", "phaseSince": "2026-11-21T11:00:00Z", "asleep": "Workers", "gate": GATE}
 
 
-def wished(world: World, spec: dict[str, Any]) -> Wish:
+def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
     """What the person wants of a service with this spec."""
     asked = service(**spec).spec
-    return wish(world.seen.manifest, asked.sleep, asked.state, world.seen.now)
+    return sleep_policy(world.seen.manifest, asked.sleep, asked.state, world.seen.now)
 
 
 def test_what_is_written_is_read_back() -> None:
-    before = course_before(STATUS, START)
+    before = sleep_state_before(STATUS, START)
     assert before is not None
     assert (before.phase, before.asleep, before.gate) == (Phase.ASLEEP, SleepDepth.WORKERS, GateState.CLOSED)
     assert (before.epoch, before.reason, before.since.hour) == (7, "why", 11)
@@ -51,14 +51,14 @@ def test_what_is_written_is_read_back() -> None:
     ],
 )
 def test_what_does_not_say_it_is_the_beginning(status: dict[str, Any]) -> None:
-    assert course_before(status, START) is None
+    assert sleep_state_before(status, START) is None
     world = World()
     seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
-    assert course_or_start(seen.status, seen.now) == start(START)
+    assert sleep_state_or_start(seen.status, seen.now) == start(START)
 
 
 def test_without_a_time_the_phase_begins_now() -> None:
-    before = course_before({**STATUS, "phaseSince": "yesterday"}, START)
+    before = sleep_state_before({**STATUS, "phaseSince": "yesterday"}, START)
     assert before is not None
     assert before.since == START
 
@@ -79,35 +79,35 @@ def test_who_forces_it(spec: dict[str, Any], annotation: str | None, forced: Sta
     if annotation is not None:
         llm["metadata"]["annotations"] = {"daybreak.dev/state": annotation}
     world = World(llm)
-    assert wished(world, spec).forced is forced
+    assert policy(world, spec).forced is forced
 
 
 def test_the_schedule_keeps_it_awake() -> None:
     window = {"start": "0 11 * * *", "duration": "2h", "timeZone": "UTC"}
     spec: dict[str, Any] = {"sleep": {"schedule": [window]}}
     world = World(manifest(**spec))
-    assert wished(world, spec).window
+    assert policy(world, spec).window
     spec["sleep"]["schedule"][0]["start"] = "0 13 * * *"
-    assert not wished(world, spec).window
+    assert not policy(world, spec).window
 
 
 @pytest.mark.parametrize(
     ("p95", "expected"), [(None, 900), (0, 300), (150, 300), (151, 302), (900, 1800), (9000, 1800)]
 )
 def test_held_for_twice_what_nearly_every_wake_took(p95: int | None, expected: int) -> None:
-    ledger = WakeStatus(depth=SleepDepth.WORKERS, started_at="2026-11-21T11:00:00Z", p95_seconds=p95)
-    assert hold_seconds(ledger) == expected
+    wake_history = WakeStatus(depth=SleepDepth.WORKERS, started_at="2026-11-21T11:00:00Z", p95_seconds=p95)
+    assert hold_seconds(wake_history) == expected
     assert hold_seconds(None) == 900
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [("Auto", 900), ("90s", 90), ("1h30m", 5400), ("1ms", 1)])
 def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
-    course = Course(Phase.FAILED, START, None, GateState.FAILED, 4, "w" * 5000)
-    gate = gate_status(course, Hold(timeout=timeout), 20005, "", None, ["tiny"])
+    sleep_state = SleepState(Phase.FAILED, START, None, GateState.FAILED, 4, "w" * 5000)
+    gate = gate_status(sleep_state, Hold(timeout=timeout), 20005, "", None, ["tiny"])
     assert (gate.state, gate.epoch, gate.port, gate.hold_seconds) == ("Failed", 4, 20005, expected)
     assert gate.cluster is None
     assert len(gate.reason or "") == REASON_LIMIT
-    opened = gate_status(replace(course, reason=""), None, 20005, "chat-aaaaa", None, ["tiny"])
+    opened = gate_status(replace(sleep_state, reason=""), None, 20005, "chat-aaaaa", None, ["tiny"])
     assert (opened.cluster, opened.reason, opened.models) == ("chat-aaaaa", None, ["tiny"])
 
 

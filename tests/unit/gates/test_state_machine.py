@@ -7,9 +7,9 @@ import pytest
 
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish, start, step
+from daybreak.gates.state_machine import FORCED_ASLEEP, SleepPolicy, SleepState, WorkloadHealth, start, step
 from daybreak.gates.traffic import UNKNOWN, Traffic
-from tests.unit.llmservice.decide.courses import (
+from tests.unit.llmservice.decide.sleep_states import (
     ASKED,
     ASLEEP,
     ASLEEP_DEEP,
@@ -47,7 +47,7 @@ from tests.unit.llmservice.decide.courses import (
 
 
 @pytest.mark.parametrize(
-    ("before", "wish", "traffic", "backend"),
+    ("before", "sleep_policy", "traffic", "health"),
     [
         pytest.param(AWAKE, NEVER, IDLE, UP, id="sleep is not asked for"),
         pytest.param(AWAKE, SLEEPS, LATELY, UP, id="somebody has asked lately"),
@@ -58,7 +58,9 @@ from tests.unit.llmservice.decide.courses import (
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, id="it has just woken"),
         pytest.param(AWAKE, IN_WINDOW, IDLE, UP, id="the schedule keeps it awake"),
         pytest.param(AWAKE, KEPT_AWAKE, IDLE, UP, id="a person keeps it awake"),
-        pytest.param(UPDATING, SLEEPS, IDLE, Backend(True, updating=True), id="an update is on its way"),
+        pytest.param(
+            UPDATING, SLEEPS, IDLE, WorkloadHealth(True, updating=True), id="an update is on its way"
+        ),
         pytest.param(DRAINING, SLEEPS, STREAMING, UP, id="a long stream is waited for"),
         pytest.param(DRAINING, SLEEPS, UNTOLD, UP, id="a gateway has not closed yet"),
         pytest.param(DRAINING, SLEEPS, UNHEARD, UP, id="draining, and a gateway is not heard"),
@@ -73,12 +75,14 @@ from tests.unit.llmservice.decide.courses import (
         pytest.param(FAILED, SLEEPS, IDLE, FAILING, id="it still cannot start"),
     ],
 )
-def test_stays_as_it_is(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> None:
-    assert step(before, wish, traffic, backend, NOW) == before
+def test_stays_as_it_is(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+) -> None:
+    assert step(before, sleep_policy, traffic, health, NOW) == before
 
 
 @pytest.mark.parametrize(
-    ("wish", "traffic", "backend", "after"),
+    ("sleep_policy", "traffic", "health", "after"),
     [
         pytest.param(SLEEPS, IDLE, UP, changed(AWAKE, Phase.DRAINING, CLOSED), id="idle"),
         pytest.param(
@@ -94,7 +98,7 @@ def test_stays_as_it_is(before: Course, wish: Wish, traffic: Traffic, backend: B
         pytest.param(
             SLEEPS,
             IDLE,
-            Backend(True, updating=True),
+            WorkloadHealth(True, updating=True),
             changed(AWAKE, Phase.UPDATING, OPEN),
             id="an update leaves the gate open",
         ),
@@ -104,25 +108,27 @@ def test_stays_as_it_is(before: Course, wish: Wish, traffic: Traffic, backend: B
         pytest.param(
             NEVER,
             IDLE,
-            Backend(True, stalled=True),
+            WorkloadHealth(True, stalled=True),
             changed(AWAKE, Phase.FAILED, OPEN),
             id="one of two models has failed",
         ),
         pytest.param(
             SLEEPS,
             IDLE,
-            Backend(True, stalled=True),
+            WorkloadHealth(True, stalled=True),
             changed(AWAKE, Phase.DRAINING, CLOSED),
             id="what has half failed may sleep",
         ),
     ],
 )
-def test_from_awake(wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
-    assert step(AWAKE, wish, traffic, backend, NOW) == after
+def test_from_awake(
+    sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, after: SleepState
+) -> None:
+    assert step(AWAKE, sleep_policy, traffic, health, NOW) == after
 
 
 @pytest.mark.parametrize(
-    ("before", "wish", "traffic", "backend", "after"),
+    ("before", "sleep_policy", "traffic", "health", "after"),
     [
         pytest.param(
             DRAINING,
@@ -191,12 +197,14 @@ def test_from_awake(wish: Wish, traffic: Traffic, backend: Backend, after: Cours
         ),
     ],
 )
-def test_from_draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend, after: Course) -> None:
-    assert step(before, wish, traffic, backend, NOW) == after
+def test_from_draining(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, after: SleepState
+) -> None:
+    assert step(before, sleep_policy, traffic, health, NOW) == after
 
 
 @pytest.mark.parametrize(
-    ("before", "wish", "traffic", "after"),
+    ("before", "sleep_policy", "traffic", "after"),
     [
         pytest.param(ASLEEP, SLEEPS, ASKED, changed(ASLEEP, Phase.WAKING, CLOSED), id="a request"),
         pytest.param(
@@ -246,16 +254,22 @@ def test_from_draining(before: Course, wish: Wish, traffic: Traffic, backend: Ba
         ),
     ],
 )
-def test_from_asleep(before: Course, wish: Wish, traffic: Traffic, after: Course) -> None:
-    assert step(before, wish, traffic, DOWN, NOW) == after
+def test_from_asleep(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, after: SleepState
+) -> None:
+    assert step(before, sleep_policy, traffic, DOWN, NOW) == after
 
 
 @pytest.mark.parametrize(
-    ("before", "wish", "backend", "after"),
+    ("before", "sleep_policy", "health", "after"),
     [
         pytest.param(WAKING, SLEEPS, UP, changed(WAKING, Phase.AWAKE, OPEN), id="it answers"),
         pytest.param(
-            WAKING, SLEEPS, Backend(True, stalled=True), changed(WAKING, Phase.FAILED, OPEN), id="a part does"
+            WAKING,
+            SLEEPS,
+            WorkloadHealth(True, stalled=True),
+            changed(WAKING, Phase.FAILED, OPEN),
+            id="a part does",
         ),
         pytest.param(
             WAKING, SLEEPS, FAILING, changed(WAKING, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
@@ -272,18 +286,20 @@ def test_from_asleep(before: Course, wish: Wish, traffic: Traffic, after: Course
         pytest.param(
             FAILED,
             SLEEPS,
-            Backend(False, failed="no room"),
+            WorkloadHealth(False, failed="no room"),
             changed(FAILED, Phase.FAILED, REFUSING, reason="no room"),
             id="it fails for another reason",
         ),
     ],
 )
-def test_on_the_way_up(before: Course, wish: Wish, backend: Backend, after: Course) -> None:
-    assert step(before, wish, ASKED, backend, NOW) == after
+def test_on_the_way_up(
+    before: SleepState, sleep_policy: SleepPolicy, health: WorkloadHealth, after: SleepState
+) -> None:
+    assert step(before, sleep_policy, ASKED, health, NOW) == after
 
 
 def test_a_new_service_wakes_behind_a_closed_gate() -> None:
-    assert replace(start(NOW), epoch=1) == Course(Phase.WAKING, NOW, None, CLOSED, 1)
+    assert replace(start(NOW), epoch=1) == SleepState(Phase.WAKING, NOW, None, CLOSED, 1)
 
 
 def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.gates.state_machine import Course, Wish, look_again
+from daybreak.gates.state_machine import SleepPolicy, SleepState, look_again
 from daybreak.gates.traffic import Traffic
-from tests.unit.llmservice.decide.courses import (
+from tests.unit.llmservice.decide.sleep_states import (
     ASLEEP,
     ASLEEP_DEEP,
     AWAKE,
@@ -29,7 +29,7 @@ from tests.unit.llmservice.decide.courses import (
 
 
 @pytest.mark.parametrize(
-    ("decided", "wish", "traffic", "pause"),
+    ("decided", "sleep_policy", "traffic", "pause"),
     [
         pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
@@ -46,5 +46,7 @@ from tests.unit.llmservice.decide.courses import (
         pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, None, id="in the depth"),
     ],
 )
-def test_when_to_look_again(decided: Course, wish: Wish, traffic: Traffic, pause: timedelta | None) -> None:
-    assert look_again(decided, wish, traffic, NOW) == pause
+def test_when_to_look_again(
+    decided: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, pause: timedelta | None
+) -> None:
+    assert look_again(decided, sleep_policy, traffic, NOW) == pause

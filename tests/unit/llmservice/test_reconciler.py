@@ -9,10 +9,10 @@ import pytest
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.kinds.llmservice.objects.desired import desired
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, HttpReporter
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kinds.llmservice.observe.prober import Asker
+from daybreak.kinds.llmservice.observe.prober import Prober
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -115,8 +115,8 @@ def _reconciler(around: Surroundings) -> Reconciler:
         around.cache,
         cast(Observer, around),
         PLATFORM,
-        cast(Asker, around),
-        AdapterAsker(HttpReporter(), lambda _: None),
+        cast(Prober, around),
+        AdapterProber(HttpReporter(), lambda _: None),
         cast(Applier, around),
         lambda: True,
     )

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.problems.pod_problems import pod_trouble
-from daybreak.problems.problem import Trouble
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.problem import Problem
 from daybreak.ray.views.ray_pods import pod_views
 from tests.unit.llmservice.decide.scenes import Manifest, pod, unplaced, waiting
 
@@ -20,8 +20,8 @@ OLD_DRIVER = (
 )
 
 
-def trouble(status: Manifest, **fields: Any) -> Trouble | None:
-    return pod_trouble(pod_views([pod(ready=False, status=status, **fields)])[0])
+def problem(status: Manifest, **fields: Any) -> Problem | None:
+    return pod_problem(pod_views([pod(ready=False, status=status, **fields)])[0])
 
 
 def terminated(code: int, reason: str = "Error", message: str = "", *, last: bool = False) -> Manifest:
@@ -138,7 +138,7 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
     ],
 )
 def test_troubles(status: Manifest, reason: str, stalled: bool, said: str) -> None:
-    found = trouble(status)
+    found = problem(status)
     assert found is not None
     assert (found.reason, found.stalled, found.message) == (reason, stalled, said)
 
@@ -146,7 +146,7 @@ def test_troubles(status: Manifest, reason: str, stalled: bool, said: str) -> No
 def test_init_containers_come_first() -> None:
     status = waiting("PodInitializing")
     status["initContainerStatuses"] = waiting("ImagePullBackOff", image="init:1")["containerStatuses"]
-    found = trouble(status)
+    found = problem(status)
     assert found is not None
     assert "init:1" in found.message
 
@@ -165,14 +165,14 @@ def test_init_containers_come_first() -> None:
     ],
 )
 def test_what_is_on_the_way_is_no_trouble(status: Manifest) -> None:
-    assert trouble(status) is None
+    assert problem(status) is None
 
 
 def test_a_pod_that_leaves_is_no_trouble() -> None:
-    assert trouble(waiting("ImagePullBackOff"), leaving=True) is None
+    assert problem(waiting("ImagePullBackOff"), leaving=True) is None
 
 
 def test_a_head_that_ends_by_itself_needs_somebody() -> None:
-    found = trouble(terminated(1), model=None)
+    found = problem(terminated(1), model=None)
     assert found is not None
     assert found.stalled

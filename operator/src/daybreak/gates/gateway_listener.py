@@ -31,7 +31,7 @@ class _Heard(NamedTuple):
     """Until when there was a Serve proxy that answers, where the report has none."""
 
 
-class Listener:
+class GatewayListener:
     """Listens to one gateway pod for as long as it is there.
 
     Args:

@@ -11,7 +11,7 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, text
-from daybreak.gates.gateway_listener import LINE_LIMIT, Listener
+from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
 from daybreak.gates.traffic import UNKNOWN, Traffic, together
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
@@ -29,7 +29,7 @@ def gateway_key(namespace: str) -> Key:
     return Key(namespace, "")
 
 
-class Gateways:
+class GatewayReports:
     """Listens to every gateway pod.
 
     Args:
@@ -43,7 +43,7 @@ class Gateways:
         self._workloads = workloads
         self._enqueue = enqueue
         self._session: aiohttp.ClientSession | None = None
-        self._listeners: dict[str, dict[str, Listener]] = {}
+        self._listeners: dict[str, dict[str, GatewayListener]] = {}
         """By namespace, then by address."""
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -61,7 +61,7 @@ class Gateways:
         listeners = self._listeners.setdefault(namespace, {})
         for address in wanted - set(listeners):
             url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
-            listeners[address] = Listener(url, self._connections(), self._told(namespace))
+            listeners[address] = GatewayListener(url, self._connections(), self._told(namespace))
         left = set(listeners) - wanted
         for address in left:
             task = asyncio.create_task(listeners.pop(address).close())

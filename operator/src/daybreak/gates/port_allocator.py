@@ -9,7 +9,7 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
 
 
-class Ports:
+class PortAllocator:
     """Gives every LLMService a port of its own within its namespace.
 
     What is given out is kept in the front Services themselves: a new operator reads it there.

@@ -12,7 +12,7 @@ from daybreak.api.common.unstructured import Manifest, at, mapping, parse_time, 
 from daybreak.api.gates.gate_status import GateState, GateStatus, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.gates.schedule import inside
-from daybreak.gates.state_machine import Course, Wish, start
+from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 
 HOLD_BOUNDS = (300, 1800)
 """Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in
@@ -23,13 +23,13 @@ REASON_LIMIT = 1000
 """Longest reason that clients are told, in characters."""
 
 
-def course_before(status: Mapping[str, Any], now: datetime) -> Course | None:
+def sleep_state_before(status: Mapping[str, Any], now: datetime) -> SleepState | None:
     """What was decided before; None when the status does not say it."""
     gate = mapping(status.get("gate"))
     phase, state, asleep = text(status.get("phase")), text(gate.get("state")), text(status.get("asleep"))
     if phase not in set(Phase) or state not in set(GateState):
         return None
-    return Course(
+    return SleepState(
         phase=Phase(phase),
         since=parse_time(text(status.get("phaseSince"))) or now,
         asleep=SleepDepth(asleep) if asleep in set(SleepDepth) else None,
@@ -39,22 +39,22 @@ def course_before(status: Mapping[str, Any], now: datetime) -> Course | None:
     )
 
 
-def course_or_start(status: Mapping[str, Any], now: datetime) -> Course:
+def sleep_state_or_start(status: Mapping[str, Any], now: datetime) -> SleepState:
     """What was decided before, or the beginning."""
-    return course_before(status, now) or start(now)
+    return sleep_state_before(status, now) or start(now)
 
 
-def wish(manifest: Manifest, sleep: Sleep | None, state: State | None, now: datetime) -> Wish:
+def sleep_policy(manifest: Manifest, sleep: Sleep | None, state: State | None, now: datetime) -> SleepPolicy:
     """What the person wants at this time: by the spec, or by the object's annotation, which takes
     precedence."""
     annotated = text(at(manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
     forced = State(annotated) if annotated in set(State) else state
     window = sleep is not None and inside(sleep.schedule, now)
-    return Wish(sleep=sleep, forced=forced, window=window)
+    return SleepPolicy(sleep=sleep, forced=forced, window=window)
 
 
 def gate_status(
-    course: Course,
+    sleep_state: SleepState,
     hold: Hold | None,
     port: int,
     cluster: str,
@@ -63,13 +63,13 @@ def gate_status(
 ) -> GateStatus:
     """The gate as gateways read it; `models` are the names that can be asked for."""
     return GateStatus(
-        state=course.gate,
-        epoch=course.epoch,
+        state=sleep_state.gate,
+        epoch=sleep_state.epoch,
         port=port,
         hold_seconds=_hold_seconds(hold or Hold(), wakes),
         cluster=cluster or None,
         models=list(models),
-        reason=course.reason[:REASON_LIMIT] or None,
+        reason=sleep_state.reason[:REASON_LIMIT] or None,
     )
 
 
@@ -82,7 +82,7 @@ def kept_gate(status: Mapping[str, Any]) -> GateStatus | None:
 
 
 def wakes_before(status: Mapping[str, Any]) -> WakeStatus | None:
-    """The ledger of wakes as the status says it; None when it does not, or not in its form."""
+    """The history of wakes as the status says it; None when it does not, or not in its form."""
     try:
         return WakeStatus.model_validate(status.get("wake"))
     except ValidationError:

@@ -24,7 +24,7 @@ FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (sta
 
 
 @dataclass(frozen=True)
-class Wish:
+class SleepPolicy:
     """What the person wants."""
 
     sleep: Sleep | None
@@ -51,7 +51,7 @@ class Wish:
 
 
 @dataclass(frozen=True)
-class Backend:
+class WorkloadHealth:
     """How the models are, in the form that they have when they are awake."""
 
     answers: bool
@@ -65,7 +65,7 @@ class Backend:
 
 
 @dataclass(frozen=True)
-class Course:
+class SleepState:
     """What was decided: kept in the status, and the start of the next decision."""
 
     phase: Phase
@@ -79,111 +79,119 @@ class Course:
     """Why the gate refuses, in words for clients."""
 
 
-def start(now: datetime) -> Course:
-    """The course of a service that was never decided on.
+def start(now: datetime) -> SleepState:
+    """The state of a service that was never decided on.
 
     Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
     that what a gateway tells of that one is no acknowledgement for this one.
     """
-    return Course(Phase.WAKING, now, None, GateState.CLOSED, round(now.timestamp() * 1000))
+    return SleepState(Phase.WAKING, now, None, GateState.CLOSED, round(now.timestamp() * 1000))
 
 
-def step(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: datetime) -> Course:
-    """The next decision. The same input twice gives the same course: nothing changes by itself."""
+def step(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, now: datetime
+) -> SleepState:
+    """The next decision. The same input twice gives the same state: nothing changes by itself."""
     if before.asleep is not None:
-        after = _asleep(before, before.asleep, wish, traffic)
+        after = _asleep(before, before.asleep, policy, traffic)
     elif before.phase is Phase.DRAINING:
-        after = _draining(before, wish, traffic, backend)
+        after = _draining(before, policy, traffic, health)
     elif before.gate is GateState.OPEN:
-        after = _awake(before, wish, traffic, backend, now)
+        after = _awake(before, policy, traffic, health, now)
     else:
-        after = _waking(before, wish, backend)
+        after = _waking(before, policy, health)
     if (after.gate, after.reason) != (before.gate, before.reason):
         after = replace(after, epoch=before.epoch + 1)
     return replace(after, since=now if after.phase is not before.phase else before.since)
 
 
-def look_again(course: Course, wish: Wish, traffic: Traffic, now: datetime) -> timedelta | None:
-    """When idleness alone may change the course that has just been decided; None: never."""
-    sleep = wish.sleep
+def look_again(
+    sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
+) -> timedelta | None:
+    """When idleness alone may change the state that has just been decided; None: never."""
+    sleep = policy.sleep
     if sleep is None or not traffic.known:
         return None
-    if course.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
+    if sleep_state.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
         return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
-    if course.asleep is None and course.gate is GateState.OPEN and wish.may_sleep:
+    if sleep_state.asleep is None and sleep_state.gate is GateState.OPEN and policy.may_sleep:
         after_idle = timedelta(seconds=seconds(sleep.after_idle))
         if traffic.held or traffic.in_flight:
             return after_idle
-        left = max(_left(sleep.after_idle, traffic), course.since + after_idle - now)
+        left = max(_left(sleep.after_idle, traffic), sleep_state.since + after_idle - now)
         # Due, and still awake: what keeps it so is not the time, such as models that do not answer.
         return left if left > timedelta(0) else None
     return None
 
 
-def _asleep(before: Course, depth: SleepDepth, wish: Wish, traffic: Traffic) -> Course:
-    if not wish.must_sleep and (traffic.held or not wish.may_sleep):
+def _asleep(before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic: Traffic) -> SleepState:
+    if not policy.must_sleep and (traffic.held or not policy.may_sleep):
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
-    deeper = wish.sleep.cluster_after_idle if wish.sleep is not None else None
-    if wish.depth is SleepDepth.CLUSTER or (
+    deeper = policy.sleep.cluster_after_idle if policy.sleep is not None else None
+    if policy.depth is SleepDepth.CLUSTER or (
         deeper is not None and traffic.known and _left(deeper, traffic) <= timedelta(0)
     ):
         depth = SleepDepth.CLUSTER
-    return _shut(replace(before, phase=Phase.ASLEEP, asleep=depth), wish)
+    return _shut(replace(before, phase=Phase.ASLEEP, asleep=depth), policy)
 
 
-def _draining(before: Course, wish: Wish, traffic: Traffic, backend: Backend) -> Course:
+def _draining(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+) -> SleepState:
     # A gate that refuses was shut by a person who no longer wants that: nothing says that it is idle.
     released = before.gate is GateState.FAILED
-    if not wish.must_sleep and (released or traffic.held or not wish.may_sleep):
-        return _waking(before, wish, backend)
-    closed = _shut(before, wish)
+    if not policy.must_sleep and (released or traffic.held or not policy.may_sleep):
+        return _waking(before, policy, health)
+    closed = _shut(before, policy)
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
     if changed or not _quiet(traffic, before.epoch):
         return closed
-    return replace(closed, phase=Phase.ASLEEP, asleep=wish.depth)
+    return replace(closed, phase=Phase.ASLEEP, asleep=policy.depth)
 
 
-def _awake(before: Course, wish: Wish, traffic: Traffic, backend: Backend, now: datetime) -> Course:
-    if wish.must_sleep:
-        return _shut(replace(before, phase=Phase.DRAINING), wish)
-    if backend.failed and not backend.answers:
-        return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=backend.failed)
-    if wish.may_sleep and wish.sleep is not None and backend.answers and not backend.updating:
-        after_idle = timedelta(seconds=seconds(wish.sleep.after_idle))
+def _awake(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, now: datetime
+) -> SleepState:
+    if policy.must_sleep:
+        return _shut(replace(before, phase=Phase.DRAINING), policy)
+    if health.failed and not health.answers:
+        return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=health.failed)
+    if policy.may_sleep and policy.sleep is not None and health.answers and not health.updating:
+        after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
         # Who has just woken stays for as long as anybody who has just been asked.
         if idle and now - before.since >= after_idle:
-            return _shut(replace(before, phase=Phase.DRAINING), wish)
+            return _shut(replace(before, phase=Phase.DRAINING), policy)
     # The gate stays open for models that do not answer for the moment: what has been let through is with
     # them, and Serve, which knows best when they are back, lets the next ones wait.
-    return replace(before, phase=_up(backend))
+    return replace(before, phase=_up(health))
 
 
-def _waking(before: Course, wish: Wish, backend: Backend) -> Course:
-    if wish.must_sleep:
+def _waking(before: SleepState, policy: SleepPolicy, health: WorkloadHealth) -> SleepState:
+    if policy.must_sleep:
         # Nothing has been let through, but a gateway may not have heard of that yet.
-        return _shut(replace(before, phase=Phase.DRAINING), wish)
-    if backend.answers:
-        return replace(before, phase=_up(backend), gate=GateState.OPEN, reason="")
-    if backend.failed:
-        return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=backend.failed)
+        return _shut(replace(before, phase=Phase.DRAINING), policy)
+    if health.answers:
+        return replace(before, phase=_up(health), gate=GateState.OPEN, reason="")
+    if health.failed:
+        return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=health.failed)
     return replace(before, phase=Phase.WAKING, gate=GateState.CLOSED, reason="")
 
 
-def _shut(course: Course, wish: Wish) -> Course:
+def _shut(sleep_state: SleepState, policy: SleepPolicy) -> SleepState:
     """With the gate of a service that sleeps, or is about to: it holds requests, or refuses them by force."""
-    if wish.must_sleep:
-        return replace(course, gate=GateState.FAILED, reason=FORCED_ASLEEP)
-    return replace(course, gate=GateState.CLOSED, reason="")
+    if policy.must_sleep:
+        return replace(sleep_state, gate=GateState.FAILED, reason=FORCED_ASLEEP)
+    return replace(sleep_state, gate=GateState.CLOSED, reason="")
 
 
-def _up(backend: Backend) -> Phase:
+def _up(health: WorkloadHealth) -> Phase:
     """The phase of a service whose gate is open."""
-    if backend.stalled:
+    if health.stalled:
         return Phase.FAILED
-    if backend.updating:
+    if health.updating:
         return Phase.UPDATING
-    return Phase.AWAKE if backend.answers else Phase.WAKING
+    return Phase.AWAKE if health.answers else Phase.WAKING
 
 
 def _quiet(traffic: Traffic, epoch: int) -> bool:

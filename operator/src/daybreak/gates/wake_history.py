@@ -7,7 +7,7 @@ from datetime import datetime
 from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.gates.gate_status import GateState, Phase, WakePhases, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import Course
+from daybreak.gates.state_machine import SleepState
 
 Steps = Callable[[datetime, WakePhases | None], WakePhases | None]
 """The steps of a wake that are done, from when it began and what had been done before; None: none yet."""
@@ -16,10 +16,10 @@ RECENT = 20
 """Wakes that are remembered."""
 
 
-def ledger(
-    before: WakeStatus | None, was: Course, now: Course, moment: datetime, steps: Steps
+def wake_history(
+    before: WakeStatus | None, was: SleepState, now: SleepState, moment: datetime, steps: Steps
 ) -> WakeStatus | None:
-    """The history after a decision taken at `moment`: `was` is the course before it, `now` the one after."""
+    """The history after a decision taken at `moment`: `was` is the state before it, `now` the one after."""
     if was.asleep is not None and now.asleep is None:
         return _begun(before, was.asleep, now.since)
     if before is None or not before.under_way:
@@ -51,10 +51,10 @@ def percentile(values: Sequence[int], percent: int) -> int:
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
-def _failed(course: Course) -> bool:
+def _failed(sleep_state: SleepState) -> bool:
     """Whether a wake has come to a halt: nothing goes on until somebody acts."""
-    halted = course.phase is Phase.FAILED and course.gate is GateState.CLOSED
-    return halted or course.gate is GateState.FAILED
+    halted = sleep_state.phase is Phase.FAILED and sleep_state.gate is GateState.CLOSED
+    return halted or sleep_state.gate is GateState.FAILED
 
 
 def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeStatus:

@@ -7,7 +7,7 @@ from typing import Any
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, condition, mapping, mappings, text, whole
 from daybreak.problems.drivers import driver_error
-from daybreak.problems.problem import Trouble
+from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import HEAD, PodView
 
@@ -22,13 +22,13 @@ _KILLED = (137, 143)
 """Exit codes of SIGKILL and SIGTERM: somebody else ended the container."""
 
 
-def pod_trouble(pod: PodView) -> Trouble | None:
+def pod_problem(pod: PodView) -> Problem | None:
     """What keeps a pod from being ready; None when it is, or is on the way."""
     if pod.ready or pod.leaving:
         return None
     status = mapping(pod.manifest.get("status"))
     for container in _containers(status):
-        found = _container_trouble(container, head=pod.role == HEAD)
+        found = _container_problem(container, head=pod.role == HEAD)
         if found is not None:
             return found
     if status.get("phase") == "Failed":
@@ -41,7 +41,7 @@ def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from mappings(status.get("containerStatuses"))
 
 
-def _container_trouble(container: Mapping[str, Any], *, head: bool) -> Trouble | None:
+def _container_problem(container: Mapping[str, Any], *, head: bool) -> Problem | None:
     name = text(container.get("name"))
     waiting = at(container, "state", "waiting")
     reason, message = text(waiting.get("reason")), text(waiting.get("message"))
@@ -49,23 +49,23 @@ def _container_trouble(container: Mapping[str, Any], *, head: bool) -> Trouble |
         image = text(container.get("image")) or f"of container {name}"
         why = excerpt(_BACK_OFF.sub("", message)) or reason
         said = f"image {image} cannot be pulled: {why}"
-        return Trouble(Reason.IMAGE_PULL_FAILED, said, stalled=reason in _NO_IMAGE)
+        return Problem(Reason.IMAGE_PULL_FAILED, said, stalled=reason in _NO_IMAGE)
     if reason in _NO_CONTAINER:
         said = f"container {name} cannot be created: {excerpt(message) or reason}"
-        return Trouble(Reason.CONTAINER_CONFIG_FAILED, said, stalled=True)
+        return Problem(Reason.CONTAINER_CONFIG_FAILED, said, stalled=True)
     if reason == "RunContainerError":
         said = f"container {name} does not start: {driver_error(message) or excerpt(message) or reason}"
-        return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+        return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)
     if reason == "CrashLoopBackOff":
         last = at(container, "lastState", "terminated")
-        return Trouble(Reason.CONTAINER_CRASHING, _ended(name, last), stalled=True)
+        return Problem(Reason.CONTAINER_CRASHING, _ended(name, last), stalled=True)
     ended = at(container, "state", "terminated")
     if ended and (whole(ended.get("exitCode")) or ended.get("reason") == "OOMKilled"):
         # A worker that ends by itself has mostly lost its head, and gets a successor.
         own_fault = head and whole(ended.get("exitCode")) not in _KILLED
         no_driver = driver_error(text(ended.get("message")))
         stalled = own_fault or bool(no_driver) or ended.get("reason") == "OOMKilled"
-        return Trouble(Reason.CONTAINER_CRASHING, _ended(name, ended), stalled=stalled)
+        return Problem(Reason.CONTAINER_CRASHING, _ended(name, ended), stalled=stalled)
     return None
 
 
@@ -82,18 +82,18 @@ def _ended(name: str, ended: Mapping[str, Any]) -> str:
     return f"{said}: {last_words}" if last_words else said
 
 
-def _failed_pod(status: Mapping[str, Any]) -> Trouble:
+def _failed_pod(status: Mapping[str, Any]) -> Problem:
     """The node has ended the pod, and KubeRay makes another one; but a limit is met again."""
     reason, message = text(status.get("reason")), excerpt(text(status.get("message")))
     said = "a pod was ended" + (f" ({reason})" if reason else "") + (f": {message}" if message else "")
-    return Trouble(Reason.CONTAINER_CRASHING, said, stalled="exceeds the" in message)
+    return Problem(Reason.CONTAINER_CRASHING, said, stalled="exceeds the" in message)
 
 
-def _not_placed(status: Mapping[str, Any]) -> Trouble | None:
+def _not_placed(status: Mapping[str, Any]) -> Problem | None:
     placed = condition(status, "PodScheduled")
     message = excerpt(_PREEMPTION.sub("", text(placed.get("message"))))
     if placed.get("status") != "False" or not message:
         return None
     # A claim that is not there does not come by waiting; a node may, and room on one.
     stalled = "persistentvolumeclaim" in message and "not found" in message
-    return Trouble(Reason.UNSCHEDULABLE, f"a pod waits for a place: {message}", stalled=stalled)
+    return Problem(Reason.UNSCHEDULABLE, f"a pod waits for a place: {message}", stalled=stalled)

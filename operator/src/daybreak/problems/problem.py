@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from daybreak.api.common.conditions import Reason
 
 _COMES_BACK = (Reason.IMAGE_PULL_FAILED, Reason.CONTAINER_CRASHING, Reason.MODEL_FAILED)
-"""Troubles with a pause between attempts, in which they look as if they might pass."""
+"""Problems with a pause between attempts, in which they look as if they might pass."""
 
 
 @dataclass(frozen=True)
-class Trouble:
+class Problem:
     """One thing that stands in the way."""
 
     reason: Reason
@@ -20,12 +20,12 @@ class Trouble:
     autoscaler may add) only slows things down."""
 
 
-def lasting(trouble: Trouble | None, standing: str) -> Trouble | None:
+def lasting(problem: Problem | None, standing: str) -> Problem | None:
     """The same, and still for somebody to act on, if it had come to that before.
 
     `standing` is the reason for which the service was stalled so far. Every new attempt looks hopeful; only
-    when none is needed any more is the trouble over.
+    when none is needed any more is the problem over.
     """
-    if trouble is None or trouble.stalled or trouble.reason not in _COMES_BACK or trouble.reason != standing:
-        return trouble
-    return replace(trouble, stalled=True)
+    if problem is None or problem.stalled or problem.reason not in _COMES_BACK or problem.reason != standing:
+        return problem
+    return replace(problem, stalled=True)

@@ -11,8 +11,8 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import Manifest
 from daybreak.problems.engine_errors import engine_error
-from daybreak.problems.pod_problems import pod_trouble
-from daybreak.problems.problem import Trouble
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import DEPLOY_FAILED, Application, Deployment, RayView, pods_refused
@@ -25,57 +25,57 @@ _STANDING = ("forbidden", "is invalid", "denied")
 """Words of a refusal that stands until somebody acts."""
 
 
-def service_trouble(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView]) -> Trouble | None:
+def service_problem(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView]) -> Problem | None:
     """What keeps the whole Ray cluster from coming up; None when nothing does."""
     if ray.refusal:
-        return Trouble(
+        return Problem(
             Reason.REFUSED, f"KubeRay does not take the RayService: {excerpt(ray.refusal)}", stalled=True
         )
     heads = (pod for pod in pods if pod.role == HEAD and pod.cluster == ray.coming)
-    found = worst(pod_trouble(pod) for pod in heads)
+    found = worst(pod_problem(pod) for pod in heads)
     if found is not None:
-        return Trouble(found.reason, f"head: {found.message}", found.stalled)
+        return Problem(found.reason, f"head: {found.message}", found.stalled)
     refused = pods_refused(clusters, ray.coming)
     if refused:
         # A quota or a policy stays as it is; a time-out or a lost race does not.
         stalled = any(word in refused for word in _STANDING)
-        return Trouble(Reason.REFUSED, f"KubeRay cannot make the pods: {excerpt(refused)}", stalled)
+        return Problem(Reason.REFUSED, f"KubeRay cannot make the pods: {excerpt(refused)}", stalled)
     application = ray.coming_application
     if application is not None and application.failed:
-        return Trouble(Reason.MODEL_FAILED, engine_error(application.message), stalled=True)
+        return Problem(Reason.MODEL_FAILED, engine_error(application.message), stalled=True)
     return None
 
 
-def model_trouble(ray: RayView, pods: Iterable[PodView], model: str) -> Trouble | None:
+def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem | None:
     """What keeps a model from having the replicas that it should have; None when nothing does."""
     group = names.worker_group(model)
     own = [pod for pod in pods if pod.group == group and pod.cluster == ray.coming]
-    of_pods = worst(pod_trouble(pod) for pod in own)
+    of_pods = worst(pod_problem(pod) for pod in own)
     if of_pods is not None and of_pods.stalled:
         return of_pods
     return worst((_serve_trouble(ray.coming_application, model), of_pods))
 
 
-def worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
+def worst(troubles: Iterable[Problem | None]) -> Problem | None:
     """The first that somebody has to act on, else the first at all."""
-    found = [trouble for trouble in troubles if trouble is not None]
-    return next((trouble for trouble in found if trouble.stalled), found[0] if found else None)
+    found = [problem for problem in troubles if problem is not None]
+    return next((problem for problem in found if problem.stalled), found[0] if found else None)
 
 
-def _serve_trouble(application: Application | None, model: str) -> Trouble | None:
+def _serve_trouble(application: Application | None, model: str) -> Problem | None:
     deployment = deployment_of(application, model)
     if deployment is None:
         return None
     message = deployment.message
     spoke = "Error:\n" in message
     if deployment.status == DEPLOY_FAILED:
-        return Trouble(Reason.MODEL_FAILED, engine_error(message) or "it failed to start", stalled=True)
+        return Problem(Reason.MODEL_FAILED, engine_error(message) or "it failed to start", stalled=True)
     if deployment.failed:
         # A replica that had run is gone. Serve starts another one; only if that one fails, it is stuck.
         said = engine_error(message) if spoke else "a replica failed its health check and is started anew"
-        return Trouble(Reason.MODEL_FAILED, said, stalled=spoke)
+        return Problem(Reason.MODEL_FAILED, said, stalled=spoke)
     if spoke or message.startswith(_FIRST_WORDS):
-        return Trouble(Reason.MODEL_FAILED, f"{engine_error(message)} {TRIES_AGAIN}", stalled=False)
+        return Problem(Reason.MODEL_FAILED, f"{engine_error(message)} {TRIES_AGAIN}", stalled=False)
     return None
 
 

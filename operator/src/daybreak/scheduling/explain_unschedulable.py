@@ -6,30 +6,30 @@ from difflib import get_close_matches
 from typing import Any
 
 from daybreak.api.common.unstructured import text
-from daybreak.scheduling.nodes import Demand, Room, chosen, lets_in, times, untolerated
+from daybreak.scheduling.nodes import Demand, NodeCapacity, chosen, lets_in, times, untolerated
 
 _LISTED = 4
 """How many of several choices are named."""
 
 
-def nowhere(rooms: Sequence[Room], demand: Demand, split: Callable[[], str] = str) -> str:
+def nowhere(capacities: Sequence[NodeCapacity], demand: Demand, split: Callable[[], str] = str) -> str:
     """Why no node takes the pod; empty when one does.
 
     `split` says how its accelerators could be spread over smaller nodes; empty when they cannot.
     """
-    if not rooms:
+    if not capacities:
         return "the cluster has no nodes"
-    if demand.devices and not any(room.offer(demand.device) for room in rooms):
-        return _no_such_device(rooms, demand)
-    candidates = chosen(rooms, demand)
+    if demand.devices and not any(capacity.offer(demand.device) for capacity in capacities):
+        return _no_such_device(capacities, demand)
+    candidates = chosen(capacities, demand)
     if not candidates:
-        return _no_such_label(rooms, demand)
-    roomy = [room for room in candidates if times(room, demand)]
-    if any(lets_in(room, demand) for room in roomy):
+        return _no_such_label(capacities, demand)
+    roomy = [capacity for capacity in candidates if times(capacity, demand)]
+    if any(lets_in(capacity, demand) for capacity in roomy):
         return ""
     if roomy:
         return _shut(roomy, demand)
-    if demand.devices and not any(room.offer(demand.device) >= demand.devices for room in candidates):
+    if demand.devices and not any(capacity.offer(demand.device) >= demand.devices for capacity in candidates):
         return _too_few_devices(candidates, demand, split())
     return _too_small(candidates, demand)
 
@@ -43,9 +43,14 @@ def too_few(demand: Demand, pods: int, room_for: int) -> str:
     )
 
 
-def _no_such_device(rooms: Sequence[Room], demand: Demand) -> str:
+def _no_such_device(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     others = sorted(
-        {name for room in rooms for name, offer in room.offers.items() if offer and _device(name)}
+        {
+            name
+            for capacity in capacities
+            for name, offer in capacity.offers.items()
+            if offer and _device(name)
+        }
     )
     if others:
         fix = f"set accelerator.resource to what nodes have ({', '.join(others[:_LISTED])})"
@@ -59,39 +64,41 @@ def _device(resource: str) -> bool:
     return "/" in resource and "kubernetes.io/" not in resource
 
 
-def _no_such_label(rooms: Sequence[Room], demand: Demand) -> str:
+def _no_such_label(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     change = f"change {demand.fields}.nodeSelector"
     for key, value in sorted(demand.selector.items()):
         wanted = f"{demand.who} needs a node with label {key}={value}"
-        values = sorted({room.labels[key] for room in rooms if key in room.labels})
+        values = sorted({capacity.labels[key] for capacity in capacities if key in capacity.labels})
         if value in values:
             continue
         if values:
             near = get_close_matches(value, values, n=1, cutoff=0.4) or values[:_LISTED]
             return f"{wanted}; nodes have {key}={' or '.join(near)}: {change}"
-        near = get_close_matches(key, sorted({name for room in rooms for name in room.labels}), n=1)
+        near = get_close_matches(
+            key, sorted({name for capacity in capacities for name in capacity.labels}), n=1
+        )
         hint = f" (did you mean {near[0]}?)" if near else ""
         return f"{wanted}; no node has a label {key}{hint}: {change}, or label a node"
 
-    def lacking(room: Room) -> list[str]:
+    def lacking(capacity: NodeCapacity) -> list[str]:
         return [
             f"{key}={value}"
             for key, value in sorted(demand.selector.items())
-            if room.labels.get(key) != value
+            if capacity.labels.get(key) != value
         ]
 
-    nearest = min(rooms, key=lambda room: len(lacking(room)))
+    nearest = min(capacities, key=lambda capacity: len(lacking(capacity)))
     labels = " and ".join(f"{key}={value}" for key, value in sorted(demand.selector.items()))
     lacks = ", ".join(lacking(nearest))
     return f"{demand.who} needs a node with {labels}; {nearest.name} lacks {lacks}: {change}, or label a node"
 
 
-def _shut(rooms: Sequence[Room], demand: Demand) -> str:
+def _shut(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     """Nodes that would do, but let the pod not in."""
-    tainted = [room for room in rooms if not room.cordoned]
+    tainted = [capacity for capacity in capacities if not capacity.cordoned]
     if not tainted:
-        some = _some(rooms)
-        return f"{demand.who} fits on {some}, closed for new pods: kubectl uncordon {rooms[0].name}"
+        some = _some(capacities)
+        return f"{demand.who} fits on {some}, closed for new pods: kubectl uncordon {capacities[0].name}"
     taints = untolerated(tainted[0], demand)
     names = ", ".join(map(_taint, taints))
     add = ", ".join(map(_toleration, taints))
@@ -109,9 +116,9 @@ def _toleration(taint: Mapping[str, Any]) -> str:
     return f"{{key: {key}, {how}, effect: {effect}}}"
 
 
-def _too_few_devices(rooms: Sequence[Room], demand: Demand, split: str) -> str:
+def _too_few_devices(capacities: Sequence[NodeCapacity], demand: Demand, split: str) -> str:
     need, device = demand.devices, demand.device
-    largest = max(rooms, key=lambda room: room.offer(device))
+    largest = max(capacities, key=lambda capacity: capacity.offer(device))
     most = int(largest.offer(device))
     where = " that match nodeSelector" if demand.selector else ""
     if not most:
@@ -119,26 +126,28 @@ def _too_few_devices(rooms: Sequence[Room], demand: Demand, split: str) -> str:
             f"{demand.who} needs {need} {device}; the nodes{where} have none: "
             f"change {demand.fields}.nodeSelector"
         )
-    together = sum(int(room.offer(device)) for room in rooms)
+    together = sum(int(capacity.offer(device)) for capacity in capacities)
     fix = split or f"all nodes{where} together have {together}: use a smaller parallelism, or other nodes"
     which = f"the largest {'node that matches nodeSelector' if demand.selector else 'node'}"
     return f"{demand.who} needs {need} {device} on one node; {which} has {most} ({largest.name}): {fix}"
 
 
-def _too_small(rooms: Sequence[Room], demand: Demand) -> str:
+def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     """The node that comes nearest, and what it lacks."""
 
-    def lacking(room: Room) -> list[str]:
-        return [name for name, amount in demand.requests.items() if room.offer(name) < amount]
+    def lacking(capacity: NodeCapacity) -> list[str]:
+        return [name for name, amount in demand.requests.items() if capacity.offer(name) < amount]
 
-    def nearness(room: Room) -> tuple[bool, int, Decimal]:
+    def nearness(capacity: NodeCapacity) -> tuple[bool, int, Decimal]:
         shares = [
-            min(Decimal(1), room.offer(name) / amount) for name, amount in demand.requests.items() if amount
+            min(Decimal(1), capacity.offer(name) / amount)
+            for name, amount in demand.requests.items()
+            if amount
         ]
-        enough_devices = not demand.devices or room.offer(demand.device) >= demand.devices
-        return enough_devices, -len(lacking(room)), sum(shares, Decimal(0))
+        enough_devices = not demand.devices or capacity.offer(demand.device) >= demand.devices
+        return enough_devices, -len(lacking(capacity)), sum(shares, Decimal(0))
 
-    best = max(rooms, key=nearness)
+    best = max(capacities, key=nearness)
     short = lacking(best)
     wants = " and ".join(f"{_figure(name, demand.requests[name])} {name}" for name in short)
     has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
@@ -158,6 +167,6 @@ def _figure(resource: str, amount: Decimal) -> str:
     return f"{float(amount / 2**30):.3g}Gi" if resource == "memory" else f"{float(amount):.4g}"
 
 
-def _some(rooms: Sequence[Room]) -> str:
-    more = len(rooms) - 1
-    return f"{rooms[0].name} and {more} more" if more else rooms[0].name
+def _some(capacities: Sequence[NodeCapacity]) -> str:
+    more = len(capacities) - 1
+    return f"{capacities[0].name} and {more} more" if more else capacities[0].name

@@ -14,7 +14,7 @@ from daybreak.api.ray.model import Model, Parallelism
 from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.scheduling import explain_unschedulable, pod_additions
-from daybreak.scheduling.nodes import Demand, Node, Room, places, room
+from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, capacity, places
 from daybreak.scheduling.replica_size import need_in_numbers, pods_per_replica, worker_need
 
 AUTOSCALER_CPU = Decimal("0.1")
@@ -40,7 +40,7 @@ class _Known:
     """Every node, read, and what was found out about them: many services ask the same."""
 
     nodes: tuple[Node, ...]
-    rooms: tuple[Room, ...]
+    capacities: tuple[NodeCapacity, ...]
     answers: dict[Any, str] = field(default_factory=dict)
 
 
@@ -63,7 +63,7 @@ def fit(workload: RayWorkload, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
 def _read(nodes: tuple[Node, ...]) -> _Known:
     global _last
     if _last.nodes is not nodes:
-        _last = _Known(nodes, tuple(room(node) for node in nodes))
+        _last = _Known(nodes, tuple(capacity(node) for node in nodes))
     return _last
 
 
@@ -83,7 +83,7 @@ def _head(known: _Known, head: Head) -> str:
         template="spec.runtime.head.podTemplate",
     )
     if demand.key not in known.answers:
-        _remember(known, demand.key, explain_unschedulable.nowhere(known.rooms, demand))
+        _remember(known, demand.key, explain_unschedulable.nowhere(known.capacities, demand))
     return known.answers[demand.key]
 
 
@@ -91,7 +91,7 @@ def _replica(known: _Known, model: Model) -> str:
     demand, pods = _demand(model), pods_per_replica(model)
     key = (pods, model.parallelism.tensor, model.parallelism.pipeline, demand.key)
     if key not in known.answers:
-        _remember(known, key, _replica_unknown(known.rooms, model, demand, pods))
+        _remember(known, key, _replica_unknown(known.capacities, model, demand, pods))
     return known.answers[key]
 
 
@@ -101,11 +101,11 @@ def _remember(known: _Known, key: Any, answer: str) -> None:
     known.answers[key] = answer
 
 
-def _replica_unknown(rooms: Sequence[Room], model: Model, demand: Demand, pods: int) -> str:
-    wrong = explain_unschedulable.nowhere(rooms, demand, lambda: _split(rooms, model))
+def _replica_unknown(capacities: Sequence[NodeCapacity], model: Model, demand: Demand, pods: int) -> str:
+    wrong = explain_unschedulable.nowhere(capacities, demand, lambda: _split(capacities, model))
     if wrong or pods == 1:
         return wrong
-    room_for = places(rooms, demand)
+    room_for = places(capacities, demand)
     if room_for >= pods:
         return ""
     return explain_unschedulable.too_few(demand, pods, room_for)
@@ -127,7 +127,7 @@ def _demand(model: Model) -> Demand:
     )
 
 
-def _split(rooms: Sequence[Room], model: Model) -> str:
+def _split(capacities: Sequence[NodeCapacity], model: Model) -> str:
     """How the same accelerators could be spread over smaller nodes: the fewest stages that fit."""
     total = model.parallelism.tensor * model.parallelism.pipeline
     for tensor in range(total - 1, 0, -1):
@@ -135,7 +135,7 @@ def _split(rooms: Sequence[Room], model: Model) -> str:
             continue
         spread = Parallelism(tensor=tensor, pipeline=total // tensor)
         other = model.model_copy(update={"parallelism": spread, "placement": None})
-        if places(rooms, _demand(other)) < pods_per_replica(other):
+        if places(capacities, _demand(other)) < pods_per_replica(other):
             continue
         if spread == model.parallelism:
             return "use placement: PACK, which gives each pipeline stage a pod of its own"

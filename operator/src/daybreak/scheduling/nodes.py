@@ -27,7 +27,7 @@ _NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True)
-class Room:
+class NodeCapacity:
     """A node, read once."""
 
     name: str
@@ -78,7 +78,7 @@ class Demand:
         )
 
 
-def room(node: Node) -> Room:
+def capacity(node: Node) -> NodeCapacity:
     """Read a node."""
     offers = {}
     for resource, quantity in node.allocatable.items():
@@ -92,21 +92,21 @@ def room(node: Node) -> Room:
         if taint.get("effect") in ("NoSchedule", "NoExecute")
         and not text(taint.get("key")).startswith(_NODE_STATE_TAINTS)
     )
-    return Room(node.name, node.labels, taints, offers, node.unschedulable)
+    return NodeCapacity(node.name, node.labels, taints, offers, node.unschedulable)
 
 
-def chosen(rooms: Iterable[Room], demand: Demand) -> list[Room]:
+def chosen(capacities: Iterable[NodeCapacity], demand: Demand) -> list[NodeCapacity]:
     """Nodes that have the labels asked for."""
     wanted = demand.selector.items()
-    return [each for each in rooms if all(each.labels.get(key) == value for key, value in wanted)]
+    return [each for each in capacities if all(each.labels.get(key) == value for key, value in wanted)]
 
 
-def lets_in(place: Room, demand: Demand) -> bool:
+def lets_in(place: NodeCapacity, demand: Demand) -> bool:
     """Whether the node takes new pods, and these."""
     return not place.cordoned and not untolerated(place, demand)
 
 
-def untolerated(place: Room, demand: Demand) -> list[Mapping[str, Any]]:
+def untolerated(place: NodeCapacity, demand: Demand) -> list[Mapping[str, Any]]:
     """Taints that keep the pod out.
 
     A taint named like a resource that the pod asks for is none: Kubernetes' ExtendedResourceToleration
@@ -120,7 +120,7 @@ def untolerated(place: Room, demand: Demand) -> list[Mapping[str, Any]]:
     ]
 
 
-def times(place: Room, demand: Demand) -> int:
+def times(place: NodeCapacity, demand: Demand) -> int:
     """How many such pods the node takes when it is empty."""
     return min(
         (int(place.offer(resource) // amount) for resource, amount in demand.requests.items() if amount),
@@ -128,9 +128,9 @@ def times(place: Room, demand: Demand) -> int:
     )
 
 
-def places(rooms: Sequence[Room], demand: Demand) -> int:
+def places(capacities: Sequence[NodeCapacity], demand: Demand) -> int:
     """How many such pods all nodes take together."""
-    return sum(times(each, demand) for each in chosen(rooms, demand) if lets_in(each, demand))
+    return sum(times(each, demand) for each in chosen(capacities, demand) if lets_in(each, demand))
 
 
 def _tolerates(toleration: Toleration, taint: Mapping[str, Any]) -> bool:

@@ -330,13 +330,13 @@ def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
     world.edit(broken)
     decision = world.step()
     assert (decision.status.gate, decision.status.asleep) == (before.gate, before.asleep)
-    assert decision.course is None
+    assert decision.sleep_state is None
     assert not decision.apply
 
 
 def test_without_a_gateway_nothing_of_it_is_said() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}))
     decision = world.step()
-    assert decision.course is None
+    assert decision.sleep_state is None
     assert (decision.status.gate, decision.status.asleep) == (None, None)
     assert "sleep" in message(decision, kind=ConditionType.ACTIVE)

@@ -2,10 +2,10 @@
 
 from daybreak.api.gates.gate_status import WakePhases
 from daybreak.kinds.llmservice.decide.model_health import judge
-from daybreak.kinds.llmservice.decide.snapshot import Look
-from daybreak.kinds.llmservice.decide.wake_timeline import steps
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, OTHER_MODEL, START
-from tests.unit.llmservice.decide.waking import look, made
+from tests.unit.llmservice.decide.waking import made, snapshot
 
 HEAD = made("head", None, created=-900, scheduled=-900, ready=-880)
 UP = made("one", "tiny", created=1, scheduled=2, ready=40)
@@ -13,28 +13,28 @@ OTHER_UP = made("two", "other", created=1, scheduled=3, ready=50)
 TWO_STAGES = {**GPU_MODEL, "name": "tiny", "parallelism": {"pipeline": 2}}
 
 
-def read(seen: Look, before: WakePhases | None = None) -> dict[str, int] | None:
+def read(seen: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
     """The steps that are done."""
     models = [judge(seen, model) for model in seen.service.spec.models]
-    found = steps(seen, models, START, before)
+    found = wake_timeline(seen, models, START, before)
     return None if found is None else found.model_dump(exclude_none=True)
 
 
 def test_nothing_yet() -> None:
-    assert read(look()) is None
-    assert read(look(HEAD, leaving=True)) is None, "the head of a cluster that goes is none"
+    assert read(snapshot()) is None
+    assert read(snapshot(HEAD, leaving=True)) is None, "the head of a cluster that goes is none"
 
 
 def test_the_engine_has_started_when_serve_says_so_of_the_configuration_that_is_now() -> None:
     worker = {"objects": 0, "head_ready": 0, "worker_scheduled": 2, "worker_ready": 40}
-    assert read(look(HEAD, UP, seconds=60)) == {**worker, "engine_started": 60}
-    assert read(look(HEAD, UP, seconds=60, serve="UPSCALING")) == worker
-    assert read(look(HEAD, UP, seconds=60, observed=False)) == worker
+    assert read(snapshot(HEAD, UP, seconds=60)) == {**worker, "engine_started": 60}
+    assert read(snapshot(HEAD, UP, seconds=60, serve="UPSCALING")) == worker
+    assert read(snapshot(HEAD, UP, seconds=60, observed=False)) == worker
 
 
 def test_a_cluster_that_is_made_anew_is_pending_at_first() -> None:
     head = made("head", None, created=3, scheduled=4, ready=20)
-    assert read(look(head, UP, seconds=60, pending=True)) == {
+    assert read(snapshot(head, UP, seconds=60, pending=True)) == {
         "objects": 3,
         "head_ready": 20,
         "worker_scheduled": 2,
@@ -44,14 +44,14 @@ def test_a_cluster_that_is_made_anew_is_pending_at_first() -> None:
 
 
 def test_healthy_it_is_also_with_no_replica_at_all_and_that_is_no_start() -> None:
-    assert read(look(HEAD)) == {"objects": 0, "head_ready": 0}
+    assert read(snapshot(HEAD)) == {"objects": 0, "head_ready": 0}
     pending = made("one", "tiny", created=1, scheduled=None, ready=None, placed=False)
-    assert read(look(HEAD, pending)) == {"objects": 0, "head_ready": 0}
+    assert read(snapshot(HEAD, pending)) == {"objects": 0, "head_ready": 0}
 
 
 def test_in_the_first_seconds_serve_speaks_of_before() -> None:
     old = made("one", "tiny", created=-90, scheduled=-80, ready=-60)
-    assert read(look(HEAD, old, seconds=3)) == {
+    assert read(snapshot(HEAD, old, seconds=3)) == {
         "objects": 0,
         "head_ready": 0,
         "worker_scheduled": 0,
@@ -62,13 +62,13 @@ def test_in_the_first_seconds_serve_speaks_of_before() -> None:
 def test_the_start_is_noted_once_and_then_nothing_moves() -> None:
     done = WakePhases(objects=0, worker_scheduled=2, worker_ready=40, engine_started=60)
     again = made("one", "tiny", created=1, scheduled=2, ready=70)
-    assert read(look(HEAD, again, seconds=80), done) == done.model_dump(exclude_none=True)
+    assert read(snapshot(HEAD, again, seconds=80), done) == done.model_dump(exclude_none=True)
 
 
 def test_a_pod_that_is_gone_takes_nothing_back_and_the_next_one_tells_its_own() -> None:
     done = WakePhases(objects=0, head_ready=0, worker_scheduled=0, worker_ready=0)
-    assert read(look(HEAD, serve="UPDATING"), done) == done.model_dump(exclude_none=True)
-    assert read(look(HEAD, UP, seconds=45, serve="UPDATING"), done) == {
+    assert read(snapshot(HEAD, serve="UPDATING"), done) == done.model_dump(exclude_none=True)
+    assert read(snapshot(HEAD, UP, seconds=45, serve="UPDATING"), done) == {
         "objects": 0,
         "head_ready": 0,
         "worker_scheduled": 2,
@@ -78,9 +78,9 @@ def test_a_pod_that_is_gone_takes_nothing_back_and_the_next_one_tells_its_own() 
 
 def test_every_model_is_waited_for() -> None:
     both = (CPU_MODEL, OTHER_MODEL)
-    one = read(look(HEAD, UP, models=both))
+    one = read(snapshot(HEAD, UP, models=both))
     assert one == {"objects": 0, "head_ready": 0}
-    assert read(look(HEAD, UP, OTHER_UP, models=both)) == {
+    assert read(snapshot(HEAD, UP, OTHER_UP, models=both)) == {
         "objects": 0,
         "head_ready": 0,
         "worker_scheduled": 3,
@@ -91,13 +91,13 @@ def test_every_model_is_waited_for() -> None:
 
 def test_but_not_one_that_stays_at_zero() -> None:
     still = {**OTHER_MODEL, "replicas": {"min": 0, "initial": 0}}
-    found = read(look(HEAD, UP, models=(CPU_MODEL, still)))
+    found = read(snapshot(HEAD, UP, models=(CPU_MODEL, still)))
     assert found is not None
     assert found["worker_ready"] == 40
 
 
 def test_nor_one_that_has_failed_for_good() -> None:
-    found = read(look(HEAD, UP, models=(CPU_MODEL, OTHER_MODEL), failed="other"))
+    found = read(snapshot(HEAD, UP, models=(CPU_MODEL, OTHER_MODEL), failed="other"))
     assert found is not None
     assert found["worker_ready"] == 40
 
@@ -105,7 +105,7 @@ def test_nor_one_that_has_failed_for_good() -> None:
 def test_a_replica_of_two_pods_needs_both() -> None:
     second = made("two", "tiny", created=1, scheduled=4, ready=44)
     third = made("three", "tiny", created=60, scheduled=61, ready=80)
-    assert read(look(HEAD, UP, models=(TWO_STAGES,))) == {"objects": 0, "head_ready": 0}
-    found = read(look(HEAD, UP, second, third, models=(TWO_STAGES,)))
+    assert read(snapshot(HEAD, UP, models=(TWO_STAGES,))) == {"objects": 0, "head_ready": 0}
+    found = read(snapshot(HEAD, UP, second, third, models=(TWO_STAGES,)))
     assert found is not None
     assert (found["worker_scheduled"], found["worker_ready"]) == (4, 44)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from daybreak.kinds.llmservice.decide.snapshot import Look, look_at
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.ray.views.ray_pods import pod_views
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
@@ -18,7 +18,7 @@ from tests.unit.llmservice.decide.scenes import (
 )
 
 
-def look(
+def snapshot(
     *pods: Any,
     seconds: float = 90,
     serve: str = "HEALTHY",
@@ -28,7 +28,7 @@ def look(
     pending: bool = False,
     models: tuple[Any, ...] = (CPU_MODEL,),
     **spec: Any,
-) -> Look:
+) -> Snapshot:
     """What is seen so many seconds after the start."""
     llm = manifest(*models, **spec)
     said = ray_status(
@@ -43,7 +43,7 @@ def look(
     if leaving:
         ray["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
     seen = replace(World(llm).seen, ray_service=ray, now=START + timedelta(seconds=seconds))
-    return replace(look_at(seen, service(*models, **spec), (), ()), pods=pod_views(tuple(pods)))
+    return replace(snapshot_of(seen, service(*models, **spec), (), ()), pods=pod_views(tuple(pods)))
 
 
 def made(

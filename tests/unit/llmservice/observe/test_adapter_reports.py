@@ -10,7 +10,7 @@ from aiohttp import web
 
 from daybreak.kinds.llmservice.observe import adapter_reports as module
 from daybreak.kinds.llmservice.observe.adapter_reports import (
-    AdapterAsker,
+    AdapterProber,
     HttpReporter,
     Replica,
     read,
@@ -75,50 +75,52 @@ def called() -> list[Key]:
 
 
 @pytest.fixture
-async def asker(reporter: Reporter, called: list[Key]) -> AsyncIterator[AdapterAsker]:
-    made = AdapterAsker(reporter, called.append)
+async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[AdapterProber]:
+    made = AdapterProber(reporter, called.append)
     yield made
     await made.close()
 
 
 async def test_it_asks_until_the_adapters_are_there(
-    asker: AdapterAsker, reporter: Reporter, called: list[Key]
+    prober: AdapterProber, reporter: Reporter, called: list[Key]
 ) -> None:
-    assert asker.reports(KEY, [replica()]) == {}
+    assert prober.reports(KEY, [replica()]) == {}
     await until(lambda: len(reporter.asked) > 2)
     assert called == []
     reporter.said["ip-of-w-1"] = {"fr": LOADING}
     await until(lambda: bool(called))
-    assert (called, asker.reports(KEY, [replica()])) == ([KEY], {"w-1": {"fr": LOADING}})
+    assert (called, prober.reports(KEY, [replica()])) == ([KEY], {"w-1": {"fr": LOADING}})
     reporter.said["ip-of-w-1"] = {"fr": LOADED}
     await until(lambda: len(called) > 1)
-    assert (called, asker.reports(KEY, [replica()])) == ([KEY, KEY], {"w-1": {"fr": LOADED}})
+    assert (called, prober.reports(KEY, [replica()])) == ([KEY, KEY], {"w-1": {"fr": LOADED}})
     asked = len(reporter.asked)
     await asyncio.sleep(0.03)
     assert len(reporter.asked) == asked
 
 
 async def test_an_adapter_that_is_to_go_is_asked_for_until_it_is_gone(
-    asker: AdapterAsker, reporter: Reporter
+    prober: AdapterProber, reporter: Reporter
 ) -> None:
     reporter.said["ip-of-w-1"] = {"fr": LOADED, "old": LOADED}
-    asker.reports(KEY, [replica()])
+    prober.reports(KEY, [replica()])
     await until(lambda: len(reporter.asked) > 2)
     reporter.said["ip-of-w-1"] = {"fr": LOADED}
-    await until(lambda: asker.reports(KEY, [replica()]) == {"w-1": {"fr": LOADED}})
+    await until(lambda: prober.reports(KEY, [replica()]) == {"w-1": {"fr": LOADED}})
 
 
-async def test_a_change_is_asked_for_and_what_is_known_stays(asker: AdapterAsker, reporter: Reporter) -> None:
+async def test_a_change_is_asked_for_and_what_is_known_stays(
+    prober: AdapterProber, reporter: Reporter
+) -> None:
     reporter.said = {"ip-of-w-1": {"fr": LOADED}, "ip-of-w-2": {"fr": LOADED}}
-    asker.reports(KEY, [replica()])
-    await until(lambda: bool(asker.reports(KEY, [replica()])))
+    prober.reports(KEY, [replica()])
+    await until(lambda: bool(prober.reports(KEY, [replica()])))
     reporter.asked.clear()
     both = [replica(), replica("w-2")]
-    assert asker.reports(KEY, both) == {"w-1": {"fr": LOADED}}
-    await until(lambda: len(asker.reports(KEY, both)) == 2)
+    assert prober.reports(KEY, both) == {"w-1": {"fr": LOADED}}
+    await until(lambda: len(prober.reports(KEY, both)) == 2)
     assert reporter.asked == ["ip-of-w-2"]
-    assert asker.reports(KEY, [replica("w-2")]) == {"w-2": {"fr": LOADED}}
-    assert asker.reports(KEY, []) == {}
+    assert prober.reports(KEY, [replica("w-2")]) == {"w-2": {"fr": LOADED}}
+    assert prober.reports(KEY, []) == {}
 
 
 def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:

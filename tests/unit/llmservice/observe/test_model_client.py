@@ -10,7 +10,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.kinds.llmservice.observe.model_client import HttpProber
+from daybreak.kinds.llmservice.observe.model_client import HttpModelClient
 from daybreak.kinds.llmservice.observe.observed import Answer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -44,11 +44,11 @@ async def serving(completions: Handler, models: Any = None, path: str = "/comple
 async def ask(base: str, asked: LLMService | None = None, patience: float = 25.0) -> Answer:
     """Ask the model at an address."""
     asked = asked or service()
-    prober = HttpProber()
+    client = HttpModelClient()
     try:
-        return await prober.ask(asked, asked.spec.models[0], base, patience)
+        return await client.ask(asked, asked.spec.models[0], base, patience)
     finally:
-        await prober.close()
+        await client.close()
 
 
 async def test_an_answer() -> None:

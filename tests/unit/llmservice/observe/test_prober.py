@@ -9,7 +9,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.observe import prober as module
 from daybreak.kinds.llmservice.observe.observed import Answer
-from daybreak.kinds.llmservice.observe.prober import Asker, Question
+from daybreak.kinds.llmservice.observe.prober import Prober, Question
 from daybreak.kube.cache import Key
 
 KEY = Key("ns", "s")
@@ -22,7 +22,7 @@ def question(about: str, models: int = 2) -> Question:
     return Question(SERVICE, SERVICE.spec.models[:models], "http://head:8000/v1", about)
 
 
-class Prober:
+class ModelClient:
     """Answers when it is told to."""
 
     def __init__(self) -> None:
@@ -51,9 +51,9 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def prober() -> Prober:
+def client() -> ModelClient:
     """Who asks."""
-    return Prober()
+    return ModelClient()
 
 
 @pytest.fixture
@@ -63,11 +63,11 @@ def called() -> list[Key]:
 
 
 @pytest.fixture
-async def asker(prober: Prober, called: list[Key]) -> AsyncIterator[Asker]:
+async def prober(client: ModelClient, called: list[Key]) -> AsyncIterator[Prober]:
     """The asker, which is closed after the test."""
-    asker = Asker(prober, called.append)
-    yield asker
-    await asker.close()
+    prober = Prober(client, called.append)
+    yield prober
+    await prober.close()
 
 
 async def settle() -> None:
@@ -76,75 +76,77 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_asked_once_and_called_back(asker: Asker, prober: Prober, called: list[Key]) -> None:
-    assert asker.answers(KEY, question("now")) == ()
+async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+    assert prober.answers(KEY, question("now")) == ()
     await settle()
-    assert asker.answers(KEY, question("now")) == ()
-    assert prober.asked == ["one", "two"]
-    prober.may_answer.set()
+    assert prober.answers(KEY, question("now")) == ()
+    assert client.asked == ["one", "two"]
+    client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
-    assert asker.answers(KEY, question("now")) == (Answer("one", True), Answer("two", True))
-    assert asker.answers(KEY, question("now")) == (), "each answer is given once"
+    assert prober.answers(KEY, question("now")) == (Answer("one", True), Answer("two", True))
+    assert prober.answers(KEY, question("now")) == (), "each answer is given once"
     await settle()
-    assert prober.asked == ["one", "two"] * 2
+    assert client.asked == ["one", "two"] * 2
 
 
 async def test_an_answer_is_given_while_another_model_is_silent(
-    asker: Asker, prober: Prober, called: list[Key]
+    prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
-    prober.slow = {"two"}
-    prober.may_answer.set()
-    asker.answers(KEY, question("now"))
+    client.slow = {"two"}
+    client.may_answer.set()
+    prober.answers(KEY, question("now"))
     await settle()
     assert called == [KEY]
-    assert asker.answers(KEY, question("now")) == (Answer("one", True),)
-    assert asker.answers(KEY, question("now")) == (), "the round goes on"
+    assert prober.answers(KEY, question("now")) == (Answer("one", True),)
+    assert prober.answers(KEY, question("now")) == (), "the round goes on"
     await settle()
-    assert prober.asked == ["one", "two"], "nobody is asked twice in it"
+    assert client.asked == ["one", "two"], "nobody is asked twice in it"
 
 
 async def test_answers_about_something_else_are_thrown_away(
-    asker: Asker, prober: Prober, called: list[Key]
+    prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
-    asker.answers(KEY, question("the old cluster"))
+    prober.answers(KEY, question("the old cluster"))
     await settle()
-    assert asker.answers(KEY, question("the new cluster")) == ()
-    prober.may_answer.set()
+    assert prober.answers(KEY, question("the new cluster")) == ()
+    client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
     assert len(called) == 2, "only the new question calls back"
-    assert len(asker.answers(KEY, question("the new cluster"))) == 2
+    assert len(prober.answers(KEY, question("the new cluster"))) == 2
 
 
-async def test_a_prober_that_breaks_is_no_answer(asker: Asker, prober: Prober) -> None:
+async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelClient) -> None:
     def broken(name: str) -> Answer:
         raise RuntimeError("a bug")
 
-    prober.answer = broken
-    prober.may_answer.set()
-    asker.answers(KEY, question("now", models=1))
+    client.answer = broken
+    client.may_answer.set()
+    prober.answers(KEY, question("now", models=1))
     await settle()
-    [answer] = asker.answers(KEY, question("now", models=1))
+    [answer] = prober.answers(KEY, question("now", models=1))
     assert not answer.answered
     assert "a bug" in answer.message
 
 
-async def test_a_pause_between_rounds(asker: Asker, prober: Prober, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pause_between_rounds(
+    prober: Prober, client: ModelClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
-    prober.may_answer.set()
-    asker.answers(KEY, question("now"))
+    client.may_answer.set()
+    prober.answers(KEY, question("now"))
     await settle()
-    assert len(asker.answers(KEY, question("now"))) == 2
-    assert asker.answers(KEY, question("now")) == ()
+    assert len(prober.answers(KEY, question("now"))) == 2
+    assert prober.answers(KEY, question("now")) == ()
     await settle()
-    assert prober.asked == ["one", "two"]
+    assert client.asked == ["one", "two"]
 
 
-async def test_forgetting_ends_the_question(asker: Asker, prober: Prober, called: list[Key]) -> None:
-    asker.answers(KEY, question("now"))
+async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+    prober.answers(KEY, question("now"))
     await settle()
-    asker.forget(KEY)
-    prober.may_answer.set()
+    prober.forget(KEY)
+    client.may_answer.set()
     await settle()
     assert called == []

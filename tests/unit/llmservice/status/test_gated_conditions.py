@@ -9,9 +9,9 @@ import pytest
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import FORCED_ASLEEP, Course
+from daybreak.gates.state_machine import FORCED_ASLEEP, SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
-from daybreak.kinds.llmservice.decide.snapshot import Look, look_at
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.status import gated_conditions
 from daybreak.kinds.llmservice.status.condition_list import Said
 from tests.unit.llmservice.decide.scenes import START, World, service
@@ -24,27 +24,29 @@ STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worke
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
-def look(before: str) -> Look:
+def snapshot(before: str) -> Snapshot:
     """One look at a service whose condition Ready was this."""
     world = World()
     status = {"conditions": [{"type": "Ready", "status": before}]} if before else {}
     seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
-    return look_at(seen, service(), (), ())
+    return snapshot_of(seen, service(), (), ())
 
 
-def course(phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = "") -> Course:
+def sleep_state(
+    phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
+) -> SleepState:
     """A course."""
-    return Course(phase, START, asleep, gate, 1, reason)
+    return SleepState(phase, START, asleep, gate, 1, reason)
 
 
-AWAKE = course(Phase.AWAKE, GateState.OPEN)
+AWAKE = sleep_state(Phase.AWAKE, GateState.OPEN)
 """It has just opened its gate."""
 LONG_AWAKE = replace(AWAKE, since=START - gated_conditions.FINDING)
-WAKING = course(Phase.WAKING, GateState.CLOSED)
-ASLEEP = course(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
-FORCED = course(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
-DRAINING = course(Phase.DRAINING, GateState.CLOSED)
-FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
+WAKING = sleep_state(Phase.WAKING, GateState.CLOSED)
+ASLEEP = sleep_state(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
+FORCED = sleep_state(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
+DRAINING = sleep_state(Phase.DRAINING, GateState.CLOSED)
+FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
 
 
 @pytest.mark.parametrize(
@@ -83,13 +85,13 @@ FAILED = course(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
     ],
 )
-def test_ready(now: Course, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
-    assert gated_conditions.ready(look(before), traffic, now, models)[:2] == expected
+def test_ready(now: SleepState, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
+    assert gated_conditions.ready(snapshot(before), traffic, now, models)[:2] == expected
 
 
 def test_words_say_what_is_waited_for_and_who_decided() -> None:
-    assert STARTING[2] in gated_conditions.ready(look("True"), HEARD, WAKING, STARTING)[2]
-    assert gated_conditions.ready(look("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
+    assert STARTING[2] in gated_conditions.ready(snapshot("True"), HEARD, WAKING, STARTING)[2]
+    assert gated_conditions.ready(snapshot("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
 
 
 @pytest.mark.parametrize(
@@ -104,7 +106,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
     ],
 )
 def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
-    now: Course, traffic: Traffic, expected: timedelta | None
+    now: SleepState, traffic: Traffic, expected: timedelta | None
 ) -> None:
     assert gated_conditions.look_again(now, traffic, START) == expected
 
@@ -116,6 +118,6 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
         (AWAKE, ("True", Reason.UPDATING)),
     ],
 )
-def test_reconciling(now: Course, expected: Any) -> None:
+def test_reconciling(now: SleepState, expected: Any) -> None:
     models: Said = ("True", Reason.UPDATING, "a change is being carried out")
     assert gated_conditions.reconciling(now, UP, models)[:2] == expected

@@ -11,14 +11,14 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
 from daybreak.controller.events import transitions
 from daybreak.gates import savings
-from daybreak.gates.sleep_policy import course_or_start
+from daybreak.gates.sleep_policy import sleep_state_or_start
 from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
 from daybreak.kinds.llmservice.objects.desired import group_bounds
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterAsker, replicas
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
-from daybreak.kinds.llmservice.observe.prober import Asker, Question
+from daybreak.kinds.llmservice.observe.prober import Prober, Question
 from daybreak.kinds.llmservice.plan import Plan, make_plan
 from daybreak.kube import scale, status
 from daybreak.kube.apply import Applier, Occupied, is_controlled_by, key_of
@@ -53,7 +53,7 @@ class Reconciler:
         cache: What is known of the cluster.
         observer: Reads it.
         platform: Settings of the installation.
-        asker: Asks models.
+        prober: Asks models.
         adapters: Asks replicas about their adapters.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
@@ -65,8 +65,8 @@ class Reconciler:
         cache: Cache,
         observer: Observer,
         platform: Platform,
-        asker: Asker,
-        adapters: AdapterAsker,
+        prober: Prober,
+        adapters: AdapterProber,
         applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
@@ -74,7 +74,7 @@ class Reconciler:
         self._cache = cache
         self._observer = observer
         self._platform = platform
-        self._asker = asker
+        self._prober = prober
         self._adapters = adapters
         self._may_act = may_act
         self._applier = applier
@@ -85,13 +85,13 @@ class Reconciler:
             try:
                 return await self._once(key)
             except Occupied:
-                continue  # the next look sees by whom
+                continue  # the next observation sees by whom
         return SOON_SECONDS
 
     async def _once(self, key: Key) -> float | None:
         seen = self._observer.observe(key)
         if seen is None:
-            self._asker.forget(key)
+            self._prober.forget(key)
             self._adapters.forget(key)
             self._applier.forget(key)
             savings.SAVED.see(key, 0)
@@ -124,8 +124,8 @@ class Reconciler:
         if not await self._say(key, seen, decision):
             return None
         if (
-            decision.course is not None
-            and decision.course.asleep != course_or_start(seen.status, seen.now).asleep
+            decision.sleep_state is not None
+            and decision.sleep_state.asleep != sleep_state_or_start(seen.status, seen.now).asleep
         ):
             # It is written before it is carried out: whoever goes on after a crash knows of it.
             again.append(0.0)
@@ -167,7 +167,7 @@ class Reconciler:
         """Carry the bounds of the worker groups into the RayClusters that run."""
         if seen.service is None:
             return []
-        asleep = course_or_start(seen.status, seen.now).asleep if seen.gateway else None
+        asleep = sleep_state_or_start(seen.status, seen.now).asleep if seen.gateway else None
         bounds, again = group_bounds(seen.service, asleep), []
         for cluster in seen.ray_clusters:
             self._check()
@@ -182,20 +182,20 @@ class Reconciler:
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
         if not decision.ask or seen.service is None:
-            self._asker.forget(key)
+            self._prober.forget(key)
             return ()
         base = base_url(seen, seen.service)
         if base is None:
-            self._asker.forget(key)
+            self._prober.forget(key)
             return ()
         question = Question(
             service=seen.service,
             models=[model for model in seen.service.spec.models if model.name in decision.ask],
             base=base,
             about=(seen.service.uid, seen.service.generation, active_cluster(seen.ray_service)),
-            waking=decision.course is not None and decision.course.gate is not GateState.OPEN,
+            waking=decision.sleep_state is not None and decision.sleep_state.gate is not GateState.OPEN,
         )
-        return self._asker.answers(key, question)
+        return self._prober.answers(key, question)
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
@@ -269,5 +269,5 @@ def _turned(seen: Observed, decision: Decision) -> bool:
     What was planned is of that sleep, and may not be carried out yet: workers that were taken now would have
     to be made again at once. That it wakes is written first, and the next reconcile plans anew.
     """
-    wakes = decision.course is not None and decision.course.asleep is None
-    return wakes and course_or_start(seen.status, seen.now).asleep is not None
+    wakes = decision.sleep_state is not None and decision.sleep_state.asleep is None
+    return wakes and sleep_state_or_start(seen.status, seen.now).asleep is not None

@@ -1,6 +1,6 @@
 """The state of each LoRA adapter, from what the replicas say of it.
 
-An adapter is part of no verdict on the service: the base model answers with or without it.
+An adapter is not part of the service's readiness: the base model answers with or without it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +11,8 @@ from daybreak.api.common.unstructured import mappings, text
 from daybreak.api.llmservice.status import AdapterState, AdapterStatus, ModelState
 from daybreak.api.ray.lora import Adapter
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.decide.model_health import ModelView
-from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.observe.observed import AdapterReport
 from daybreak.ray.serve.adapter_origin import identity
 
@@ -36,20 +36,20 @@ class Adapters:
     of: tuple[AdapterStatus, ...] | None
 
 
-def judge(look: Look, models: Sequence[ModelView]) -> dict[str, Adapters]:
+def judge(snapshot: Snapshot, models: Sequence[ModelHealth]) -> dict[str, Adapters]:
     """Judge the adapters of every model, by the model's name."""
     views = {view.name: view for view in models}
-    return {model.name: _judge(look, model, views[model.name]) for model in look.service.spec.models}
+    return {model.name: _judge(snapshot, model, views[model.name]) for model in snapshot.service.spec.models}
 
 
-def askable(look: Look, adapters: Adapters, *, open_to_all: bool) -> list[str]:
+def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> list[str]:
     """Names of the adapters that may be asked for.
 
     One that was named before stays while its state is not known: who has asked for it may be held, and would
     be told that there is no such model. `open_to_all`: requests are let through, so that a new one is named
     when it is there.
     """
-    gate = look.before.gate
+    gate = snapshot.before.gate
     named = set(gate.models or ()) if gate is not None else set()
     there = (AdapterState.READY, AdapterState.ASLEEP)
     return [
@@ -80,16 +80,17 @@ def on_the_way(adapters: Iterable[Adapters]) -> list[str]:
     ]
 
 
-def _judge(look: Look, model: Model, view: ModelView) -> Adapters:
+def _judge(snapshot: Snapshot, model: Model, view: ModelHealth) -> Adapters:
     if model.lora is None:
         return Adapters(model.name, None)
     group = names.worker_group(model.name)
-    here = [pod.name for pod in look.pods if pod.group == group and pod.cluster == look.ray.active]
-    reports = [look.reports[name] for name in here if name in look.reports]
+    here = [pod.name for pod in snapshot.pods if pod.group == group and pod.cluster == snapshot.ray.active]
+    reports = [snapshot.reports[name] for name in here if name in snapshot.reports]
     before = {
-        text(item.get("name")): item for item in mappings(look.before.models.get(model.name, {}).get("lora"))
+        text(item.get("name")): item
+        for item in mappings(snapshot.before.models.get(model.name, {}).get("lora"))
     }
-    asleep = view.state is ModelState.ASLEEP or look.asleep
+    asleep = view.state is ModelState.ASLEEP or snapshot.asleep
     found = []
     for adapter in model.lora.adapters:
         said = before.get(adapter.name, {})

@@ -19,8 +19,8 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.cache import CachePhase, CacheStatus, ModelCache
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.problems.pod_problems import pod_trouble
-from daybreak.problems.problem import Trouble
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView, pod_views
 
@@ -39,7 +39,7 @@ class CacheView:
     status: CacheStatus
     noted: bool
     """Whether the status says already that it is complete, so that no Job is needed."""
-    trouble: Trouble | None = None
+    problem: Problem | None = None
     doing: str = ""
     """What is waited for, for people; empty when it is complete."""
 
@@ -103,8 +103,8 @@ def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodV
             "revision": text(told.get("revision")) or None,
         }
         return CacheView(model.name, found.model_copy(update=done), False)
-    trouble = next((each for pod in pods if (each := _trouble(pod)) is not None), None)
-    if trouble is not None and trouble.reason is Reason.CACHE_FAILED:
+    problem = next((each for pod in pods if (each := _problem(pod)) is not None), None)
+    if problem is not None and problem.reason is Reason.CACHE_FAILED:
         phase = CachePhase.FAILED
     else:
         phase = CachePhase.FILLING if running else CachePhase.PENDING
@@ -114,7 +114,7 @@ def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodV
         if running
         else f"the Job {text(at(job, 'metadata').get('name'))}, which fills claim {empty.claim}, is starting"
     )
-    return CacheView(model.name, found, False, trouble, doing)
+    return CacheView(model.name, found, False, problem, doing)
 
 
 def _uid(claims: Sequence[Manifest], name: str) -> str | None:
@@ -161,7 +161,7 @@ def _told(pods: Sequence[PodView]) -> Mapping[str, Any]:
     return {}
 
 
-def _trouble(pod: PodView) -> Trouble | None:
+def _problem(pod: PodView) -> Problem | None:
     """What keeps a Job's pod from its end; None when it is on the way."""
     for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
         state = mapping(container.get("state"))
@@ -171,9 +171,9 @@ def _trouble(pod: PodView) -> Trouble | None:
         waiting = text(mapping(state.get("waiting")).get("reason"))
         if status and (not waiting or waiting == "CrashLoopBackOff"):
             stalled = status == _SOMEBODY_MUST_ACT or whole(container.get("restartCount")) >= _MANY_TRIES
-            return Trouble(Reason.CACHE_FAILED, _words(ended, status), stalled)
-    found = pod_trouble(pod)
-    return None if found is None else Trouble(found.reason, f"cache: {found.message}", found.stalled)
+            return Problem(Reason.CACHE_FAILED, _words(ended, status), stalled)
+    found = pod_problem(pod)
+    return None if found is None else Problem(found.reason, f"cache: {found.message}", found.stalled)
 
 
 def _words(ended: Mapping[str, Any], status: int) -> str:

@@ -13,14 +13,14 @@ from daybreak.api.common.unstructured import at, mapping, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.gates.schedule import next_change
-from daybreak.gates.sleep_policy import course_or_start, wake_under_way, wish
-from daybreak.gates.state_machine import Course, step
+from daybreak.gates.sleep_policy import sleep_policy, sleep_state_or_start, wake_under_way
+from daybreak.gates.state_machine import SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
-from daybreak.kinds.llmservice.decide.model_health import ModelView, judge
-from daybreak.kinds.llmservice.decide.snapshot import Look, look_at
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import carried_over, conditions, gated_conditions, report
-from daybreak.problems.problem import Trouble
+from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.scheduling import fit
 
@@ -41,7 +41,7 @@ class Decision:
     ask: tuple[str, ...]
     """Models to be asked for an answer: past the gate, where there is one."""
     status: LLMServiceStatus
-    course: Course | None
+    sleep_state: SleepState | None
     """Sleep and wake; None without a gateway."""
     requeue_after: timedelta | None
     """When to look again although nothing has happened; None: not before something happens."""
@@ -57,57 +57,57 @@ def decide(seen: Observed) -> Decision:
     if service is None:
         return Decision(False, (), carried_over.unreadable(seen, blocked), None, None)
     # What is not asked has no answer, even if one was on its way.
-    look = look_at(seen, service, misfits or (), seen.answers if blocked is None else ())
-    models = [judge(look, model) for model in service.spec.models]
-    course, look_again = _course(seen, look, models, blocked)
-    status = report.status(seen, look, models, misfits, blocked, course)
+    snapshot = snapshot_of(seen, service, misfits or (), seen.answers if blocked is None else ())
+    models = [judge(snapshot, model) for model in service.spec.models]
+    sleep_state, look_again = _sleep_state(seen, snapshot, models, blocked)
+    status = report.status(seen, snapshot, models, misfits, blocked, sleep_state)
     if blocked is not None:
-        return Decision(False, (), status, course, look_again)
+        return Decision(False, (), status, sleep_state, look_again)
     if misfits:
-        look_again = _earliest(look_again, look.before.node_wait)
+        look_again = _earliest(look_again, snapshot.before.node_wait)
     asked = tuple(model.name for model in models if model.ask)
-    return Decision(True, asked, status, course, _earliest(_again(look, models), look_again))
+    return Decision(True, asked, status, sleep_state, _earliest(_again(snapshot, models), look_again))
 
 
-def _course(
-    seen: Observed, look: Look, models: list[ModelView], blocked: Trouble | None
-) -> tuple[Course | None, timedelta | None]:
+def _sleep_state(
+    seen: Observed, snapshot: Snapshot, models: list[ModelHealth], blocked: Problem | None
+) -> tuple[SleepState | None, timedelta | None]:
     """Sleep and wake from here on, and when to look again for their sake."""
     if seen.gateway is None:
         return None, None
-    traffic, wished = (
+    traffic, policy = (
         seen.gateway.traffic,
-        wish(seen.manifest, look.service.spec.sleep, look.service.spec.state, seen.now),
+        sleep_policy(seen.manifest, snapshot.service.spec.sleep, snapshot.service.spec.state, seen.now),
     )
-    backend = report.backend(look, models, blocked)
-    course = step(course_or_start(seen.status, seen.now), wished, traffic, backend, seen.now)
-    windows = wished.sleep.schedule if wished.sleep is not None else ()
-    again = machine_look_again(course, wished, traffic, seen.now)
-    said_again = gated_conditions.look_again(course, traffic, seen.now)
-    return course, _earliest(again, said_again, next_change(windows, seen.now))
+    health = report.health(snapshot, models, blocked)
+    sleep_state = step(sleep_state_or_start(seen.status, seen.now), policy, traffic, health, seen.now)
+    windows = policy.sleep.schedule if policy.sleep is not None else ()
+    again = machine_look_again(sleep_state, policy, traffic, seen.now)
+    said_again = gated_conditions.look_again(sleep_state, traffic, seen.now)
+    return sleep_state, _earliest(again, said_again, next_change(windows, seen.now))
 
 
 def _earliest(*pauses: timedelta | None) -> timedelta | None:
     return min((pause for pause in pauses if pause is not None), default=None)
 
 
-def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Trouble | None:
+def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Problem | None:
     """What keeps the spec from being applied; None when nothing does."""
     if seen.service is None or seen.problems:
         said = "; ".join(seen.problems) or "the spec cannot be read"
-        return Trouble(Reason.INVALID_SPEC, said, stalled=True)
+        return Problem(Reason.INVALID_SPEC, said, stalled=True)
     if not seen.kuberay_installed:
-        return Trouble(
+        return Problem(
             Reason.KUBERAY_MISSING,
             "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs",
             stalled=True,
         )
     if seen.foreign:
-        return Trouble(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
+        return Problem(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
     if misfits and not mapping(seen.ray_service) and not _need_not_fit(seen):
-        return Trouble(Reason.NO_NODE_FITS, conditions.misfit_message(misfits), stalled=True)
+        return Problem(Reason.NO_NODE_FITS, conditions.misfit_message(misfits), stalled=True)
     if seen.refusal:
-        return Trouble(
+        return Problem(
             Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True
         )
     return None
@@ -120,7 +120,7 @@ def _need_not_fit(seen: Observed) -> bool:
     """
     if seen.gateway is None:
         return False
-    return course_or_start(seen.status, seen.now).asleep is not None or wake_under_way(seen.status)
+    return sleep_state_or_start(seen.status, seen.now).asleep is not None or wake_under_way(seen.status)
 
 
 def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:
@@ -148,19 +148,19 @@ def fit_check_off(seen: Observed) -> bool:
     )
 
 
-def _again(look: Look, models: list[ModelView]) -> timedelta | None:
+def _again(snapshot: Snapshot, models: list[ModelHealth]) -> timedelta | None:
     """Nobody tells when a model could answer: it must be asked again, ever more seldom."""
     pauses = [model.wait for model in models if model.wait is not None]
     if any(model.ask for model in models):
         shortest, longest = ASK_AGAIN
-        pauses.append(min(max(_silent_for(look) / _PATIENCE, shortest), longest))
+        pauses.append(min(max(_silent_for(snapshot) / _PATIENCE, shortest), longest))
     return min(pauses) if pauses else None
 
 
-def _silent_for(look: Look) -> timedelta:
+def _silent_for(snapshot: Snapshot) -> timedelta:
     """For how long the service has been unready because a model did not answer when it was asked."""
-    ready = look.before.ready
+    ready = snapshot.before.ready
     since = parse_time(text(ready.get("lastTransitionTime")))
     if since is None or ready.get("reason") != Reason.NOT_ANSWERING:
         return timedelta(0)
-    return look.now - since
+    return snapshot.now - since

@@ -14,10 +14,10 @@ from daybreak.api.common.unstructured import parse_time, text
 from daybreak.api.llmservice.status import ModelState
 from daybreak.api.ray.cache import CacheStatus
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.decide.snapshot import Look
-from daybreak.problems.problem import Trouble, lasting
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.redact import excerpt
-from daybreak.problems.serve_problems import TRIES_AGAIN, deployment_of, model_trouble
+from daybreak.problems.serve_problems import TRIES_AGAIN, deployment_of, model_problem
 from daybreak.ray.serve.replica_range import ReplicaRange, replica_range
 from daybreak.ray.views.ray_pods import PodView, accelerators
 from daybreak.ray.views.ray_service_view import HEALTHY, RayView
@@ -62,7 +62,7 @@ class Fingerprint:
 
 
 @dataclass(frozen=True)
-class ModelView:
+class ModelHealth:
     """A model, judged."""
 
     name: str
@@ -80,7 +80,7 @@ class ModelView:
     wanted: int
     """Fewest replicas that the spec asks for."""
     answered: str | None
-    trouble: Trouble | None
+    problem: Problem | None
     doing: str
     """What it is busy with, for people; empty when it has nothing to do."""
     cache: CacheStatus | None = None
@@ -94,25 +94,25 @@ class _Judgement:
     answering: bool = False
     ask: bool = False
     wait: timedelta | None = None
-    trouble: Trouble | None = None
+    problem: Problem | None = None
 
 
-def judge(look: Look, model: Model) -> ModelView:
+def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
     """Judge one model."""
     group = names.worker_group(model.name)
-    own = [pod for pod in look.pods if pod.group == group]
-    serving = look.ray.active or look.ray.pending
+    own = [pod for pod in snapshot.pods if pod.group == group]
+    serving = snapshot.ray.active or snapshot.ray.pending
     here = [pod for pod in own if pod.cluster == serving and pod.counts]
-    allowed = replica_range(look.service.workload, model)
-    trouble = lasting(model_trouble(look.ray, own, model.name), look.before.standing)
-    if trouble is None or not trouble.stalled:
-        trouble = _still_crashing(look, model, here) or trouble or _tried_before(look, model)
-    found = _judge(look, model, allowed, here, trouble)
-    cache = look.caches.get(model.name)
-    if look.filling:
-        found = _held_back(look, model, found, here)
-        trouble = found.trouble or trouble
-    return ModelView(
+    allowed = replica_range(snapshot.service.workload, model)
+    problem = lasting(model_problem(snapshot.ray, own, model.name), snapshot.before.standing)
+    if problem is None or not problem.stalled:
+        problem = _still_crashing(snapshot, model, here) or problem or _tried_before(snapshot, model)
+    found = _judge(snapshot, model, allowed, here, problem)
+    cache = snapshot.caches.get(model.name)
+    if snapshot.filling:
+        found = _held_back(snapshot, model, found, here)
+        problem = found.problem or problem
+    return ModelHealth(
         name=model.name,
         state=found.state,
         answering=found.answering,
@@ -123,47 +123,49 @@ def judge(look: Look, model: Model) -> ModelView:
         pods=len(here),
         wanted=allowed.min,
         answered=str(found.answered) if found.answered else None,
-        trouble=found.trouble or trouble or (look.trouble if found.state is ModelState.FAILED else None),
-        doing=_filling(look, model) or _doing(look, model.name, found, here),
+        problem=found.problem or problem or (snapshot.problem if found.state is ModelState.FAILED else None),
+        doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here),
         cache=cache.status if cache is not None else None,
     )
 
 
 def _judge(
-    look: Look, model: Model, allowed: ReplicaRange, here: list[PodView], trouble: Trouble | None
+    snapshot: Snapshot, model: Model, allowed: ReplicaRange, here: list[PodView], problem: Problem | None
 ) -> _Judgement:
-    ray, present = look.ray, Fingerprint.now(look.ray)
-    before = Fingerprint.parse(text(look.before.models.get(model.name, {}).get("answered")))
+    ray, present = snapshot.ray, Fingerprint.now(snapshot.ray)
+    before = Fingerprint.parse(text(snapshot.before.models.get(model.name, {}).get("answered")))
     proven = before is not None and before.same(present)
     asleep = allowed.min == 0 and not here
 
-    if look.asleep:
+    if snapshot.asleep:
         # What it has answered as is forgotten: when it wakes, it must answer anew before it is relied on.
         return _Judgement(ModelState.ASLEEP, None)
     if not ray.active or not ray.ready:
         if proven and asleep:
             return _Judgement(ModelState.ASLEEP, before)
-        return _Judgement(_starting(here, trouble or look.trouble), None)
+        return _Judgement(_starting(here, problem or snapshot.problem), None)
 
     if ray.upgrading:
         # Of the active cluster nothing is said any more; it goes on as it was.
         if before is not None and before.cluster == ray.active:
             return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
-        return _Judgement(_starting(here, trouble or look.trouble), before)
+        return _Judgement(_starting(here, problem or snapshot.problem), before)
 
     application, deployment = ray.application, deployment_of(ray.application, model.name)
     if application is None or deployment is None:
-        state = ModelState.FAILED if look.trouble and look.trouble.stalled else _starting(here, trouble)
+        state = (
+            ModelState.FAILED if snapshot.problem and snapshot.problem.stalled else _starting(here, problem)
+        )
         return _Judgement(state, before if application is not None and application.failed else None)
     if application.failed:
-        return _Judgement(ModelState.FAILED, before, trouble=look.trouble)
+        return _Judgement(ModelState.FAILED, before, problem=snapshot.problem)
     if deployment.failed:
         return _Judgement(ModelState.FAILED, None)
 
-    if look.waking and not proven:
+    if snapshot.waking and not proven:
         # A question waits in Serve until a replica can take it. To ask at once and to be answered is quicker
         # than to be told by KubeRay, and then to ask.
-        return replace(_ask(look, model, before, present), state=_starting(here, trouble), trouble=None)
+        return replace(_ask(snapshot, model, before, present), state=_starting(here, problem), problem=None)
     if application.settled and deployment.status == HEALTHY:
         if proven:
             return _Judgement(ModelState.ASLEEP if asleep else ModelState.READY, before, answering=True)
@@ -172,7 +174,7 @@ def _judge(
         if asleep and allowed.initial == 0:
             # It is told to sleep from the beginning, so there is nothing to prove.
             return _Judgement(ModelState.ASLEEP, before, answering=True)
-        return _ask(look, model, before, present)
+        return _ask(snapshot, model, before, present)
 
     if proven and before is not None and before.generation != ray.generation:
         # A change of numbers: the replicas that have answered stay.
@@ -182,7 +184,7 @@ def _judge(
         # Serve's own scaling, between the bounds.
         state = ModelState.READY if any(pod.ready for pod in here) else _waking(here)
         return _Judgement(state, before, answering=True)
-    if proven and look.before.models.get(model.name, {}).get("state") in _UNDER_WAY:
+    if proven and snapshot.before.models.get(model.name, {}).get("state") in _UNDER_WAY:
         # It answered while it woke, before Serve called it healthy: what KubeRay tells is of before that.
         return _Judgement(ModelState.STARTING, before, answering=True)
     if proven:
@@ -190,62 +192,62 @@ def _judge(
     return _Judgement(_changing(before), before)
 
 
-def _ask(look: Look, model: Model, before: Fingerprint | None, present: Fingerprint) -> _Judgement:
+def _ask(snapshot: Snapshot, model: Model, before: Fingerprint | None, present: Fingerprint) -> _Judgement:
     """A model that Serve calls healthy, and that has not answered as what it is now."""
     state = _changing(before)
-    wait = _unsettled(look, before)
+    wait = _unsettled(snapshot, before)
     if wait is not None:
         return _Judgement(state, before, wait=wait)
-    answer = look.answers.get(model.name)
+    answer = snapshot.answers.get(model.name)
     if answer is not None and answer.answered:
         return _Judgement(ModelState.READY, present, answering=True)
     if answer is not None:
         said = excerpt(answer.message) or "no answer came"
     else:
         # Being asked. What it last said stands until it says something else.
-        said = look.before.silence(model.name)
-    trouble = Trouble(Reason.NOT_ANSWERING, said, stalled=False) if said else None
-    return _Judgement(state, before, ask=True, trouble=trouble)
+        said = snapshot.before.silence(model.name)
+    problem = Problem(Reason.NOT_ANSWERING, said, stalled=False) if said else None
+    return _Judgement(state, before, ask=True, problem=problem)
 
 
-def _unsettled(look: Look, before: Fingerprint | None) -> timedelta | None:
+def _unsettled(snapshot: Snapshot, before: Fingerprint | None) -> timedelta | None:
     """How long what Serve says may still be of the configuration before; None when it is not."""
-    if before is None or before.cluster != look.ray.active:
+    if before is None or before.cluster != snapshot.ray.active:
         return None
-    written = parse_time(look.ray.last_update)
+    written = parse_time(snapshot.ray.last_update)
     if written is None:
         return None
-    since = look.now - written
+    since = snapshot.now - written
     return SETTLE - since if timedelta(0) <= since < SETTLE else None
 
 
-def _held_back(look: Look, model: Model, found: _Judgement, here: list[PodView]) -> _Judgement:
+def _held_back(snapshot: Snapshot, model: Model, found: _Judgement, here: list[PodView]) -> _Judgement:
     """The same, while the RayService stays as it is because weights are not complete."""
-    cache = look.caches.get(model.name)
+    cache = snapshot.caches.get(model.name)
     own = cache is not None and not cache.complete
-    trouble = cache.trouble if cache is not None else None
-    if look.asleep or found.answering:
+    problem = cache.problem if cache is not None else None
+    if snapshot.asleep or found.answering:
         updating = own and found.state is ModelState.READY
         state = ModelState.UPDATING if updating else found.state
-        return replace(found, state=state, trouble=trouble or found.trouble)
-    if not own and not look.waking:
+        return replace(found, state=state, problem=problem or found.problem)
+    if not own and not snapshot.waking:
         return found
-    state = _starting(here, trouble)
-    return replace(found, state=state, ask=False, wait=None, trouble=trouble or found.trouble)
+    state = _starting(here, problem)
+    return replace(found, state=state, ask=False, wait=None, problem=problem or found.problem)
 
 
-def _filling(look: Look, model: Model) -> str:
+def _filling(snapshot: Snapshot, model: Model) -> str:
     """What is waited for where weights are not complete; empty when that is something else."""
-    cache = look.caches.get(model.name)
+    cache = snapshot.caches.get(model.name)
     if cache is not None and not cache.complete:
         return cache.doing
-    if look.filling and not look.asleep and not look.ray.exists:
-        return f"it waits until the weights of {', '.join(view.model for view in look.filling)} are there"
+    if snapshot.filling and not snapshot.asleep and not snapshot.ray.exists:
+        return f"it waits until the weights of {', '.join(view.model for view in snapshot.filling)} are there"
     return ""
 
 
-def _starting(here: list[PodView], trouble: Trouble | None) -> ModelState:
-    if trouble is not None and trouble.stalled:
+def _starting(here: list[PodView], problem: Problem | None) -> ModelState:
+    if problem is not None and problem.stalled:
         return ModelState.FAILED
     return ModelState.STARTING if here else ModelState.PENDING
 
@@ -258,32 +260,32 @@ def _waking(here: list[PodView]) -> ModelState:
     return ModelState.STARTING if here else ModelState.ASLEEP
 
 
-def _still_crashing(look: Look, model: Model, here: list[PodView]) -> Trouble | None:
+def _still_crashing(snapshot: Snapshot, model: Model, here: list[PodView]) -> Problem | None:
     """What ended the last worker pod, as long as the next one has not become ready."""
-    before = look.before.models.get(model.name, {})
+    before = snapshot.before.models.get(model.name, {})
     said = text(before.get("message"))
-    if look.before.standing != Reason.CONTAINER_CRASHING or before.get("state") != ModelState.FAILED:
+    if snapshot.before.standing != Reason.CONTAINER_CRASHING or before.get("state") != ModelState.FAILED:
         return None
     if not said or said.startswith("head: ") or any(pod.ready for pod in here):
         return None
-    return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+    return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)
 
 
-def _tried_before(look: Look, model: Model) -> Trouble | None:
+def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
     """Why the last replica failed to start, while Serve starts the next one and says nothing of it."""
-    deployment = deployment_of(look.ray.coming_application, model.name)
-    said = text(look.before.models.get(model.name, {}).get("message"))
-    if not look.before.current or deployment is None or deployment.status == HEALTHY:
+    deployment = deployment_of(snapshot.ray.coming_application, model.name)
+    said = text(snapshot.before.models.get(model.name, {}).get("message"))
+    if not snapshot.before.current or deployment is None or deployment.status == HEALTHY:
         return None
-    return Trouble(Reason.MODEL_FAILED, said, stalled=False) if said.endswith(TRIES_AGAIN) else None
+    return Problem(Reason.MODEL_FAILED, said, stalled=False) if said.endswith(TRIES_AGAIN) else None
 
 
-def _doing(look: Look, model: str, found: _Judgement, here: list[PodView]) -> str:
-    ray, ready = look.ray, any(pod.ready for pod in here)
+def _doing(snapshot: Snapshot, model: str, found: _Judgement, here: list[PodView]) -> str:
+    ray, ready = snapshot.ray, any(pod.ready for pod in here)
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits from the first moment, and what Serve says may be of before.
-    early = look.waking and found.ask and not (healthy and ready)
+    early = snapshot.waking and found.ask and not (healthy and ready)
     if (found.ask or found.wait is not None) and not early:
         return "it is being asked for an answer"
     match found.state:

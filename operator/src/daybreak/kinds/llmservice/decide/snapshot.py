@@ -1,4 +1,4 @@
-"""One look at a service: everything seen, read once, for every judgement that follows."""
+"""A snapshot of a service: everything observed, read once, for every check that follows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState, GateStatus
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.gates.sleep_policy import course_before, kept_gate, node_wait, wakes_before
-from daybreak.gates.state_machine import Course
+from daybreak.gates.sleep_policy import kept_gate, node_wait, sleep_state_before, wakes_before
+from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
 from daybreak.kinds.llmservice.observe.observed import Answer, Observed, Reports
-from daybreak.problems.problem import Trouble, lasting
-from daybreak.problems.serve_problems import service_trouble
+from daybreak.problems.problem import Problem, lasting
+from daybreak.problems.serve_problems import service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView, pod_views
 from daybreak.ray.views.ray_service_view import RayView, ray_view
 from daybreak.scheduling.fit import Misfit
@@ -32,7 +32,7 @@ class Before:
     """Reason for which the service is stalled at its present generation; empty when it is not."""
     current: bool
     """Whether it speaks of the present generation of the spec."""
-    course: Course | None
+    sleep_state: SleepState | None
     """What was decided of sleep and wake; None: nothing yet."""
     gate: GateStatus | None
     """The gate as gateways have read it; None: there was none."""
@@ -49,13 +49,13 @@ class Before:
 
 
 @dataclass(frozen=True)
-class Look:
+class Snapshot:
     """What is seen of a service with a spec that can be read."""
 
     service: LLMService
     ray: RayView
     pods: list[PodView]
-    trouble: Trouble | None
+    problem: Problem | None
     """What keeps the whole Ray cluster from coming up."""
     misfits: Mapping[str | None, Misfit]
     """What fits on no node, by model; the head's is under None."""
@@ -75,7 +75,7 @@ class Look:
     @property
     def asleep(self) -> bool:
         """Whether the objects are at present those of a sleeping service."""
-        return self.before.course is not None and self.before.course.asleep is not None
+        return self.before.sleep_state is not None and self.before.sleep_state.asleep is not None
 
     @property
     def served(self) -> Sequence[str]:
@@ -88,23 +88,25 @@ class Look:
     @property
     def waking(self) -> bool:
         """Whether requests are held until the models answer."""
-        course = self.before.course
-        return course is not None and course.asleep is None and course.gate is not GateState.OPEN
+        sleep_state = self.before.sleep_state
+        return (
+            sleep_state is not None and sleep_state.asleep is None and sleep_state.gate is not GateState.OPEN
+        )
 
 
-def look_at(
+def snapshot_of(
     seen: Observed, service: LLMService, misfits: tuple[Misfit, ...], answers: tuple[Answer, ...]
-) -> Look:
+) -> Snapshot:
     """Read what is seen."""
     ray = ray_view(seen.ray_service)
     pods = pod_views(seen.pods)
     before = said_before(seen)
-    trouble = lasting(service_trouble(ray, seen.ray_clusters, pods), before.standing)
-    return Look(
+    problem = lasting(service_problem(ray, seen.ray_clusters, pods), before.standing)
+    return Snapshot(
         service=service,
         ray=ray,
         pods=pods,
-        trouble=trouble or _head_still_crashing(ray, pods, before),
+        problem=problem or _head_still_crashing(ray, pods, before),
         misfits={misfit.model: misfit for misfit in misfits},
         before=before,
         answers={answer.model: answer for answer in answers},
@@ -127,13 +129,13 @@ def said_before(seen: Observed) -> Before:
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
-        course=course_before(status, seen.now) if seen.gateway is not None else None,
+        sleep_state=sleep_state_before(status, seen.now) if seen.gateway is not None else None,
         gate=gate,
         node_wait=node_wait(wakes_before(status), gate, seen.now),
     )
 
 
-def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Trouble | None:
+def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Problem | None:
     """What ended the last head, as long as the next one has not become ready.
 
     A head that has ended is not restarted but replaced, so nothing of its end can be seen any more.
@@ -143,4 +145,4 @@ def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> T
         return None
     if any(pod.role == HEAD and pod.cluster == ray.coming and pod.ready for pod in pods):
         return None
-    return Trouble(Reason.CONTAINER_CRASHING, said, stalled=True)
+    return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)

@@ -12,8 +12,8 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import condition, mapping, parse_time, text
 from daybreak.api.gates.gate_status import WakePhases
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.decide.model_health import SETTLE, ModelView
-from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.decide.model_health import SETTLE, ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.serve_problems import deployment_of
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import HEAD, PodView
@@ -23,16 +23,16 @@ from daybreak.scheduling.replica_size import pods_per_replica
 When = Callable[[PodView], datetime | None]
 
 
-def steps(
-    look: Look, models: Sequence[ModelView], started: datetime, before: WakePhases | None
+def wake_timeline(
+    snapshot: Snapshot, models: Sequence[ModelHealth], started: datetime, before: WakePhases | None
 ) -> WakePhases | None:
     """The steps done since `started`, where `before` were done already; None: none yet."""
     before = before or WakePhases()
     if before.engine_started is not None:
         # What happens to the pods of an engine that runs is not part of the wake.
         return before
-    heads, workers = _pods(look)
-    waking = _waking(look, models)
+    heads, workers = _pods(snapshot)
+    waking = _waking(snapshot, models)
 
     def head(when: When) -> int | None:
         moments = [moment for moment in map(when, heads) if moment is not None]
@@ -44,35 +44,35 @@ def steps(
         return _seconds(started, max(known)) if known and len(known) == len(moments) else None
 
     worker_ready = replicas(_ready)
-    runs = worker_ready is not None and look.now - started >= SETTLE and _engines_run(look, waking)
+    runs = worker_ready is not None and snapshot.now - started >= SETTLE and _engines_run(snapshot, waking)
     found = WakePhases(
         objects=head(_created),
         head_ready=head(_ready),
         worker_scheduled=replicas(_scheduled),
         worker_ready=worker_ready,
-        engine_started=_seconds(started, look.now) if runs else None,
+        engine_started=_seconds(started, snapshot.now) if runs else None,
     ).model_dump(exclude_none=True)
     # A pod that is gone again takes nothing back; the one in its place tells its own when it is as far.
     done = before.model_copy(update=found)
     return done if done.model_dump(exclude_none=True) else None
 
 
-def _pods(look: Look) -> tuple[list[PodView], list[PodView]]:
+def _pods(snapshot: Snapshot) -> tuple[list[PodView], list[PodView]]:
     """Heads and workers of the Ray cluster that is to serve."""
-    cluster = look.ray.active or look.ray.pending
-    if not cluster or look.ray.leaving:
+    cluster = snapshot.ray.active or snapshot.ray.pending
+    if not cluster or snapshot.ray.leaving:
         return [], []
-    here = [pod for pod in look.pods if pod.cluster == cluster and pod.counts]
+    here = [pod for pod in snapshot.pods if pod.cluster == cluster and pod.counts]
     return [pod for pod in here if pod.role == HEAD], [pod for pod in here if pod.role != HEAD]
 
 
-def _waking(look: Look, models: Sequence[ModelView]) -> list[Model]:
+def _waking(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Model]:
     """The models that are waited for: not those that stay at zero, or that nobody waits for any more."""
-    given_up = {model.name for model in models if model.trouble is not None and model.trouble.stalled}
+    given_up = {model.name for model in models if model.problem is not None and model.problem.stalled}
     return [
         model
-        for model in look.service.spec.models
-        if model.name not in given_up and replica_range(look.service.workload, model).initial > 0
+        for model in snapshot.service.spec.models
+        if model.name not in given_up and replica_range(snapshot.service.workload, model).initial > 0
     ]
 
 
@@ -83,11 +83,11 @@ def _first_replica(model: Model, workers: Sequence[PodView], when: When) -> date
     return moments[needed - 1] if len(moments) >= needed else None
 
 
-def _engines_run(look: Look, waking: Sequence[Model]) -> bool:
+def _engines_run(snapshot: Snapshot, waking: Sequence[Model]) -> bool:
     """Whether Serve calls the replicas of every model healthy, of the configuration that is now."""
-    application = look.ray.application if look.ray.active else look.ray.pending_application
+    application = snapshot.ray.application if snapshot.ray.active else snapshot.ray.pending_application
     found = [deployment_of(application, model.name) for model in waking]
-    return look.ray.observed and all(each is not None and each.status == HEALTHY for each in found)
+    return snapshot.ray.observed and all(each is not None and each.status == HEALTHY for each in found)
 
 
 def _seconds(started: datetime, moment: datetime) -> int:

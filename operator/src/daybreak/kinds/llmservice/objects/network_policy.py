@@ -34,13 +34,13 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
                 {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
-                *_askers(svc, platform),
+                *_probers(svc, platform),
             ],
         },
     }
 
 
-def _askers(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
+def _probers(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
     """Who may send requests and read metrics: with a gateway, requests come through it alone."""
     serving = [_port(ports.SERVE)]
     if svc.spec.runtime.direct_ingress:

@@ -126,7 +126,7 @@ class _Watched:
     task: asyncio.Task[None] | None = None
 
 
-class AdapterAsker:
+class AdapterProber:
     """Asks the replicas of each service, and calls back when something has changed."""
 
     def __init__(self, reporter: Reporter, on_change: Callable[[Key], None]) -> None:

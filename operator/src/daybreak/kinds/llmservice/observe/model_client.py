@@ -20,7 +20,7 @@ BODY_LIMIT = 256 * 1024
 MESSAGE_LIMIT = 300
 
 
-class Prober(Protocol):
+class ModelClient(Protocol):
     """Who asks. Tests without a cluster network pass their own."""
 
     async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
@@ -32,7 +32,7 @@ class Prober(Protocol):
         ...
 
 
-class HttpProber:
+class HttpModelClient:
     """Asks over HTTP: is the model listed, and does it complete one token (or embed one word)?"""
 
     def __init__(self) -> None:

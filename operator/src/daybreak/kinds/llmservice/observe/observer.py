@@ -9,7 +9,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, InvalidSpec, LLMService
-from daybreak.gates.port_allocator import Ports
+from daybreak.gates.port_allocator import PortAllocator
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
 from daybreak.kube.cache import Cache, Key
@@ -35,7 +35,7 @@ class Observer:
         self._cache = cache
         self._watches = watches
         self._gateways = gateways
-        self._ports = Ports(cache)
+        self._ports = PortAllocator(cache)
         self._nodes: tuple[Node, ...] = ()
         self._nodes_at = -1
 
@@ -65,7 +65,7 @@ class Observer:
         return self._with_objects(key, seen)
 
     def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now, with the spec of that look: a newer spec has its own reconcile."""
+        """The objects of now, with the spec of that observation: a newer spec has its own reconcile."""
         if self._cache.uid(LLM_SERVICES, key) != seen.manifest["metadata"]["uid"]:
             return seen  # the objects of now may be a successor's
         gateway = seen.gateway

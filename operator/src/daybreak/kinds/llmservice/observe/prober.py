@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.controller import metrics
-from daybreak.kinds.llmservice.observe.model_client import Prober
+from daybreak.kinds.llmservice.observe.model_client import ModelClient
 from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Key
 
@@ -50,11 +50,11 @@ class _Round:
     task: asyncio.Task[None] | None = None
 
 
-class Asker:
+class Prober:
     """Asks, and calls back with each answer that is there: one model may take minutes longer than another."""
 
-    def __init__(self, prober: Prober, on_answer: Callable[[Key], None]) -> None:
-        self._prober = prober
+    def __init__(self, client: ModelClient, on_answer: Callable[[Key], None]) -> None:
+        self._client = client
         self._on_answer = on_answer
         self._rounds: dict[Key, _Round] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
@@ -91,7 +91,7 @@ class Asker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._prober.close()
+        await self._client.close()
 
     async def _ask(self, key: Key, question: Question, current: _Round) -> None:
         # Who wakes may take minutes: nobody shall wait for that.
@@ -108,6 +108,6 @@ class Asker:
     async def _ask_one(self, question: Question, model: Model) -> Answer:
         patience = WAKING_PATIENCE_SECONDS if question.waking else PATIENCE_SECONDS
         try:
-            return await self._prober.ask(question.service, model, question.base, patience)
+            return await self._client.ask(question.service, model, question.base, patience)
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")

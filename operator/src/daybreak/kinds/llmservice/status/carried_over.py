@@ -13,19 +13,19 @@ from daybreak.api.llmservice.status import (
     ModelState,
     ModelStatus,
 )
-from daybreak.gates.sleep_policy import course_before, kept_gate, wakes_before
+from daybreak.gates.sleep_policy import kept_gate, sleep_state_before, wakes_before
 from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
-from daybreak.problems.problem import Trouble
+from daybreak.problems.problem import Problem
 
 MODEL_MESSAGE_LIMIT = 2000
 """Longest message of a model, in characters."""
 
 
-def unreadable(seen: Observed, trouble: Trouble | None) -> LLMServiceStatus:
+def unreadable(seen: Observed, problem: Problem | None) -> LLMServiceStatus:
     """The status of a service whose spec cannot be read: what was there before stays, and is said so."""
-    said = trouble.message if trouble else "the spec cannot be read"
+    said = problem.message if problem else "the spec cannot be read"
     return _as_before(seen, Reason.INVALID_SPEC, said, stalled=True)
 
 
@@ -45,7 +45,7 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
     conditions.set(ConditionType.RECONCILING, "False" if stalled else "True", reason, said)
     conditions.set(ConditionType.STALLED, "True" if stalled else "False", reason, said)
     metadata = at(seen.manifest, "metadata")
-    kept = course_before(before, seen.now)
+    kept = sleep_state_before(before, seen.now)
     return LLMServiceStatus(
         observed_generation=max(0, whole(metadata.get("generation"))),
         phase=Phase.FAILED if stalled else Phase.DRAINING,

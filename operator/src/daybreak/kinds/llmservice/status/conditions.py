@@ -9,11 +9,11 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.status import ModelState
-from daybreak.kinds.llmservice.decide.model_health import ModelView
-from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Said
-from daybreak.problems.problem import Trouble
+from daybreak.problems.problem import Problem
 from daybreak.scheduling import fit
 
 _CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
@@ -21,30 +21,30 @@ _NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHE
 _PODS_WAIT = "its pods wait for such a node"
 
 
-def ready(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Said:
+def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> Said:
     """Ready: whether every model answers, and what is waited for."""
     if blocked is not None:
-        kept = "; what was applied before stays as it is" if look.ray.exists else ""
+        kept = "; what was applied before stays as it is" if snapshot.ray.exists else ""
         return "False", blocked.reason, f"{blocked.message}{kept}"
     silent = [model for model in models if not model.answering]
     if not silent:
-        return "True", Reason.ANSWERING, _answering(look, models)
-    found = in_the_way(look, silent)
+        return "True", Reason.ANSWERING, _answering(snapshot, models)
+    found = in_the_way(snapshot, silent)
     if found:
-        return "False", found[0].reason, "; ".join(trouble.message for trouble in found)
+        return "False", found[0].reason, "; ".join(problem.message for problem in found)
     doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
-    if look.filling:
+    if snapshot.filling:
         return "Unknown", Reason.FILLING_CACHE, doing
-    lost = look.before.ready.get("status") in ("True", "False")
-    if lost and look.ray.active and not look.ray.ready:
+    lost = snapshot.before.ready.get("status") in ("True", "False")
+    if lost and snapshot.ray.active and not snapshot.ray.ready:
         return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
-    if look.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
+    if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
         return "Unknown", Reason.UPDATING, doing
     return "Unknown", Reason.PROGRESSING, doing
 
 
-def _answering(look: Look, models: Sequence[ModelView]) -> str:
-    url = names.url(look.service.name, look.service.namespace)
+def _answering(snapshot: Snapshot, models: Sequence[ModelHealth]) -> str:
+    url = names.url(snapshot.service.name, snapshot.service.namespace)
     asleep = [model.name for model in models if model.state is ModelState.ASLEEP]
     said = f"{'every model answers' if len(models) > 1 else 'the model answers'} at {url}"
     if asleep:
@@ -65,48 +65,56 @@ def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
     return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
 
 
-def in_the_way(look: Look, models: Sequence[ModelView]) -> list[Trouble]:
+def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Problem]:
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
-    found = [] if look.trouble is None else [look.trouble]
+    found = [] if snapshot.problem is None else [snapshot.problem]
     # What sleeps need not fit: the nodes may have been given back as well.
-    misfits = {} if look.asleep else {name: _no_room(look, misfit) for name, misfit in look.misfits.items()}
+    misfits = (
+        {}
+        if snapshot.asleep
+        else {name: _no_room(snapshot, misfit) for name, misfit in snapshot.misfits.items()}
+    )
     head = misfits.get(None)
-    if head is not None and not look.ray.ready and (look.trouble is None or not look.trouble.stalled):
+    if (
+        head is not None
+        and not snapshot.ray.ready
+        and (snapshot.problem is None or not snapshot.problem.stalled)
+    ):
         found.append(head)
     for model in models:
         misfit = misfits.get(model.name)
-        stuck = model.trouble is None or model.trouble.reason is Reason.UNSCHEDULABLE
+        stuck = model.problem is None or model.problem.reason is Reason.UNSCHEDULABLE
         if misfit is not None and stuck and not model.answering and not model.replicas:
             found.append(misfit)
-        elif model.trouble is not None and model.trouble is not look.trouble:
-            said = f"model {model.name}: {model.trouble.message}"
-            found.append(Trouble(model.trouble.reason, said, model.trouble.stalled))
-    return sorted(found, key=lambda trouble: not trouble.stalled)
+        elif model.problem is not None and model.problem is not snapshot.problem:
+            said = f"model {model.name}: {model.problem.message}"
+            found.append(Problem(model.problem.reason, said, model.problem.stalled))
+    return sorted(found, key=lambda problem: not problem.stalled)
 
 
-def _no_room(look: Look, misfit: fit.Misfit) -> Trouble:
+def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
     """What fits nowhere. A service that wakes had its nodes before it slept: its pods bring them back."""
-    if look.before.node_wait is not None:
-        return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
-    return Trouble(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
+    if snapshot.before.node_wait is not None:
+        return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
+    return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
 
 
-def to_act_on(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> list[Trouble]:
+def to_act_on(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> list[Problem]:
     """What somebody has to act on."""
     if blocked is not None:
         return [blocked]
-    return [trouble for trouble in in_the_way(look, models) if trouble.stalled]
+    return [problem for problem in in_the_way(snapshot, models) if problem.stalled]
 
 
-def stalled(found: Sequence[Trouble]) -> Said:
+def stalled(found: Sequence[Problem]) -> Said:
     """Stalled, from what somebody has to act on."""
     if found:
-        return "True", found[0].reason, "; ".join(trouble.message for trouble in found)
+        return "True", found[0].reason, "; ".join(problem.message for problem in found)
     return "False", Reason.STEADY, "nobody has to act"
 
 
 def active(
-    notes: Sequence[str], models: Sequence[ModelView], held_back: Trouble | None, *, waking: bool
+    notes: Sequence[str], models: Sequence[ModelHealth], held_back: Problem | None, *, waking: bool
 ) -> Said:
     """Active: whether accelerators are held. `notes` are told at the end of the message."""
     told = "".join(f"; {note}" for note in notes)
@@ -150,13 +158,13 @@ def schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Said:
 
 
 def reconciling(
-    look: Look,
-    models: Sequence[ModelView],
+    snapshot: Snapshot,
+    models: Sequence[ModelHealth],
     ready: Said,
-    stalled: Sequence[Trouble],
+    stalled: Sequence[Problem],
 ) -> Said:
     """Reconciling: whether something is on the way to what the spec says."""
-    ray = look.ray
+    ray = snapshot.ray
     if stalled:
         return "False", stalled[0].reason, "stopped until somebody acts: see Stalled"
     if ray.upgrading:
@@ -168,7 +176,7 @@ def reconciling(
     if few:
         said = "; ".join(
             f"model {model.name}: {model.replicas} of {model.wanted} replicas ready"
-            + (f", {model.trouble.message}" if model.trouble else "")
+            + (f", {model.problem.message}" if model.problem else "")
             for model in few
         )
         return "True", Reason.PROGRESSING, said
@@ -177,22 +185,22 @@ def reconciling(
     return "False", Reason.STEADY, "everything is as the spec says"
 
 
-def filling(look: Look) -> Said:
+def filling(snapshot: Snapshot) -> Said:
     """Reconciling, while weights are being copied into claims."""
-    said = "; ".join(f"model {view.model}: {view.doing}" for view in look.filling)
+    said = "; ".join(f"model {view.model}: {view.doing}" for view in snapshot.filling)
     return "True", Reason.FILLING_CACHE, said
 
 
 def phase(
-    look: Look,
-    models: Sequence[ModelView],
+    snapshot: Snapshot,
+    models: Sequence[ModelHealth],
     ready: Said,
-    stalled: Sequence[Trouble],
+    stalled: Sequence[Problem],
 ) -> Phase:
     """One word on a service without a gateway."""
     if stalled and ready[0] != "True":
         return Phase.FAILED
-    if look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models):
+    if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in models):
         return Phase.UPDATING
     if ready[0] != "True":
         return Phase.WAKING

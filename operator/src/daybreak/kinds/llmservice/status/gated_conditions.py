@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.gates.state_machine import Course
+from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
-from daybreak.kinds.llmservice.decide.snapshot import Look
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.status.condition_list import Said
 
 FINDING = timedelta(seconds=10)
@@ -16,42 +16,46 @@ a busy Serve proxy may miss two of their looks."""
 _HELD = "requests are held until one does"
 
 
-def ready(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
+def ready(snapshot: Snapshot, traffic: Traffic, sleep_state: SleepState, models: Said) -> Said:
     """The condition, from what it would be by the models alone."""
-    if course.phase is Phase.ASLEEP and course.gate is GateState.FAILED:
-        return "False", Reason.ASLEEP, course.reason
-    if course.phase is Phase.FAILED or course.gate is GateState.FAILED:
+    if sleep_state.phase is Phase.ASLEEP and sleep_state.gate is GateState.FAILED:
+        return "False", Reason.ASLEEP, sleep_state.reason
+    if sleep_state.phase is Phase.FAILED or sleep_state.gate is GateState.FAILED:
         return models
     if traffic.acknowledged < 0:
-        was = look.before.ready.get("status") in ("True", "False")
+        was = snapshot.before.ready.get("status") in ("True", "False")
         said = "no gateway of the namespace is heard: see its Deployment daybreak-gateway"
         return ("False" if was else "Unknown"), Reason.GATEWAY_MISSING, said
-    if course.asleep is not None:
+    if sleep_state.asleep is not None:
         return "True", Reason.ASLEEP, "asleep: a request wakes it, and is answered when it is up"
-    if course.phase is Phase.DRAINING:
+    if sleep_state.phase is Phase.DRAINING:
         return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
-    if course.gate is GateState.CLOSED and look.before.ready.get("status") == "True" and models[0] != "True":
+    if (
+        sleep_state.gate is GateState.CLOSED
+        and snapshot.before.ready.get("status") == "True"
+        and models[0] != "True"
+    ):
         # Only after sleep: a service that has never answered is not ready before it has.
         # In the decision to wake itself the models still sleep.
-        doing = "its worker pods are asked for" if look.asleep else models[2]
+        doing = "its worker pods are asked for" if snapshot.asleep else models[2]
         return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
-    if course.gate is GateState.OPEN and models[0] == "True" and not traffic.routed:
-        return _not_routed(look, traffic, course, models)
+    if sleep_state.gate is GateState.OPEN and models[0] == "True" and not traffic.routed:
+        return _not_routed(snapshot, traffic, sleep_state, models)
     return models
 
 
-def look_again(course: Course, traffic: Traffic, now: datetime) -> timedelta | None:
+def look_again(sleep_state: SleepState, traffic: Traffic, now: datetime) -> timedelta | None:
     """When time alone may change what is said; None: never."""
-    if course.gate is not GateState.OPEN or traffic.routed:
+    if sleep_state.gate is not GateState.OPEN or traffic.routed:
         return None
-    left = max(course.since + FINDING - now, FINDING - traffic.unrouted)
+    left = max(sleep_state.since + FINDING - now, FINDING - traffic.unrouted)
     return left if left > timedelta(0) else None
 
 
-def _not_routed(look: Look, traffic: Traffic, course: Course, models: Said) -> Said:
+def _not_routed(snapshot: Snapshot, traffic: Traffic, sleep_state: SleepState, models: Said) -> Said:
     """The models answer the operator, who asks past the gateways, and no gateway sees them."""
-    was = look.before.ready.get("status")
-    if was == "True" and look.now - course.since < FINDING:
+    was = snapshot.before.ready.get("status")
+    if was == "True" and snapshot.now - sleep_state.since < FINDING:
         return "True", Reason.WAKING, f"up, and no gateway has found the Ray head yet: {_HELD}"
     if was == "True" and traffic.unrouted < FINDING:
         return models
@@ -62,11 +66,11 @@ def _not_routed(look: Look, traffic: Traffic, course: Course, models: Said) -> S
     return ("False" if was in ("True", "False") else "Unknown"), Reason.NOT_ROUTED, said
 
 
-def reconciling(course: Course, ready: Said, models: Said) -> Said:
+def reconciling(sleep_state: SleepState, ready: Said, models: Said) -> Said:
     """The condition Reconciling of a service that is not stalled, from what the models alone make it."""
-    if course.phase is Phase.ASLEEP:
+    if sleep_state.phase is Phase.ASLEEP:
         return "False", Reason.STEADY, "asleep, as it should be"
-    if ready[0] == "True" and course.phase in (Phase.DRAINING, Phase.WAKING):
+    if ready[0] == "True" and sleep_state.phase in (Phase.DRAINING, Phase.WAKING):
         # What traffic brings about is no change of the spec: nobody has to wait for its end.
         return "False", Reason.STEADY, ready[2]
     return models

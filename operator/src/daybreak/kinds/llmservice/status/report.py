@@ -18,23 +18,23 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates.sleep_policy import (
-    course_or_start,
     gate_status,
+    sleep_state_or_start,
     told_to_clients,
     wakes_before,
 )
-from daybreak.gates.state_machine import Backend, Course
-from daybreak.gates.wake_history import ledger
+from daybreak.gates.state_machine import SleepState, WorkloadHealth
+from daybreak.gates.wake_history import wake_history
 from daybreak.kinds.llmservice.decide import adapters
 from daybreak.kinds.llmservice.decide.adapters import Adapters
-from daybreak.kinds.llmservice.decide.model_health import ModelView
-from daybreak.kinds.llmservice.decide.snapshot import Look
-from daybreak.kinds.llmservice.decide.wake_timeline import steps
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import conditions, gated_conditions
 from daybreak.kinds.llmservice.status.carried_over import MODEL_MESSAGE_LIMIT
 from daybreak.kinds.llmservice.status.condition_list import Conditions
-from daybreak.problems.problem import Trouble
+from daybreak.problems.problem import Problem
 from daybreak.scheduling import fit
 
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
@@ -42,48 +42,54 @@ _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 def status(
     seen: Observed,
-    look: Look,
-    models: Sequence[ModelView],
+    snapshot: Snapshot,
+    models: Sequence[ModelHealth],
     misfits: tuple[fit.Misfit, ...] | None,
-    blocked: Trouble | None,
-    course: Course | None,
+    blocked: Problem | None,
+    sleep_state: SleepState | None,
 ) -> LLMServiceStatus:
-    """The status of a service whose spec can be read; `course` is None without a gateway."""
-    service = look.service
+    """The status of a service whose spec can be read; `sleep_state` is None without a gateway."""
+    service = snapshot.service
     said = Conditions(seen)
-    lora = adapters.judge(look, models)
+    lora = adapters.judge(snapshot, models)
     wakes = wakes_before(seen.status)
-    if course is not None:
-        wakes = ledger(
-            wakes, course_or_start(seen.status, seen.now), course, look.now, partial(steps, look, models)
+    if sleep_state is not None:
+        wakes = wake_history(
+            wakes,
+            sleep_state_or_start(seen.status, seen.now),
+            sleep_state,
+            snapshot.now,
+            partial(wake_timeline, snapshot, models),
         )
-    held_back = blocked if not look.ray.exists else None
+    held_back = blocked if not snapshot.ray.exists else None
     if held_back is not None:
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
-    ready = conditions.ready(look, models, blocked)
-    stalled = conditions.to_act_on(look, models, blocked)
-    if seen.gateway is not None and course is not None:
-        ready = gated_conditions.ready(look, seen.gateway.traffic, course, ready)
+    ready = conditions.ready(snapshot, models, blocked)
+    stalled = conditions.to_act_on(snapshot, models, blocked)
+    if seen.gateway is not None and sleep_state is not None:
+        ready = gated_conditions.ready(snapshot, seen.gateway.traffic, sleep_state, ready)
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
     said.set(ConditionType.READY, *ready)
     told = notices(service, gateway=seen.gateway is not None)
-    said.set(ConditionType.ACTIVE, *conditions.active(told, models, held_back, waking=_wakes(course, wakes)))
+    said.set(
+        ConditionType.ACTIVE, *conditions.active(told, models, held_back, waking=_wakes(sleep_state, wakes))
+    )
     said.set(ConditionType.SCHEDULABLE, *conditions.schedulable(seen, misfits))
-    reconciling = conditions.reconciling(look, models, ready, stalled)
-    if course is not None and not stalled:
-        reconciling = gated_conditions.reconciling(course, ready, reconciling)
-    if look.filling and not stalled:
-        reconciling = conditions.filling(look)
+    reconciling = conditions.reconciling(snapshot, models, ready, stalled)
+    if sleep_state is not None and not stalled:
+        reconciling = gated_conditions.reconciling(sleep_state, ready, reconciling)
+    if snapshot.filling and not stalled:
+        reconciling = conditions.filling(snapshot)
     reconciling = conditions.taking_up(reconciling, adapters.on_the_way(lora.values()))
     said.set(ConditionType.RECONCILING, *reconciling)
     said.set(ConditionType.STALLED, *conditions.stalled(stalled))
     return LLMServiceStatus(
         observed_generation=max(0, service.generation),
-        phase=course.phase if course else conditions.phase(look, models, ready, stalled),
-        phase_since=written(course.since) if course else None,
-        asleep=course.asleep if course else None,
-        access=_access(service) if course else None,
-        gate=_gate(seen, look, models, lora, course, wakes) if course else None,
+        phase=sleep_state.phase if sleep_state else conditions.phase(snapshot, models, ready, stalled),
+        phase_since=written(sleep_state.since) if sleep_state else None,
+        asleep=sleep_state.asleep if sleep_state else None,
+        access=_access(service) if sleep_state else None,
+        gate=_gate(seen, snapshot, models, lora, sleep_state, wakes) if sleep_state else None,
         wake=wakes,
         url=names.url(service.name, service.namespace),
         replicas=sum(model.replicas for model in models),
@@ -96,20 +102,22 @@ def status(
 
 def _gate(
     seen: Observed,
-    look: Look,
-    models: Sequence[ModelView],
+    snapshot: Snapshot,
+    models: Sequence[ModelHealth],
     lora: Mapping[str, Adapters],
-    course: Course,
+    sleep_state: SleepState,
     wakes: WakeStatus | None,
 ) -> GateStatus | None:
     if seen.gateway is None:
         return None
-    askable = _askable(look, models, lora, course)
-    return gate_status(course, look.service.spec.hold, seen.gateway.port, look.ray.active, wakes, askable)
+    askable = _askable(snapshot, models, lora, sleep_state)
+    return gate_status(
+        sleep_state, snapshot.service.spec.hold, seen.gateway.port, snapshot.ray.active, wakes, askable
+    )
 
 
 def _askable(
-    look: Look, models: Sequence[ModelView], lora: Mapping[str, Adapters], course: Course
+    snapshot: Snapshot, models: Sequence[ModelHealth], lora: Mapping[str, Adapters], sleep_state: SleepState
 ) -> Sequence[str]:
     """Names of the models that can be asked for, and of their adapters.
 
@@ -117,63 +125,63 @@ def _askable(
     spec answers or a new Ray cluster has taken over. KubeRay lets it when Serve runs there, a moment before
     its models have been asked.
     """
-    is_open = course.gate is GateState.OPEN
+    is_open = sleep_state.gate is GateState.OPEN
 
-    def with_adapters(models: Iterable[ModelView]) -> list[str]:
+    def with_adapters(models: Iterable[ModelHealth]) -> list[str]:
         return [
             name
             for model in models
-            for name in (model.name, *adapters.askable(look, lora[model.name], open_to_all=is_open))
+            for name in (model.name, *adapters.askable(snapshot, lora[model.name], open_to_all=is_open))
         ]
 
-    if not is_open or course.phase is Phase.AWAKE or not look.served:
+    if not is_open or sleep_state.phase is Phase.AWAKE or not snapshot.served:
         return with_adapters(models)
     answering = with_adapters(model for model in models if model.answering)
-    return [*dict.fromkeys([*look.served, *answering])][:MAX_ASKABLE]
+    return [*dict.fromkeys([*snapshot.served, *answering])][:MAX_ASKABLE]
 
 
 def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:
     return "ApiKeys" if service.spec.access and service.spec.access.api_keys else "Open"
 
 
-def _wakes(course: Course | None, wakes: WakeStatus | None) -> bool:
+def _wakes(sleep_state: SleepState | None, wakes: WakeStatus | None) -> bool:
     """Whether it is on the way up from sleep."""
-    up = course is not None and course.asleep is None and course.gate is GateState.CLOSED
+    up = sleep_state is not None and sleep_state.asleep is None and sleep_state.gate is GateState.CLOSED
     return up and wakes is not None and wakes.under_way
 
 
-def backend(look: Look, models: Sequence[ModelView], blocked: Trouble | None) -> Backend:
+def health(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> WorkloadHealth:
     """How the models are, for the state machine."""
-    stalled = conditions.to_act_on(look, models, blocked)
+    stalled = conditions.to_act_on(snapshot, models, blocked)
     answering = [model for model in models if model.answering]
     silent = [model for model in models if not model.answering]
-    given_up = all(_given_up(look, model) for model in silent)
+    given_up = all(_given_up(snapshot, model) for model in silent)
     # Of what has the place of other models nothing has been asked: those go on until it has taken it.
-    others = set(look.served) - {model.name for model in models}
+    others = set(snapshot.served) - {model.name for model in models}
     failed = not answering and not others
-    return Backend(
+    return WorkloadHealth(
         answers=bool(answering) and given_up,
-        failed=told_to_clients([trouble.message for trouble in stalled]) if failed else "",
-        updating=look.ray.upgrading or any(model.state is ModelState.UPDATING for model in models),
+        failed=told_to_clients([problem.message for problem in stalled]) if failed else "",
+        updating=snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in models),
         stalled=bool(stalled) and bool(silent),
     )
 
 
-def _given_up(look: Look, model: ModelView) -> bool:
+def _given_up(snapshot: Snapshot, model: ModelHealth) -> bool:
     """Whether nothing will come of a model until somebody acts, so that the others do not wait for it."""
-    if model.trouble is not None and model.trouble.stalled:
+    if model.problem is not None and model.problem.stalled:
         return True
-    waits = look.asleep or look.before.node_wait is not None
-    return model.name in look.misfits and not waits and not model.replicas
+    waits = snapshot.asleep or snapshot.before.node_wait is not None
+    return model.name in snapshot.misfits and not waits and not model.replicas
 
 
-def _model(model: ModelView, lora: Adapters) -> ModelStatus:
+def _model(model: ModelHealth, lora: Adapters) -> ModelStatus:
     return ModelStatus(
         name=model.name,
         state=model.state,
         replicas=model.replicas,
         gpus=model.gpus,
-        message=(model.trouble.message if model.trouble else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
+        message=(model.problem.message if model.problem else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         lora=None if lora.of is None else list(lora.of),
         answered=model.answered,
         cache=model.cache,

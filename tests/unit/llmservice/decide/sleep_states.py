@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, Backend, Course, Wish
+from daybreak.gates.state_machine import FORCED_ASLEEP, SleepPolicy, SleepState, WorkloadHealth
 from daybreak.gates.traffic import Traffic
 
 OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED
@@ -14,14 +14,14 @@ LONG_AGO = NOW - timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 BROKEN = "the weights do not fit"
 
-UP = Backend(answers=True)
-DOWN = Backend(answers=False)
-FAILING = Backend(answers=False, failed=BROKEN)
+UP = WorkloadHealth(answers=True)
+DOWN = WorkloadHealth(answers=False)
+FAILING = WorkloadHealth(answers=False, failed=BROKEN)
 
-NEVER = Wish(None)
-SLEEPS = Wish(Sleep(after_idle="10m"))
-SLEEPS_DEEP = Wish(Sleep(after_idle="10m", depth=SleepDepth.CLUSTER))
-DEEPER_LATER = Wish(Sleep(after_idle="10m", cluster_after_idle="2h"))
+NEVER = SleepPolicy(None)
+SLEEPS = SleepPolicy(Sleep(after_idle="10m"))
+SLEEPS_DEEP = SleepPolicy(Sleep(after_idle="10m", depth=SleepDepth.CLUSTER))
+DEEPER_LATER = SleepPolicy(Sleep(after_idle="10m", cluster_after_idle="2h"))
 IN_WINDOW = replace(SLEEPS, window=True)
 KEPT_AWAKE = replace(SLEEPS, forced=State.AWAKE)
 KEPT_ASLEEP = replace(SLEEPS, forced=State.ASLEEP)
@@ -35,28 +35,28 @@ UNTOLD = replace(IDLE, acknowledged=4)
 LONG_IDLE = replace(IDLE, idle=timedelta(hours=2))
 
 
-def course(
+def sleep_state(
     phase: Phase, gate: GateState, *, asleep: SleepDepth | None = None, reason: str = "", epoch: int = 5
-) -> Course:
+) -> SleepState:
     """One that began an hour ago."""
-    return Course(phase, LONG_AGO, asleep, gate, epoch, reason)
+    return SleepState(phase, LONG_AGO, asleep, gate, epoch, reason)
 
 
-WAKING = course(Phase.WAKING, CLOSED)
-AWAKE = course(Phase.AWAKE, OPEN)
-UPDATING = course(Phase.UPDATING, OPEN)
-DRAINING = course(Phase.DRAINING, CLOSED)
-DRAINING_FORCED = course(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
-ASLEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)
-ASLEEP_DEEP = course(Phase.ASLEEP, CLOSED, asleep=SleepDepth.CLUSTER)
-ASLEEP_FORCED = course(Phase.ASLEEP, REFUSING, asleep=SleepDepth.WORKERS, reason=FORCED_ASLEEP)
-FAILED = course(Phase.FAILED, REFUSING, reason=BROKEN)
+WAKING = sleep_state(Phase.WAKING, CLOSED)
+AWAKE = sleep_state(Phase.AWAKE, OPEN)
+UPDATING = sleep_state(Phase.UPDATING, OPEN)
+DRAINING = sleep_state(Phase.DRAINING, CLOSED)
+DRAINING_FORCED = sleep_state(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
+ASLEEP = sleep_state(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)
+ASLEEP_DEEP = sleep_state(Phase.ASLEEP, CLOSED, asleep=SleepDepth.CLUSTER)
+ASLEEP_FORCED = sleep_state(Phase.ASLEEP, REFUSING, asleep=SleepDepth.WORKERS, reason=FORCED_ASLEEP)
+FAILED = sleep_state(Phase.FAILED, REFUSING, reason=BROKEN)
 
 
 def changed(
-    before: Course, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
-) -> Course:
+    before: SleepState, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
+) -> SleepState:
     """What comes of it when the phase or the gate changes."""
     epoch = before.epoch + ((gate, reason) != (before.gate, before.reason))
     since = before.since if phase is before.phase else NOW
-    return Course(phase, since, asleep, gate, epoch, reason)
+    return SleepState(phase, since, asleep, gate, epoch, reason)
