@@ -18,7 +18,8 @@ CRD = ROOT / "charts" / "daybreak" / "files" / "crds"
 VERBS = {"annotate", "describe", "exec", "get", "logs", "port-forward"}
 RESOURCES = {
     "crd", "deployment", "events", "jobs", "limitrange", "llm", "networkpolicy", "nodes",
-    "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota", "secrets", "service", "serviceaccount",
+    "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota",
+    "secrets", "service", "serviceaccount",
 }  # fmt: skip
 WITH_A_VALUE = {"-c", "-l", "-n", "-o", "--field-selector"}
 """kubectl's options whose value is the next word."""
