@@ -16,12 +16,13 @@ MAKEFILE = paths.REPOSITORY / "Makefile"
 SAID = {
     "go": """\
 go: downloading example.com/errors v0.9.1
-main.go:2:8: example.com/errors@v0.9.1: Get "https://modules.example/errors.zip": dial tcp: lookup modules.example \
-on 10.0.0.53:53: dial udp 10.0.0.53:53: connect: network is unreachable
+main.go:2:8: example.com/errors@v0.9.1: Get "https://modules.example/errors.zip": dial tcp: \
+lookup modules.example on 10.0.0.53:53: dial udp 10.0.0.53:53: connect: network is unreachable
 """,
     "pip": """\
 WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('\
-<HTTPSConnection object at 0x7f>: Failed to establish a new connection: [Errno -3] Temporary failure in name resolution')': /simple/uv/
+<HTTPSConnection object at 0x7f>: Failed to establish a new connection: [Errno -3] \
+Temporary failure in name resolution')': /simple/uv/
 ERROR: Could not find a version that satisfies the requirement uv==0.13.8 (from versions: none)
 ERROR: No matching distribution found for uv==0.13.8
 """,
