@@ -20,7 +20,7 @@ up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sa
 	@$(RUN) -m quickstart up
 
 down: ## Remove all of it: processes, network devices, mounts, files
-	@if [ -e $(VENV)/.made ] || [ -d $(STATE)/cluster ]; then $(RUN) -m quickstart down; fi
+	@if [ -x $(PYTHON) ] && [ -e $(VENV)/.made -o -d $(STATE)/cluster ]; then $(RUN) -m quickstart down; fi
 	@if [ ! -d $(STATE)/cluster ]; then rm -rf $(STATE); fi
 
 status: $(VENV)/.made ## What is running
