@@ -10,6 +10,8 @@ VENV := $(STATE)/venv
 PYTHON := $(VENV)/bin/python
 # Not `export`ed wholesale: an own KUBECONFIG is meant for `up`, and tests must never meet it by accident.
 RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
+# Silent, or one line that says what a machine without network lacks.
+DOWNLOAD := $(PYTHON) e2e/cluster/download.py
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -18,7 +20,7 @@ up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sa
 	@$(RUN) -m quickstart up
 
 down: ## Remove all of it: processes, network devices, mounts, files
-	@if [ -x $(PYTHON) ]; then $(RUN) -m quickstart down; fi
+	@if [ -x $(PYTHON) ] && [ -e $(VENV)/.made -o -d $(STATE)/cluster ]; then $(RUN) -m quickstart down; fi
 	@if [ ! -d $(STATE)/cluster ]; then rm -rf $(STATE); fi
 
 status: $(VENV)/.made ## What is running
@@ -69,8 +71,10 @@ $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	@echo "Python environment in $(VENV) ..."
 	@test -x $(PYTHON) || python3 -m venv $(VENV) || \
 	  { echo "make: python3 cannot make virtual environments (on Debian: apt-get install python3-venv)"; exit 1; }
-	@$(PYTHON) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
-	@$(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
+	@$(DOWNLOAD) 'Python packages (requirements/bootstrap.txt)' \
+	  $(PYTHON) -m pip install -q --disable-pip-version-check --require-hashes -r requirements/bootstrap.txt
+	@$(DOWNLOAD) 'Python packages (requirements/dev.txt)' \
+	  $(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .PHONY: help up down status test e2e lint generate bench gpu-check lock

@@ -215,7 +215,12 @@ def _build(binary: Binary) -> None:
 def _go(module: str, *arguments: str) -> str:
     """Run go in one of our modules. Without C: the programs then run in images that hold nothing else."""
     environment = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
-    return run(["go", *arguments], directory=paths.GO_MODULES / module, environment=environment)
+    return run(
+        ["go", *arguments],
+        directory=paths.GO_MODULES / module,
+        environment=environment,
+        downloads=f"Go modules ({module})",
+    )
 
 
 def _module_directory(module: str, dependency: str) -> Path:

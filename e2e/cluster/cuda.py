@@ -66,7 +66,7 @@ def _install(wanted: str, folder: Path) -> None:
     ]
     command += [file, "--target", partial, "--python", sys.executable, "--python-version", _PYTHON]
     command += ["--python-platform", f"{platform.machine()}-manylinux_2_34"]
-    run(command)
+    run(command, downloads="CUDA's compiler and FlashInfer")
     run([sys.executable, IMAGE / "cuda_home.py", partial])
     partial.rename(folder)
 

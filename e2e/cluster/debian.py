@@ -32,7 +32,10 @@ def write(archive: Path) -> None:
     root = archive.with_suffix("")
     languages = 'Acquire::Languages "none"'
     options = ["--variant=extract", f"--hook-dir={_HOOKS}", f"--aptopt={languages}"]
-    run(["mmdebstrap", "--quiet", *options, f"--include={','.join(PACKAGES)}", SUITE, root])
+    run(
+        ["mmdebstrap", "--quiet", *options, f"--include={','.join(PACKAGES)}", SUITE, root],
+        downloads="Debian packages of the images' base",
+    )
     for folder in _FOLDERS:
         (root / folder).mkdir(parents=True, exist_ok=True)
     for source, target in _FILES.items():

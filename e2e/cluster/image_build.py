@@ -92,7 +92,11 @@ def _bud(
     for name, value in {**_build_arguments(), **(arguments or {})}.items():
         command.append(f"--build-arg={name}={value}")
     command += [f"--volume={source}:{inside}" for source, inside in _mounts().items()]
-    run([*command, "--tag", target, "--file", str(file), str(context)], environment={"TMPDIR": str(_SCRATCH)})
+    run(
+        [*command, "--tag", target, "--file", str(file), str(context)],
+        environment={"TMPDIR": str(_SCRATCH)},
+        downloads=f"Python packages of the image {reference}",
+    )
     file.unlink()
 
 

@@ -74,9 +74,13 @@ def install_packages(report: Report) -> None:
             f"{', '.join(missing)}: not installed and there is no apt-get: install them by hand"
         )
     with report.step(f"apt-get install {' '.join(missing)}", expect_seconds=60):
-        quiet = {"DEBIAN_FRONTEND": "noninteractive"}
-        run(["apt-get", "-qq", "update"], environment=quiet)
-        run(["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing], environment=quiet)
+        quiet, packages = {"DEBIAN_FRONTEND": "noninteractive"}, f"Debian packages ({', '.join(missing)})"
+        run(["apt-get", "-qq", "update"], environment=quiet, downloads=packages)
+        run(
+            ["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing],
+            environment=quiet,
+            downloads=packages,
+        )
     if still := missing_packages():
         raise ClusterError(f"still missing after apt-get install: {', '.join(still)}")
 

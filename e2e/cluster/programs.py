@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from cluster import download
 from cluster.errors import ClusterError
 
 END_SECONDS = 10.0
@@ -32,6 +33,7 @@ def run(
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
     timeout: float = 3600.0,
+    downloads: str = "",
 ) -> str:
     """Run a program and return what it printed.
 
@@ -41,6 +43,7 @@ def run(
         directory: Folder to run in.
         environment: Variables to set beside the present ones.
         timeout: Seconds after which it is ended.
+        downloads: What it downloads, for the error of a machine without network.
 
     Raises:
         ClusterError: It is missing, failed or took too long; with its last line on stderr.
@@ -56,7 +59,10 @@ def run(
     except subprocess.TimeoutExpired:
         raise ClusterError(f"`{shown}` was not done after {timeout:.0f} s") from None
     if child.returncode:
-        lines = errors.decode(errors="replace").strip().splitlines()
+        said = errors.decode(errors="replace").strip()
+        if downloads and (unreachable := download.cannot(downloads, said)):
+            raise ClusterError(unreachable)
+        lines = said.splitlines()
         raise ClusterError(f"`{shown}` failed: {lines[-1] if lines else f'exit status {child.returncode}'}")
     return output.decode(errors="replace")
 

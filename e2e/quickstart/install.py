@@ -32,7 +32,7 @@ def own_images() -> Mapping[str, str]:
         raise ClusterError(
             "a cluster of your own pulls images from a registry: build images/operator, images/gateway and "
             "images/ray-cpu, push them, and set OPERATOR_IMAGE, GATEWAY_IMAGE and RAY_CPU_IMAGE "
-            "(README, 'On your own cluster')"
+            "(docs/install.md, 'A tiny model on the CPU')"
         )
     return named
 

@@ -10,6 +10,25 @@ from scripts import render_values_table
 from tests.chart.tools import ARGO_CD, ROOT
 
 PAGES = ("README.md", "docs/install.md", "charts/daybreak/README.md", "manifests/argocd/README.md")
+EVERY_PAGE = sorted(
+    str(path.relative_to(ROOT))
+    for pattern in ("*.md", "docs/**/*.md", "charts/**/*.md", "manifests/**/*.md", "e2e/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+
+
+def anchors(text: str) -> set[str]:
+    """What a link may name in a page: its headings, as they become anchors."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", EVERY_PAGE)
+def test_links_lead_to_files_and_headings(page: str) -> None:
+    for target, _, anchor in re.findall(r"\]\((?!http)([^)#]*)(#([^)]+))?\)", (ROOT / page).read_text()):
+        path = (ROOT / page).parent / target if target else ROOT / page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path.read_text()), f"{target}#{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -20,8 +39,6 @@ def test_files_exist(page: str) -> None:
     # KubeRay's own repository has paths of these forms as well.
     named = {path for path in named if f"ray-operator/{path}" not in text}
     assert {path for path in named if not (ROOT / path).exists()} == set()
-    linked = re.findall(r"\]\((?!http)([^)#]+)\)", text)
-    assert {path for path in linked if not ((ROOT / page).parent / path).exists()} == set()
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -1,0 +1,136 @@
+"""A machine without network: one line says what cannot be had, whichever program wanted it."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster import build, debian, download, image_build, machine, paths
+from cluster.errors import ClusterError
+from cluster.programs import run
+from cluster.report import Report
+
+MAKEFILE = paths.REPOSITORY / "Makefile"
+SAID = {
+    "go": """\
+go: downloading example.com/errors v0.9.1
+main.go:2:8: example.com/errors@v0.9.1: Get "https://modules.example/errors.zip": dial tcp: \
+lookup modules.example on 10.0.0.53:53: dial udp 10.0.0.53:53: connect: network is unreachable
+""",
+    "pip": """\
+WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('\
+<HTTPSConnection object at 0x7f>: Failed to establish a new connection: [Errno -3] \
+Temporary failure in name resolution')': /simple/uv/
+ERROR: Could not find a version that satisfies the requirement uv==0.13.8 (from versions: none)
+ERROR: No matching distribution found for uv==0.13.8
+""",
+    "uv": """\
+error: Request failed after 3 retries in 10.4s
+  cause: Failed to fetch: https://packages.example/simple/kopf/
+  cause: Connection refused (os error 111)
+Error: building at STEP "RUN uv": exit status 2
+""",
+    "apt-get": """\
+W: Failed to fetch http://debian.example/dists/InRelease  Temporary failure resolving 'debian.example'
+E: Unable to locate package buildah
+""",
+}
+TELLING = {
+    "go": "network is unreachable",
+    "pip": "Temporary failure in name resolution",
+    "uv": "Failed to fetch",
+    "apt-get": "Temporary failure resolving",
+}
+
+
+def failing(folder: Path, name: str, said: str) -> Path:
+    """A program that says something on stderr and fails."""
+    program = folder / name
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'EOF'\n{said}EOF\nexit 1\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_cannot_be_downloaded_is_one_line(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ClusterError) as caught:
+        run([failing(tmp_path, name, SAID[name])], downloads="the weather")
+    said = str(caught.value)
+    assert said.startswith("the weather cannot be downloaded: ")
+    assert TELLING[name] in said
+    assert "network" in said
+    assert "HTTPS_PROXY" in said
+    assert "\n" not in said
+    assert len(said) < 300
+
+
+def test_another_failure_is_told_as_it_is(tmp_path: Path) -> None:
+    program = failing(tmp_path, "go", "go: downloading example.com/x v1\nmain.go:3:1: syntax error\n")
+    with pytest.raises(ClusterError, match=r"`go` failed: main\.go:3:1: syntax error"):
+        run([program], downloads="the weather")
+
+
+def test_a_local_server_that_is_down_is_not_the_network(tmp_path: Path) -> None:
+    program = failing(tmp_path, "kubectl", "The connection to 127.0.0.1 failed: connection refused\n")
+    with pytest.raises(ClusterError, match=r"^`kubectl` failed: "):
+        run([program])
+
+
+def test_every_program_that_downloads_says_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, like in (("go", "go"), ("apt-get", "apt-get"), ("mmdebstrap", "apt-get"), ("buildah", "uv")):
+        failing(tmp_path, name, SAID[like])
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr(machine, "missing_packages", lambda: ["buildah"])
+    monkeypatch.setattr(image_build, "_SCRATCH", tmp_path)
+    monkeypatch.setattr(image_build, "_LAYOUTS", tmp_path)
+    monkeypatch.setattr(image_build, "_mounts", dict)
+    monkeypatch.setattr(image_build, "_build_arguments", dict)
+    tries: dict[str, Callable[[], object]] = {
+        "Go modules": lambda: build._build(build.PAUSE),
+        "Debian packages": lambda: machine.install_packages(Report()),
+        "Debian packages of the images' base": lambda: debian.write(tmp_path / "base.tar"),
+        "Python packages of the image here/operator:1": lambda: image_build.build(
+            "here/operator:1", "FROM scratch\n", tmp_path, ""
+        ),
+    }
+    for what, attempt in tries.items():
+        with pytest.raises(ClusterError, match="cannot be downloaded") as caught:
+            attempt()
+        assert str(caught.value).startswith(what)
+
+
+def test_the_command_line_prints_that_line_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = failing(tmp_path, "pip", SAID["pip"])
+    assert download.main(["Python packages", str(program)]) == 1
+    written = capsys.readouterr()
+    assert written.out == ""
+    assert written.err.startswith("make: Python packages cannot be downloaded: ")
+    assert written.err.count("\n") == 1
+
+
+def test_make_says_it_before_its_own_environment_is_there(tmp_path: Path) -> None:
+    shutil.copy(MAKEFILE, tmp_path)
+    (tmp_path / "e2e").symlink_to(paths.REPOSITORY / "e2e")
+    (tmp_path / "requirements").mkdir()
+    for name in ("bootstrap", "dev"):
+        (tmp_path / "requirements" / f"{name}.txt").touch()
+    binaries = tmp_path / ".daybreak" / "venv" / "bin"
+    binaries.mkdir(parents=True)
+    pip = failing(tmp_path, "pip", SAID["pip"])
+    python = binaries / "python"
+    python.write_text(f'#!/bin/sh\n[ "$2" = pip ] && exec {pip}\nexec python3 "$@"\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", ".daybreak/venv/.made"],  # noqa: S607
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode
+    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert len(said) == 1, done.stderr
+    assert said[0].startswith("make: Python packages (requirements/bootstrap.txt) cannot be downloaded: ")
+    assert not (tmp_path / ".daybreak" / "venv" / ".made").exists()

@@ -1,0 +1,103 @@
+"""docs/troubleshooting.md has a section for each Reason, and its commands ask for what is there."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from daybreak.api.status import Reason
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "troubleshooting.md"
+CRD = ROOT / "charts" / "daybreak" / "files" / "crds"
+
+VERBS = {"annotate", "describe", "exec", "get", "logs", "port-forward"}
+RESOURCES = {
+    "crd", "deployment", "events", "jobs", "limitrange", "llm", "networkpolicy", "nodes",
+    "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota",
+    "secrets", "service", "serviceaccount",
+}  # fmt: skip
+WITH_A_VALUE = {"-c", "-l", "-n", "-o", "--field-selector"}
+"""kubectl's options whose value is the next word."""
+
+
+def sections(text: str, level: int) -> Mapping[str, str]:
+    """The text below each heading of a level, by the heading."""
+    parts = re.split(rf"^{'#' * level} (.+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+REASONS = sections(sections(PAGE.read_text(), 2)["Reasons"], 3)
+
+
+def commands() -> list[str]:
+    return re.findall(r"^ {4}(kubectl .*)$", PAGE.read_text(), re.MULTILINE)
+
+
+def values(words: list[str], option: str) -> Iterator[str]:
+    yield from (value for word, value in pairwise(words) if word == option)
+
+
+def test_each_reason_has_a_section_and_no_other_has_one() -> None:
+    assert list(REASONS) == [reason.value for reason in Reason]
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -> None:
+    section = REASONS[reason]
+    conditions = ("Ready", "Active", "Schedulable", "Reconciling", "Stalled", "On all conditions")
+    assert any(f"`{name}=" in section or name == section.strip()[: len(name)] for name in conditions)
+    # What says that all is well needs no command.
+    assert "    kubectl " in section or reason in (Reason.STEADY, Reason.FITS)
+
+
+@pytest.mark.parametrize("command", commands())
+def test_a_command_is_of_a_form_that_kubectl_knows(command: str) -> None:
+    words = shlex.split(command)[1:]
+    options = {word.partition("=")[0] for word in words if word.startswith("-")}
+    plain = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and before not in WITH_A_VALUE
+    ]
+    verb, target = plain[0], plain[1] if len(plain) > 1 else ""
+    assert verb in VERBS
+    if verb in ("logs", "exec", "port-forward"):
+        assert target.startswith("deployment/") or target == "POD" or "-l" in options
+    else:
+        assert set(target.split(",")) <= RESOURCES
+    for path in values(words, "-o"):
+        assert path in ("wide", "yaml") or path.startswith(("jsonpath=", "custom-columns="))
+
+
+def test_labels_are_those_of_the_objects() -> None:
+    written = "".join(
+        file.read_text() for file in (ROOT / "tests" / "golden" / "__snapshots__").rglob("*.yaml")
+    )
+    selectors = [selector for command in commands() for selector in values(shlex.split(command), "-l")]
+    assert selectors
+    for part in {part for selector in selectors for part in selector.split(",")}:
+        label, _, value = part.partition("=")
+        # KubeRay sets those of ray.io/ itself.
+        assert label.startswith("ray.io/") or f"{label}: " in written, part
+        assert value.isupper() or label.startswith("ray.io/") or f"{label}: {value}\n" in written, part
+
+
+def test_fields_of_the_status_are_those_of_the_crd() -> None:
+    (file,) = CRD.glob("*llmservice*.yaml")
+    (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
+    schema = version["schema"]["openAPIV3Schema"]
+    paths = {
+        path for command in commands() for path in re.findall(r"\{\.((?:status|spec)[\w.\[\]*]*)", command)
+    }
+    assert "status.models[*].cache" in paths
+    for path in paths:
+        found = schema
+        for name in path.split("."):
+            name, listed, _ = name.partition("[")
+            found = found["properties"][name]
+            found = found["items"] if listed else found
