@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from daybreak.api.status import Reason
+from daybreak.api.common.conditions import Reason
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
