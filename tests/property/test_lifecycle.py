@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
-from daybreak.kinds.llmservice.decide.model_health import Fingerprint
+from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.observe.observed import Answer, Observed
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_service_view import ray_view

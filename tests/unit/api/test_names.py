@@ -54,3 +54,21 @@ def test_serve_merges_what_validation_must_keep_apart() -> None:
 
 def test_the_url_is_a_base_url() -> None:
     assert names.url("qwen", "models") == "http://qwen.models.svc/v1"
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["n" * NAME_LIMIT, "m" * 23, "a"]), MODEL),
+        min_size=2,
+        max_size=2,
+        unique=True,
+    )
+)
+def test_claims_have_short_names_of_their_own(owners: list[tuple[str, str]]) -> None:
+    claims = [names.cache_claim(service, model) for service, model in owners]
+    assert len(set(claims)) == 2
+    assert all(len(claim) <= LABEL_LIMIT and DNS_LABEL.fullmatch(claim) for claim in claims)
+
+
+def test_a_short_claim_says_whose_it_is() -> None:
+    assert names.cache_claim("chat", "qwen-7b") == "chat-qwen-7b-weights"

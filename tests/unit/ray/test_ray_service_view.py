@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.kinds.llmservice.decide.model_health import Fingerprint
+from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.ray.views.ray_service_view import ray_view
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
-from daybreak.kinds.llmservice.decide.model_health import SETTLE
+from daybreak.kinds.llmservice.decide.model_checks import SETTLE
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
     HEAD,

@@ -79,6 +79,7 @@ MODELS_DIRECTORY = "/models"
 """Below it, volumes with weights appear in worker pods."""
 ADAPTERS_DIRECTORY = "/adapters"
 """Below it, volumes with LoRA adapters appear in worker pods."""
+_CLAIM_STEM_LIMIT = 63 - len("-weights")
 _BUCKET_COPY_LIMIT = 200
 """Most characters of an address in a directory's name; file systems take names of 255."""
 
@@ -94,8 +95,14 @@ def cached_weights(source: str, revision: str | None) -> str:
 
 
 def cache_claim(service: str, model: str) -> str:
-    """Name of the claim that Daybreak makes for the weights of a model."""
-    return f"{service}-{worker_group(model)}-weights"
+    """Name of the claim that Daybreak makes for the weights of a model.
+
+    At most 63 characters: provisioners make labels and host names of it. A longer one ends in a digest.
+    """
+    name = f"{service}-{worker_group(model)}"
+    if len(name) <= _CLAIM_STEM_LIMIT:
+        return f"{name}-weights"
+    return f"{name[: _CLAIM_STEM_LIMIT - 11].rstrip('-')}-{_digest(name)}-weights"
 
 
 def cache_job(service: str, digest: str) -> str:

@@ -12,7 +12,8 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import condition, mapping, parse_time, text
 from daybreak.api.gates.gate_status import WakePhases
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.decide.model_health import SETTLE, ModelHealth
+from daybreak.kinds.llmservice.decide.model_checks import SETTLE
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.serve_problems import deployment_of
 from daybreak.ray.serve.replica_range import replica_range

@@ -1,0 +1,279 @@
+"""How a model is, as a chain of checks: the first one that has an answer gives it.
+
+The order matters: each check may rely on what those before it have ruled out.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import parse_time, text
+from daybreak.api.llmservice.status import ModelState
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.problems.problem import Problem
+from daybreak.problems.redact import excerpt
+from daybreak.problems.serve_problems import deployment_of
+from daybreak.ray.serve.replica_range import ReplicaRange
+from daybreak.ray.views.ray_pods import PodView
+from daybreak.ray.views.ray_service_view import HEALTHY, Application, Deployment, RayView
+
+SETTLE = timedelta(seconds=5)
+"""How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
+reads Serve's state, then hands the change on, and looks again 2 seconds later."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What is found of a model."""
+
+    state: ModelState
+    answered: Fingerprint | None
+    """As what it has answered; None: that does not count any more."""
+    answering: bool = False
+    """Whether a request to it is answered."""
+    ask: bool = False
+    """Whether it must be asked now."""
+    wait: timedelta | None = None
+    """How long until it may be asked."""
+    problem: Problem | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and what is seen of it."""
+
+    snapshot: Snapshot
+    model: Model
+    allowed: ReplicaRange
+    pods: Sequence[PodView]
+    """Its worker pods in the Ray cluster that serves, or is to serve."""
+    problem: Problem | None
+    """What keeps its pods or its engine from running."""
+
+    @property
+    def ray(self) -> RayView:
+        """The RayService."""
+        return self.snapshot.ray
+
+    @property
+    def present(self) -> Fingerprint:
+        """As what it would answer now."""
+        return Fingerprint.now(self.ray)
+
+    @property
+    def before(self) -> Fingerprint | None:
+        """As what it has answered, by the status."""
+        return Fingerprint.parse(text(self.said.get("answered")))
+
+    @property
+    def said(self) -> Mapping[str, Any]:
+        """What the status says of it."""
+        return self.snapshot.before.models.get(self.model.name, {})
+
+    @property
+    def proven(self) -> bool:
+        """Whether it has answered as what it is now."""
+        return self.before is not None and self.before.same(self.present)
+
+    @property
+    def at_zero(self) -> bool:
+        """Whether it has no pods, and needs none."""
+        return self.allowed.min == 0 and not self.pods
+
+    @property
+    def application(self) -> Application | None:
+        """Serve's application in the active Ray cluster."""
+        return self.ray.application
+
+    @property
+    def deployment(self) -> Deployment | None:
+        """Its deployment in that application."""
+        return deployment_of(self.application, self.model.name)
+
+    @property
+    def starting(self) -> ModelState:
+        """Its state on the way up."""
+        return starting(self.pods, self.problem)
+
+    @property
+    def starting_with_cluster(self) -> ModelState:
+        """The same, as long as what keeps the whole Ray cluster down keeps it down too."""
+        return starting(self.pods, self.problem or self.snapshot.problem)
+
+    @property
+    def changing(self) -> ModelState:
+        """Its state until it has answered as what it is now."""
+        return ModelState.STARTING if self.before is None else ModelState.UPDATING
+
+    @property
+    def up_or_waking(self) -> ModelState:
+        """Its state while Serve changes the number of replicas."""
+        if any(pod.ready for pod in self.pods):
+            return ModelState.READY
+        return ModelState.STARTING if self.pods else ModelState.ASLEEP
+
+
+Check = Callable[[Case], Judgement | None]
+
+
+def asleep(case: Case) -> Judgement | None:
+    """The service sleeps. What the model has answered as is forgotten: when it wakes, it must answer anew."""
+    return Judgement(ModelState.ASLEEP, None) if case.snapshot.asleep else None
+
+
+def without_cluster(case: Case) -> Judgement | None:
+    """No Ray cluster serves yet."""
+    if case.ray.active and case.ray.ready:
+        return None
+    if case.proven and case.at_zero:
+        return Judgement(ModelState.ASLEEP, case.before)
+    return Judgement(case.starting_with_cluster, None)
+
+
+def upgrading(case: Case) -> Judgement | None:
+    """A second Ray cluster starts: of the active one nothing is said any more, and it goes on as it was."""
+    if not case.ray.upgrading:
+        return None
+    if case.before is not None and case.before.cluster == case.ray.active:
+        state = ModelState.ASLEEP if case.at_zero else ModelState.READY
+        return Judgement(state, case.before, answering=True)
+    return Judgement(case.starting_with_cluster, case.before)
+
+
+def not_deployed(case: Case) -> Judgement | None:
+    """Serve has no deployment of it."""
+    if case.application is not None and case.deployment is not None:
+        return None
+    whole = case.snapshot.problem
+    state = ModelState.FAILED if whole and whole.stalled else case.starting
+    failed = case.application is not None and case.application.failed
+    return Judgement(state, case.before if failed else None)
+
+
+def application_failed(case: Case) -> Judgement | None:
+    """Serve cannot deploy the application."""
+    if case.application is None or not case.application.failed:
+        return None
+    return Judgement(ModelState.FAILED, case.before, problem=case.snapshot.problem)
+
+
+def deployment_failed(case: Case) -> Judgement | None:
+    """Serve has given its deployment up."""
+    failed = case.deployment is not None and case.deployment.failed
+    return Judgement(ModelState.FAILED, None) if failed else None
+
+
+def asked_while_waking(case: Case) -> Judgement | None:
+    """It wakes. A question waits in Serve until a replica can take it: to ask at once and to be answered is
+    quicker than to be told by KubeRay, and then to ask."""
+    if not case.snapshot.waking or case.proven:
+        return None
+    return replace(asked(case), state=case.starting, problem=None)
+
+
+def healthy(case: Case) -> Judgement | None:
+    """Serve calls it healthy."""
+    settled = case.application is not None and case.application.settled
+    if not settled or case.deployment is None or case.deployment.status != HEALTHY:
+        return None
+    if case.proven:
+        state = ModelState.ASLEEP if case.at_zero else ModelState.READY
+        return Judgement(state, case.before, answering=True)
+    if not case.ray.observed:
+        return Judgement(case.changing, case.before)
+    if case.at_zero and case.allowed.initial == 0:
+        # It is told to sleep from the beginning, so there is nothing to prove.
+        return Judgement(ModelState.ASLEEP, case.before, answering=True)
+    return asked(case)
+
+
+def numbers_changed(case: Case) -> Judgement | None:
+    """Only the number of replicas changed: those that have answered stay."""
+    if not case.proven or case.before is None or case.before.generation == case.ray.generation:
+        return None
+    return Judgement(case.up_or_waking, case.before, answering=True)
+
+
+def scaled_by_serve(case: Case) -> Judgement | None:
+    """Serve scales it between its bounds."""
+    if not case.proven or case.deployment is None or case.deployment.status in ("UPDATING", HEALTHY):
+        return None
+    return Judgement(case.up_or_waking, case.before, answering=True)
+
+
+def answered_early(case: Case) -> Judgement | None:
+    """It answered while it woke, before Serve called it healthy: what KubeRay tells is of before that."""
+    if not case.proven or case.said.get("state") not in (ModelState.PENDING, ModelState.STARTING):
+        return None
+    return Judgement(ModelState.STARTING, case.before, answering=True)
+
+
+def restarting(case: Case) -> Judgement | None:
+    """It has answered, and Serve has begun with it anew."""
+    return Judgement(ModelState.STARTING, None) if case.proven else None
+
+
+def changing(case: Case) -> Judgement:
+    """It is on its way to what the spec says."""
+    return Judgement(case.changing, case.before)
+
+
+CHECKS: tuple[Check, ...] = (
+    asleep,
+    without_cluster,
+    upgrading,
+    not_deployed,
+    application_failed,
+    deployment_failed,
+    asked_while_waking,
+    healthy,
+    numbers_changed,
+    scaled_by_serve,
+    answered_early,
+    restarting,
+    changing,
+)
+
+
+def check(case: Case) -> Judgement:
+    """What the first check says that has an answer; the last one always has."""
+    return next(found for each in CHECKS if (found := each(case)) is not None)
+
+
+def asked(case: Case) -> Judgement:
+    """A model that has to answer, and has not answered as what it is now."""
+    wait = _unsettled(case)
+    if wait is not None:
+        return Judgement(case.changing, case.before, wait=wait)
+    answer = case.snapshot.answers.get(case.model.name)
+    if answer is not None and answer.answered:
+        return Judgement(ModelState.READY, case.present, answering=True)
+    if answer is not None:
+        said = excerpt(answer.message) or "no answer came"
+    else:
+        # Being asked. What it last said stands until it says something else.
+        said = case.snapshot.before.silence(case.model.name)
+    problem = Problem(Reason.NOT_ANSWERING, said, stalled=False) if said else None
+    return Judgement(case.changing, case.before, ask=True, problem=problem)
+
+
+def starting(pods: Sequence[PodView], problem: Problem | None) -> ModelState:
+    """The state of a model on the way up."""
+    if problem is not None and problem.stalled:
+        return ModelState.FAILED
+    return ModelState.STARTING if pods else ModelState.PENDING
+
+
+def _unsettled(case: Case) -> timedelta | None:
+    """How long what Serve says may still be of the configuration before; None when it is not."""
+    if case.before is None or case.before.cluster != case.ray.active:
+        return None
+    written = parse_time(case.ray.last_update)
+    if written is None:
+        return None
+    since = case.snapshot.now - written
+    return SETTLE - since if timedelta(0) <= since < SETTLE else None
