@@ -16,6 +16,7 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateway_controller import GatewayController
 from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateway_reports import gateway_key
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache
@@ -60,7 +61,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
     cache = _knows_the_gateway_only(admin)
     admin.create(tiny())
     reconciler = GatewayController(api, cache, [LLM_SERVICES], Applier(api, cache), PLATFORM)
-    await reconciler.reconcile(admin.namespace)
+    await reconciler.reconcile(gateway_key(admin.namespace))
     assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
     assert _whole(admin)
 
@@ -70,7 +71,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
             cache.put(resources.of(live), live)
         # A controller speaks of the Deployment at the same time: then the version is another one.
         with contextlib.suppress(ApiError):
-            await reconciler.reconcile(admin.namespace)
+            await reconciler.reconcile(gateway_key(admin.namespace))
             break
     assert not any(_live(admin).values())
 

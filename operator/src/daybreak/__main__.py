@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 import kopf
 
 from daybreak import logs
+from daybreak.assembly import WORKLOADS, Listen, assemble
 from daybreak.controller.health import HealthServer
 from daybreak.gates.gateway_reports import GatewayReports
 from daybreak.handlers.registry import registry
 from daybreak.kinds.llmservice.observe.model_client import HttpModelClient, ModelClient
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
-from daybreak.operator import Listen, Operator
 from daybreak.settings import InvalidSettings, Settings
 
 
@@ -36,7 +36,7 @@ async def run(
     # Set by the operator's end too, however it comes: kopf gives those who wait for this 5 seconds.
     stop = asyncio.Event()
     lease = Lease(api, settings.operator_namespace, settings.identity)
-    operator = Operator(
+    operator = assemble(
         api,
         settings.platform,
         lease,
@@ -49,7 +49,7 @@ async def run(
     await health.start()
     try:
         await kopf.operator(
-            registry=registry(operator),
+            registry=registry(operator, WORKLOADS),
             # kopf would ask for the user's name, which a container's user need not have.
             identity=settings.identity,  # type: ignore[arg-type]  # a name for text, which kopf keeps private
             clusterwide=settings.namespace is None,

@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from daybreak.controller import queue
-from daybreak.controller.queue import Queue
+from daybreak.controller.queue import Item, Queue
 from daybreak.kube.cache import Key
 
-A, B = Key("ns", "a"), Key("ns", "b")
+A, B = Item("LLMService", Key("ns", "a")), Item("LLMService", Key("ns", "b"))
 
 
-async def taken(from_queue: Queue) -> Key | None:
+async def taken(from_queue: Queue) -> Item | None:
     """The next key, or None when there is none for a while."""
     try:
         return await asyncio.wait_for(from_queue.take(), 0.05)

@@ -8,6 +8,7 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateway_controller import UNTOLD_SECONDS, GatewayController
 from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateway_reports import gateway_key
 from daybreak.kube.cache import Cache
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import of
@@ -15,6 +16,8 @@ from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")
 METADATA = {"namespace": "ns", "resourceVersion": "1"}
+
+HERE = gateway_key("ns")
 
 
 class Api:
@@ -75,28 +78,28 @@ def reconciler(
 
 async def test_the_first_service_brings_it_without_a_question() -> None:
     applier = Applier()
-    assert await reconciler(applier, None, services=1, there=False).reconcile("ns") is None
+    assert await reconciler(applier, None, services=1, there=False).reconcile(HERE) is None
     assert applier.applied[-1] == "Deployment", "what its pods need comes first"
     assert applier.deleted == []
 
 
 async def test_the_last_one_takes_it_away() -> None:
     applier = Applier()
-    await reconciler(applier, [], services=0, there=True).reconcile("ns")
+    await reconciler(applier, [], services=0, there=True).reconcile(HERE)
     assert sorted(applier.deleted) == sorted(each["kind"] for each in gateway("ns", [LLM_SERVICES], PLATFORM))
 
 
 async def test_services_that_nobody_has_told_of_yet_leave_it_as_it_is() -> None:
     applier = Applier()
     found = reconciler(applier, [{"metadata": {"name": "s"}}], services=0, there=True)
-    assert await found.reconcile("ns") == UNTOLD_SECONDS
+    assert await found.reconcile(HERE) == UNTOLD_SECONDS
     assert (applier.applied, applier.deleted) == ([], [])
 
 
 async def test_an_api_server_that_is_away_is_no_reason_to_remove_it() -> None:
     applier = Applier()
     with pytest.raises(ApiError):
-        await reconciler(applier, None, services=0, there=True).reconcile("ns")
+        await reconciler(applier, None, services=0, there=True).reconcile(HERE)
     assert applier.deleted == []
 
 
@@ -104,26 +107,26 @@ async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_need
     """Two services are known, and the gateway has the Secrets of four."""
     applier, mounted = Applier(), ("keys-of-0", "keys-of-1", "keys-of-late", "keys-of-gone")
     listed = [service("s0", "keys-of-0"), service("late", "keys-of-late")]
-    await reconciler(applier, listed, services=2, there=True, mounted=mounted).reconcile("ns")
+    await reconciler(applier, listed, services=2, there=True, mounted=mounted).reconcile(HERE)
     assert applier.secrets == {"keys-of-0", "keys-of-1", "keys-of-late"}
 
 
 async def test_an_api_server_that_is_away_is_no_reason_to_take_a_secret() -> None:
     applier = Applier()
     with pytest.raises(ApiError):
-        await reconciler(applier, None, services=1, there=True, mounted=("other",)).reconcile("ns")
+        await reconciler(applier, None, services=1, there=True, mounted=("other",)).reconcile(HERE)
     assert applier.applied == []
 
 
 async def test_secrets_are_added_without_a_question() -> None:
     applier = Applier()
-    await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile("ns")
+    await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile(HERE)
     assert applier.secrets == {"keys-of-0", "keys-of-1"}
 
 
 async def test_a_namespace_without_either_needs_nothing() -> None:
     applier = Applier()
-    await reconciler(applier, None, services=0, there=False).reconcile("ns")
+    await reconciler(applier, None, services=0, there=False).reconcile(HERE)
     assert (applier.applied, applier.deleted) == ([], [])
 
 

@@ -1,10 +1,11 @@
-"""The work queue: each LLMService at most once, one worker at a time, later again when it failed."""
+"""The work queue: each object at most once, one worker at a time, later again when it failed."""
 
 import asyncio
 import heapq
 import random
 import time
 from collections import deque
+from typing import NamedTuple
 
 from daybreak.kube.cache import Key
 
@@ -12,24 +13,35 @@ BACKOFF_SECONDS = (0.5, 300.0)
 """First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""
 
 
-class Queue:
-    """Keys that wait for work.
+class Item(NamedTuple):
+    """An object to be reconciled."""
 
-    A key that is added while it waits is not added again. One that is added while it is worked on is worked
-    on once more afterwards, so that no change is missed and no two workers hold the same key.
+    kind: str
+    """Name of its kind."""
+    key: Key
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+
+class Queue:
+    """Items that wait for work.
+
+    An item that is added while it waits is not added again. One that is added while it is worked on is worked
+    on once more afterwards, so that no change is missed and no two workers hold the same item.
     """
 
     def __init__(self) -> None:
-        self._ready: deque[Key] = deque()
-        self._since: dict[Key, float] = {}
-        """When each ready key became ready, on the monotonic clock."""
-        self._running: dict[Key, float] = {}
-        self._again: set[Key] = set()
-        self._due: dict[Key, float] = {}
-        """When a delayed key becomes ready."""
-        self._heap: list[tuple[float, int, Key]] = []
+        self._ready: deque[Item] = deque()
+        self._since: dict[Item, float] = {}
+        """When each ready item became ready, on the monotonic clock."""
+        self._running: dict[Item, float] = {}
+        self._again: set[Item] = set()
+        self._due: dict[Item, float] = {}
+        """When a delayed item becomes ready."""
+        self._heap: list[tuple[float, int, Item]] = []
         self._sequence = 0
-        self._failures: dict[Key, int] = {}
+        self._failures: dict[Item, int] = {}
         self._wakeup = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -50,7 +62,7 @@ class Queue:
         return not self._ready and not self._running
 
     def oldest(self) -> float:
-        """Seconds since the longest waiting ready key became ready, or the longest running one was taken."""
+        """Seconds since the longest waiting ready item became ready, or the longest running one was taken."""
         times = [*([self._since[self._ready[0]]] if self._ready else []), *self._running.values()]
         return time.monotonic() - min(times) if times else 0.0
 
@@ -58,72 +70,72 @@ class Queue:
         """Wait until nothing is worked on."""
         await self._quiet.wait()
 
-    def add(self, key: Key, after: float = 0.0) -> None:
-        """Have the key worked on, in `after` seconds; the earlier of two such times counts."""
+    def add(self, item: Item, after: float = 0.0) -> None:
+        """Have the item worked on, in `after` seconds; the earlier of two such times counts."""
         if after > 0:
-            self._delay(key, after)
+            self._delay(item, after)
             return
-        self._due.pop(key, None)
-        if key in self._running:
-            self._again.add(key)
-        elif key not in self._since:
-            self._since[key] = time.monotonic()
-            self._ready.append(key)
+        self._due.pop(item, None)
+        if item in self._running:
+            self._again.add(item)
+        elif item not in self._since:
+            self._since[item] = time.monotonic()
+            self._ready.append(item)
             self._wakeup.set()
 
-    async def take(self) -> Key:
-        """The next key; it is ours until `done`."""
+    async def take(self) -> Item:
+        """The next item; it is ours until `done`."""
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()
-        key = self._ready.popleft()
-        del self._since[key]
-        self._running[key] = time.monotonic()
+        item = self._ready.popleft()
+        del self._since[item]
+        self._running[item] = time.monotonic()
         self._quiet.clear()
         # What was to be looked at later is looked at now.
-        self._due.pop(key, None)
-        return key
+        self._due.pop(item, None)
+        return item
 
-    def done(self, key: Key, *, again_after: float | None = None) -> None:
-        """The key was worked on; look at it again in `again_after` seconds."""
-        self._failures.pop(key, None)
-        self._finish(key, again_after)
+    def done(self, item: Item, *, again_after: float | None = None) -> None:
+        """The item was worked on; look at it again in `again_after` seconds."""
+        self._failures.pop(item, None)
+        self._finish(item, again_after)
 
-    def failed(self, key: Key, most: float = BACKOFF_SECONDS[1]) -> float:
-        """The key's work failed: try again after its own growing pause. Returns that pause, in seconds."""
-        count = self._failures[key] = self._failures.get(key, 0) + 1
+    def failed(self, item: Item, most: float = BACKOFF_SECONDS[1]) -> float:
+        """The item's work failed: try again after its own growing pause. Returns that pause, in seconds."""
+        count = self._failures[item] = self._failures.get(item, 0) + 1
         first = BACKOFF_SECONDS[0]
         pause: float = min(most, first * 2.0 ** min(count - 1, 20)) * random.uniform(0.75, 1.25)  # noqa: S311 -- jitter
-        if key in self._again:
+        if item in self._again:
             # Something has changed meanwhile: soon, but never at once, or a failure could feed itself.
-            self._again.discard(key)
+            self._again.discard(item)
             pause = min(pause, first * 2)
-        self._finish(key, pause)
+        self._finish(item, pause)
         return pause
 
-    def _finish(self, key: Key, again_after: float | None) -> None:
-        del self._running[key]
+    def _finish(self, item: Item, again_after: float | None) -> None:
+        del self._running[item]
         if not self._running:
             self._quiet.set()
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
+        if item in self._again:
+            self._again.discard(item)
+            self.add(item)
         elif again_after is not None:
-            self.add(key, again_after)
+            self.add(item, again_after)
 
-    def _delay(self, key: Key, after: float) -> None:
-        if key in self._since:
+    def _delay(self, item: Item, after: float) -> None:
+        if item in self._since:
             return
         due = time.monotonic() + after
-        if due >= self._due.get(key, float("inf")):
+        if due >= self._due.get(item, float("inf")):
             return
-        self._due[key] = due
+        self._due[item] = due
         self._sequence += 1
-        heapq.heappush(self._heap, (due, self._sequence, key))
+        heapq.heappush(self._heap, (due, self._sequence, item))
         self._arm()
 
     def _arm(self) -> None:
-        """Set the one timer to the next delayed key."""
+        """Set the one timer to the next delayed item."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
             heapq.heappop(self._heap)  # overtaken
         if self._timer is not None:
@@ -137,7 +149,7 @@ class Queue:
         self._timer = None
         now = time.monotonic()
         while self._heap and self._heap[0][0] <= now + 0.001:
-            due, _, key = heapq.heappop(self._heap)
-            if self._due.get(key) == due:
-                self.add(key)
+            due, _, item = heapq.heappop(self._heap)
+            if self._due.get(item) == due:
+                self.add(item)
         self._arm()

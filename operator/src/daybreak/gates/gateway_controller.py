@@ -1,28 +1,43 @@
 """The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, text
 from daybreak.controller import metrics
+from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateway_objects import gateway
-from daybreak.gates.gateway_reports import gateway_key
+from daybreak.gates.gateway_reports import GatewayReports, gateway_key
 from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.resources import DEPLOYMENTS, OF_GATEWAYS, of
+from daybreak.kube.resources import DEPLOYMENTS, OF_GATEWAYS, PODS, of
 from daybreak.platform import Platform
 
 AGAIN_SECONDS = 15.0
 """When to look again at an object whose name somebody else has taken."""
+GATHER_SECONDS = 1.0
+"""Over how long the coming and going of workloads is gathered before a namespace's gateway is looked at."""
 UNTOLD_SECONDS = 2.0
 """When to look again at the gateway of LLMServices that the watch has not told of yet."""
 
 
 class GatewayController:
-    """Makes and removes gateways."""
+    """Makes and removes gateways: one in each namespace that has a workload.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        workloads: The kinds that stand behind gateways.
+        applier: Writes objects.
+        platform: Settings of the installation.
+        reports: Listens to the gateways that are there.
+        may_act: Whether the lease is held this moment.
+    """
+
+    name = "Gateway"
 
     def __init__(
         self,
@@ -31,15 +46,50 @@ class GatewayController:
         workloads: Collection[Resource],
         applier: Applier,
         platform: Platform,
+        reports: GatewayReports | None = None,
+        may_act: Callable[[], bool] = lambda: True,
     ) -> None:
         self._api = api
         self._cache = cache
         self._workloads = workloads
         self._applier = applier
         self._platform = platform
+        self._reports = reports
+        self._may_act = may_act
+        self.watched: Collection[Resource] = frozenset((*workloads, *OF_GATEWAYS, PODS))
 
-    async def reconcile(self, namespace: str) -> float | None:
+    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+        """The gateway of the namespace: it comes with the first workload, and goes with the last one."""
+        mine = gateway_key(key.namespace)
+        if resource in self._workloads:
+            return mine, GATHER_SECONDS
+        if key != mine:
+            return None
+        if resource is PODS:
+            if self._reports is not None:
+                self._reports.refresh(key.namespace)
+            return None
+        return mine, 0.0
+
+    def objects(self) -> Collection[Key]:
+        """The gateway of every namespace with a workload."""
+        return {gateway_key(key.namespace) for kind in self._workloads for key in self._cache.keys(kind)}
+
+    async def settle(self) -> None:
+        """Hear those gateways that are there, before anything is judged."""
+        if self._reports is not None:
+            await self._reports.settle()
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._reports is not None:
+            await self._reports.close()
+
+    async def reconcile(self, key: Key) -> float | None:
         """Make the namespace's gateway what it should be. Returns when to look again, in seconds."""
+        if not self._may_act():
+            raise LeaseLost
+        namespace = key.namespace
         there = [
             live
             for resource in OF_GATEWAYS

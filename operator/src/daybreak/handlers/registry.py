@@ -1,20 +1,20 @@
 """The table of handlers, and kopf's settings.
 
-kopf runs the process (signals, start, stop) and watches LLMServices. Its handlers for creation, update and
-deletion are not used: they act on edges, keep their progress in annotations and retry on their own. An
-event only says that a service is to be looked at; the queue and the reconcile do the rest.
+kopf runs the process (signals, start, stop) and watches Daybreak's kinds. Its handlers for creation, update
+and deletion are not used: they act on edges, keep their progress in annotations and retry on their own. An
+event only says that an object is to be looked at; the queue and the reconcile do the rest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import kopf
 
-from daybreak.api.common import resource
-from daybreak.api.llmservice import definition
+from daybreak.api.common.resource import Resource
+from daybreak.controller.operator import Operator
+from daybreak.kube.cache import Cache
 from daybreak.kube.client import in_cluster
 from daybreak.kube.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
-from daybreak.operator import Operator
 
 
 class NoMemory(kopf.DiffBaseStorage):
@@ -58,8 +58,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.process.ultimate_exiting_timeout = 30.0
 
 
-def registry(operator: Operator) -> kopf.OperatorRegistry:
-    """Every handler."""
+def registry(operator: Operator, resources: Collection[Resource]) -> kopf.OperatorRegistry:
+    """Every handler, with a watch on each of these kinds."""
     table = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=table)
@@ -79,8 +79,17 @@ def registry(operator: Operator) -> kopf.OperatorRegistry:
     async def stop(**_: Any) -> None:
         await operator.stop()
 
-    @kopf.on.event(resource.GROUP, resource.VERSION, definition.PLURAL, registry=table)
-    async def seen(type: str | None, event: Any, **_: Any) -> None:
-        operator.saw(type == "DELETED", event["object"])
-
+    for resource in resources:
+        _watch(table, operator.cache, resource)
     return table
+
+
+def _watch(table: kopf.OperatorRegistry, cache: Cache, resource: Resource) -> None:
+    """Take in what the watch of a kind brings; the cache tells the operator what has changed."""
+
+    @kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=table)
+    async def seen(type: str | None, event: Any, **_: Any) -> None:
+        if type == "DELETED":
+            cache.drop(resource, event["object"])
+        else:
+            cache.put(resource, event["object"])

@@ -46,7 +46,6 @@ class Watches:
         cache: What they fill.
         namespace: Only this namespace, and nothing of the cluster's scope; None means all.
         gateways: Whether namespaces have gateways.
-        on_kuberay: Called when KubeRay's kinds have come or gone.
     """
 
     def __init__(
@@ -56,12 +55,12 @@ class Watches:
         *,
         namespace: str | None,
         gateways: bool,
-        on_kuberay: Callable[[], None],
     ) -> None:
         self._api = api
         self._cache = cache
         self._namespace = namespace
-        self._on_kuberay = on_kuberay
+        self.on_kuberay: Callable[[], None] = lambda: None
+        """Called when KubeRay's kinds have come or gone."""
         self._always = [self._reflector(resource, OURS) for resource in OWNED if resource is not RAY_SERVICES]
         self._always.append(self._reflector(PODS, OF_SERVICES))
         if gateways:
@@ -123,7 +122,7 @@ class Watches:
                     self.kuberay_installed = True
                     log.info("KubeRay is installed")
                     known.set()
-                    self._on_kuberay()
+                    self.on_kuberay()
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in running:
                     task.cancel()
@@ -131,7 +130,7 @@ class Watches:
             self.kuberay_installed = False
         for kind in (RAY_SERVICES, RAY_CLUSTERS):
             self._cache.clear(kind)
-        self._on_kuberay()
+        self.on_kuberay()
 
     def _reflector(self, resource: Resource, selector: str, *, optional: bool = False) -> Reflector:
         return Reflector(

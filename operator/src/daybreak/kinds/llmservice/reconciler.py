@@ -10,6 +10,7 @@ from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
 from daybreak.controller.events import transitions
+from daybreak.controller.kind import LeaseLost
 from daybreak.gates import savings
 from daybreak.gates.sleep_policy import sleep_state_or_start
 from daybreak.kinds.llmservice.decide.caches import caches
@@ -39,10 +40,6 @@ REFUSED_SECONDS = 60.0
 """When to try again what the API server has refused."""
 
 log = structlog.get_logger("daybreak.reconcile")
-
-
-class LeaseLost(Exception):
-    """The operator may not act, for a while or any more."""
 
 
 class Reconciler:

@@ -1,0 +1,70 @@
+"""The parts of the operator, put together."""
+
+from collections.abc import Callable, Collection
+from functools import partial
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.kind import Kind
+from daybreak.controller.operator import Operator
+from daybreak.controller.queue import Item, Queue
+from daybreak.gates.gateway_controller import GatewayController
+from daybreak.gates.gateway_reports import Enqueue, GatewayReports
+from daybreak.kinds.llmservice.kind import LLMServices
+from daybreak.kinds.llmservice.observe.model_client import ModelClient
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.lease import Lease
+from daybreak.kube.watches import Watches
+from daybreak.platform import Platform
+
+WORKLOADS = (LLM_SERVICES,)
+"""The kinds that stand behind gateways."""
+
+Listen = Callable[[Cache, Collection[Resource], Enqueue], GatewayReports]
+"""Makes what listens to gateways: of what is known, the kinds behind them, and what has one reconciled."""
+
+
+def assemble(
+    api: Api,
+    platform: Platform,
+    lease: Lease,
+    client: ModelClient,
+    *,
+    namespace: str | None,
+    on_end: Callable[[], None],
+    listen: Listen = GatewayReports,
+) -> Operator:
+    """The operator, with every kind.
+
+    Args:
+        api: The API server.
+        platform: Settings of the installation.
+        lease: What is to be held before anything is written.
+        client: Asks models.
+        namespace: Only this namespace; None means all.
+        on_end: Called when the lease is lost, so that the process must end, and when it has ended.
+        listen: Makes what listens to gateways.
+    """
+    cache, queue = Cache(), Queue()
+    with_gateways = bool(platform.gateway_image)
+    watches = Watches(api, cache, namespace=namespace, gateways=with_gateways)
+    applier = Applier(api, cache)
+
+    def may_act() -> bool:
+        return lease.held
+
+    enqueue = partial(_enqueue, queue, LLMServices.name)
+    reports = listen(cache, WORKLOADS, enqueue) if with_gateways else None
+    services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
+    kinds: list[Kind] = [services]
+    if reports is not None:
+        kinds.append(GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act))
+    operator = Operator(api, cache, queue, watches, lease, kinds, needed=WORKLOADS, on_end=on_end)
+    watches.on_kuberay = operator.resync
+    return operator
+
+
+def _enqueue(queue: Queue, kind: str, key: Key, after: float = 0.0) -> None:
+    queue.add(Item(kind, key), after)

@@ -1,0 +1,227 @@
+"""The running operator: lease, watches, workers, in the order in which they may begin and must end."""
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+
+from daybreak.api.common.resource import Resource
+from daybreak.controller import metrics
+from daybreak.controller.kind import Kind, LeaseLost
+from daybreak.controller.queue import Item, Queue
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.lease import Lease
+from daybreak.kube.resources import NODES
+from daybreak.kube.watches import DISCOVERY_SECONDS, Watches, is_served
+
+WORKERS = 16
+"""Reconciles at the same time. They wait for the API server most of their time."""
+RESYNC_SECONDS = 600.0
+"""How often every object is looked at again, whether anything has changed or not."""
+NODES_SECONDS = 5.0
+"""Over how long changes of nodes are gathered before the objects that need nodes are looked at again."""
+UNREACHABLE_SECONDS = 10.0
+"""Longest pause of an object while the API server does not answer."""
+DRAIN_SECONDS = 10.0
+"""How long reconciles in progress may take to end when the operator stops."""
+TICK_SECONDS = 1.0
+
+log = structlog.get_logger("daybreak.operator")
+
+
+class Operator:
+    """Everything that runs while this process holds the lease.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        queue: What is to be reconciled.
+        watches: Fill the cache.
+        lease: What is to be held before anything is written.
+        kinds: What is looked after.
+        needed: The kinds that the API server must serve before anything can begin.
+        on_end: Called when the lease is lost, so that the process must end, and when it has ended.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        queue: Queue,
+        watches: Watches,
+        lease: Lease,
+        kinds: Sequence[Kind],
+        *,
+        needed: Sequence[Resource],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.queue = queue
+        self.cache = cache
+        self.lease = lease
+        self.ready = asyncio.Event()
+        """Set when every list has been read and reconciling has begun."""
+        self.lost = False
+        """Whether it ends because it may not go on."""
+        self.lag = 0.0
+        """How late the event loop came to its last tick, in seconds."""
+        self._api = api
+        self._watches = watches
+        self._kinds = {kind.name: kind for kind in kinds}
+        self._needed = needed
+        self._on_end = on_end
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ticker: asyncio.Task[None] | None = None
+        self._nodes_timer: asyncio.TimerHandle | None = None
+        self._stopping = False
+        cache.subscribe(self._changed)
+
+    async def start(self) -> None:
+        """Wait for the lease, then begin. Returns when the objects of our kinds may be watched."""
+        self._ticker = asyncio.create_task(self._tick(), name="tick")
+        await self.lease.acquire()
+        for resource in self._needed:
+            await self._wait_for_crd(resource)
+        self._spawn("lease", self._keep_lease())
+        listed = asyncio.Event()
+        self._spawn("watches", self._watches.run(listed))
+        self._spawn("begin", self._begin(listed))
+        self._spawn("resync", self._resync_slowly())
+        for number in range(WORKERS):
+            self._spawn(f"worker {number}", self._work())
+
+    async def stop(self) -> None:
+        """End: no new reconcile, those in progress finish, the lease is given back."""
+        self._stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS if self.lease.held else 0):
+                await self.queue.quiet()
+        tasks = [*self._tasks, *([self._ticker] if self._ticker else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            for kind in self._kinds.values():
+                await kind.close()
+            await self.lease.release()
+        finally:
+            self._on_end()
+
+    def resync(self, over_seconds: float = 0.0) -> None:
+        """Look at every object again, spread over some time."""
+        for kind in self._kinds.values():
+            for key in kind.objects():
+                self.queue.add(Item(kind.name, key), random.uniform(0, over_seconds))  # noqa: S311 -- spread
+
+    async def _begin(self, listed: asyncio.Event) -> None:
+        """Let the workers begin as soon as everything is known."""
+        await listed.wait()
+        for kind in self._kinds.values():
+            await kind.settle()
+        self.ready.set()
+
+    def _changed(self, resource: Resource, key: Key) -> None:
+        if resource is NODES:
+            if self._nodes_timer is None:
+                loop = asyncio.get_running_loop()
+                self._nodes_timer = loop.call_later(NODES_SECONDS, self._nodes_changed)
+            return
+        for kind in self._kinds.values():
+            if resource in kind.watched and (found := kind.concerned(resource, key)) is not None:
+                mine, after = found
+                self.queue.add(Item(kind.name, mine), after)
+
+    def _nodes_changed(self) -> None:
+        self._nodes_timer = None
+        for kind in self._kinds.values():
+            if NODES in kind.watched:
+                for key in kind.objects():
+                    self.queue.add(Item(kind.name, key), random.uniform(0, NODES_SECONDS))  # noqa: S311 -- spread
+
+    async def _work(self) -> None:
+        await self.ready.wait()
+        while not self._stopping:
+            item = await self.queue.take()
+            if self._stopping:
+                return
+            await self._reconcile(item)
+
+    async def _reconcile(self, item: Item) -> None:
+        began = time.monotonic()
+        try:
+            again = await self._kinds[item.kind].reconcile(item.key)
+        except ApiError as error:
+            unreachable = error.status == 0 or error.status >= 500 or error.status == 429
+            pause = self.queue.failed(item, UNREACHABLE_SECONDS) if unreachable else self.queue.failed(item)
+            outcome = "conflict" if error.conflict else "unreachable" if unreachable else "refused"
+            if not error.conflict:
+                log.warning(
+                    "reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1)
+                )
+        except LeaseLost:
+            self.queue.failed(item, UNREACHABLE_SECONDS)
+            outcome = "lease lost"
+        except Exception as error:  # one object must never stop the others
+            pause = self.queue.failed(item)
+            outcome = "error"
+            log.exception("reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1))
+        else:
+            self.queue.done(item, again_after=again)
+            outcome = "done"
+        metrics.RECONCILES.labels(outcome).inc()
+        metrics.DURATION.observe(time.monotonic() - began)
+
+    async def _keep_lease(self) -> None:
+        await self.lease.keep()
+        self._lose()
+
+    def _lose(self) -> None:
+        self.lost = True
+        self._on_end()
+
+    async def _resync_slowly(self) -> None:
+        while True:
+            await asyncio.sleep(RESYNC_SECONDS)
+            self.resync(RESYNC_SECONDS / 2)
+
+    async def _wait_for_crd(self, resource: Resource) -> None:
+        said = False
+        while True:
+            try:
+                if await is_served(self._api, resource):
+                    return
+                if not said:
+                    log.error(f"the API server does not serve {resource.kind}s: install Daybreak's CRDs")
+                    said = True
+            except ApiError as error:
+                log.warning(f"cannot see whether {resource.kind}s are served", error=str(error))
+            await asyncio.sleep(DISCOVERY_SECONDS)
+
+    async def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            due = loop.time() + TICK_SECONDS
+            await asyncio.sleep(TICK_SECONDS)
+            self.lag = max(0.0, loop.time() - due)
+            metrics.LOOP_LAG.set(self.lag)
+            metrics.WAITING.set(len(self.queue))
+            metrics.RUNNING.set(self.queue.running)
+            metrics.OLDEST.set(self.queue.oldest())
+
+    def _spawn(self, name: str, work: Any) -> None:
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A part that ends by itself has failed: better to start afresh than to go on without it."""
+        if self._stopping or task.cancelled() or (task.get_name() == "begin" and not task.exception()):
+            return
+        error = task.exception()
+        log.error("a part of the operator has ended", part=task.get_name(), error=repr(error))
+        self._lose()

@@ -1,0 +1,76 @@
+"""The kind LLMService, as the operator runs it."""
+
+from collections.abc import Callable, Collection
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.model_client import ModelClient
+from daybreak.kinds.llmservice.observe.observer import GatewaySource, Observer
+from daybreak.kinds.llmservice.observe.prober import Prober
+from daybreak.kinds.llmservice.reconciler import Reconciler
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.resources import NODES, OWNED, PODS, RAY_CLUSTERS
+from daybreak.kube.watches import Watches
+from daybreak.platform import Platform
+
+
+class LLMServices:
+    """Looks after every LLMService.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        watches: Fill the cache.
+        platform: Settings of the installation.
+        applier: Writes objects.
+        client: Asks models.
+        gateways: Knows what gateways say; None: there are none.
+        enqueue: Has an LLMService reconciled.
+        may_act: Whether the lease is held this moment.
+    """
+
+    name = LLM_SERVICES.kind
+    watched: Collection[Resource] = frozenset((LLM_SERVICES, *OWNED, RAY_CLUSTERS, PODS, NODES))
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        watches: Watches,
+        platform: Platform,
+        applier: Applier,
+        client: ModelClient,
+        gateways: GatewaySource | None,
+        enqueue: Callable[[Key], None],
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._cache = cache
+        self._prober = Prober(client, enqueue)
+        self._adapters = AdapterProber(HttpReporter(), enqueue)
+        observer = Observer(cache, watches, gateways)
+        self._reconciler = Reconciler(
+            api, cache, observer, platform, self._prober, self._adapters, applier, may_act
+        )
+
+    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+        """At once, unless it is an object of a gateway, which has no LLMService's name."""
+        return (key, 0.0) if key.name else None
+
+    def objects(self) -> Collection[Key]:
+        """Every LLMService."""
+        return self._cache.keys(LLM_SERVICES)
+
+    async def settle(self) -> None:
+        """Nothing is waited for."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one LLMService."""
+        return await self._reconciler.reconcile(key)
+
+    async def close(self) -> None:
+        """End the questions to models and replicas."""
+        await self._prober.close()
+        await self._adapters.close()
