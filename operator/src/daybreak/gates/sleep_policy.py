@@ -39,9 +39,11 @@ def sleep_state_before(status: Mapping[str, Any], now: datetime) -> SleepState |
     )
 
 
-def sleep_state_or_start(status: Mapping[str, Any], now: datetime) -> SleepState:
+def sleep_state_or_start(
+    status: Mapping[str, Any], now: datetime, policy: SleepPolicy | None = None
+) -> SleepState:
     """What was decided before, or the beginning."""
-    return sleep_state_before(status, now) or start(now)
+    return sleep_state_before(status, now) or start(now, policy)
 
 
 def sleep_policy(manifest: Manifest, sleep: Sleep | None, state: State | None, now: datetime) -> SleepPolicy:
@@ -104,6 +106,11 @@ def node_wait(wakes: WakeStatus | None, gate: GateStatus | None, now: datetime) 
         return None
     left = (parse_time(wakes.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
     return left if left > timedelta(0) else None
+
+
+def overdue(wakes: WakeStatus | None, gate: GateStatus | None, now: datetime) -> bool:
+    """Whether a wake has lasted longer than its requests were held: the first of them have been refused."""
+    return wakes is not None and wakes.under_way and node_wait(wakes, gate, now) is None
 
 
 def told_to_clients(said: Sequence[str]) -> str:

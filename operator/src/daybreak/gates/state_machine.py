@@ -79,13 +79,17 @@ class SleepState:
     """Why the gate refuses, in words for clients."""
 
 
-def start(now: datetime) -> SleepState:
-    """The state of a service that was never decided on.
+def start(now: datetime, policy: SleepPolicy | None = None) -> SleepState:
+    """The state of a service that was never decided on. One that shall sleep from the beginning has nothing
+    to give back, so it begins with nothing.
 
     Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
     that what a gateway tells of that one is no acknowledgement for this one.
     """
-    return SleepState(Phase.WAKING, now, None, GateState.CLOSED, round(now.timestamp() * 1000))
+    epoch = round(now.timestamp() * 1000)
+    if policy is not None and policy.must_sleep:
+        return SleepState(Phase.ASLEEP, now, SleepDepth.CLUSTER, GateState.FAILED, epoch, FORCED_ASLEEP)
+    return SleepState(Phase.WAKING, now, None, GateState.CLOSED, epoch)
 
 
 def step(

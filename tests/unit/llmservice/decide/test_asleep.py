@@ -58,8 +58,8 @@ def test_waking_the_model_must_answer_anew() -> None:
     world.step(pods=(HEAD,))
     waking = world.step(gateway=view(held=1))
     assert gate(waking) == ("Waking", "Closed", None)
-    waking = world.step()
-    assert waking.ask == ("tiny",), "asked at once: the question waits in Serve"
+    waking = world.step(pods=(HEAD, pod(ready=False)))
+    assert waking.ask == ("tiny",), "asked as soon as it has a node: the question waits in Serve"
     assert conditions(waking)["Ready"] == "True/Waking"
     assert gate(waking) == ("Waking", "Closed", None)
     opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
@@ -340,3 +340,51 @@ def test_without_a_gateway_nothing_of_it_is_said() -> None:
     assert decision.sleep_state is None
     assert (decision.status.gate, decision.status.asleep) == (None, None)
     assert "sleep" in message(decision, kind=ConditionType.ACTIVE)
+
+
+def test_a_wake_without_a_node_asks_nobody() -> None:
+    """A question is held in Serve for minutes: those of pods that wait for nodes would crowd out others."""
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    assert world.step().ask == ()
+    assert world.step(pods=(HEAD, pod(placed=False, ready=False))).ask == ()
+    assert world.step(pods=(HEAD, pod(ready=False))).ask == ("tiny",)
+
+
+def test_a_wake_that_takes_longer_than_requests_are_held_is_not_ready() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    first = world.step(gateway=view(held=1))
+    assert first.requeue_after is not None, "time alone makes it late"
+    no_room = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu."))
+    assert conditions(world.step(pods=(HEAD, no_room)))["Ready"] == "True/Waking"
+    for _ in range(2):
+        late = world.step(after=HOLD)
+        assert conditions(late)["Ready"] == "False/Unschedulable"
+        assert f"{HOLD} s" in message(late)
+        assert "1 Insufficient gpu" in message(late)
+        assert gate(late) == ("Waking", "Closed", None), "requests are still held"
+    assert world.step().status == late.status, "nothing changes by itself"
+    opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
+    assert conditions(opened)["Ready"] == "True/Answering"
+
+
+def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    late = world.step(after=HOLD, pods=(HEAD, pod(ready=False)))
+    assert conditions(late)["Ready"] == "False/WakeOverdue"
+    assert "its worker pod is starting" in message(late)
+
+
+def test_made_asleep_nothing_is_made_for_it() -> None:
+    world = World(manifest(state="Asleep"), gateway=view())
+    decision = world.step()
+    assert gate(decision) == ("Asleep", "Failed", "Cluster")
+    assert conditions(decision)["Ready"] == "False/Asleep"
+    assert decision.ask == ()
+    assert world.step().status == decision.status
+    world.edit(manifest())
+    assert gate(world.step()) == ("Waking", "Closed", None)

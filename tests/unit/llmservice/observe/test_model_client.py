@@ -154,3 +154,27 @@ async def test_a_server_that_hangs() -> None:
         waits.set()
     assert not answer.answered
     assert "TimeoutError" in answer.message
+
+
+async def test_many_questions_that_hang_delay_no_other() -> None:
+    """A service that wakes is asked for minutes; another one must not wait for that."""
+    never = asyncio.Event()
+
+    async def hangs(_: web.Request) -> web.Response:
+        await never.wait()
+        return web.Response()
+
+    async def answers(_: web.Request) -> web.Response:
+        return web.json_response({"choices": [{"text": "!"}]})
+
+    asked, client = service(), HttpModelClient()
+    model = asked.spec.models[0]
+    async with serving(hangs) as silent, serving(answers) as base:
+        hanging = [asyncio.create_task(client.ask(asked, model, silent, 60.0)) for _ in range(100)]
+        await asyncio.sleep(0.2)
+        try:
+            assert (await client.ask(asked, model, base, 5.0)).answered
+        finally:
+            never.set()
+            await asyncio.gather(*hanging)
+            await client.close()

@@ -40,6 +40,8 @@ class Reason(StrEnum):
     """Nobody asks, so no accelerators are held."""
     WAKING = "Waking"
     """On the way up from sleep; requests are held until then."""
+    WAKE_OVERDUE = "WakeOverdue"
+    """Waking has taken longer than requests are held; the message says what is waited for."""
     GATEWAY_MISSING = "GatewayMissing"
     """No gateway of the namespace is heard, so nothing is known of requests and none may get through."""
     STARTING = "Starting"

@@ -5,7 +5,6 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
-from daybreak.gates.sleep_policy import sleep_state_or_start
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.observe.observed import Observed
@@ -46,7 +45,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         return None
     targets, foreign, leaving = [], [], False
     port = seen.gateway.port if seen.gateway else None
-    asleep = sleep_state_or_start(seen.status, seen.now).asleep if seen.gateway else None
+    asleep = seen.sleep_state.asleep if seen.gateway else None
     copies = caches(seen, service)
     filling = asleep is None and not all(copy.complete for copy in copies)
     active = active_cluster(seen.ray_service)

@@ -12,10 +12,9 @@ from daybreak.controller import metrics
 from daybreak.controller.events import transitions
 from daybreak.controller.kind import LeaseLost
 from daybreak.gates import savings
-from daybreak.gates.sleep_policy import sleep_state_or_start
 from daybreak.kinds.llmservice.decide.caches import caches
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
-from daybreak.kinds.llmservice.objects.desired import group_bounds
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
@@ -120,10 +119,7 @@ class Reconciler:
             decision = decide(replace(seen, answers=answers))
         if not await self._say(key, seen, decision):
             return None
-        if (
-            decision.sleep_state is not None
-            and decision.sleep_state.asleep != sleep_state_or_start(seen.status, seen.now).asleep
-        ):
+        if decision.sleep_state is not None and decision.sleep_state.asleep != seen.sleep_state.asleep:
             # It is written before it is carried out: whoever goes on after a crash knows of it.
             again.append(0.0)
         if seen.service is not None and any(
@@ -162,14 +158,14 @@ class Reconciler:
 
     async def _scale(self, seen: Observed) -> list[float]:
         """Carry the bounds of the worker groups into the RayClusters that run."""
-        if seen.service is None:
-            return []
-        asleep = sleep_state_or_start(seen.status, seen.now).asleep if seen.gateway else None
-        bounds, again = group_bounds(seen.service, asleep), []
+        bounds, again = cluster_bounds(seen), []
         for cluster in seen.ray_clusters:
+            wanted = bounds.get(cluster["metadata"]["name"])
+            if wanted is None:
+                continue
             self._check()
             try:
-                if await scale.set_bounds(self._api, self._cache, cluster, bounds):
+                if await scale.set_bounds(self._api, self._cache, cluster, wanted):
                     metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
             except ApiError as error:
                 if not (error.conflict or error.not_found or error.status == 422):
@@ -267,4 +263,4 @@ def _turned(seen: Observed, decision: Decision) -> bool:
     to be made again at once. That it wakes is written first, and the next reconcile plans anew.
     """
     wakes = decision.sleep_state is not None and decision.sleep_state.asleep is None
-    return wakes and sleep_state_or_start(seen.status, seen.now).asleep is not None
+    return wakes and seen.sleep_state.asleep is not None

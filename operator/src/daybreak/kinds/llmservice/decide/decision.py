@@ -13,8 +13,8 @@ from daybreak.api.common.unstructured import at, mapping, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.gates.schedule import next_change
-from daybreak.gates.sleep_policy import sleep_policy, sleep_state_or_start, wake_under_way
-from daybreak.gates.state_machine import SleepState, step
+from daybreak.gates.sleep_policy import node_wait, wake_under_way
+from daybreak.gates.state_machine import SleepPolicy, SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
@@ -61,10 +61,9 @@ def decide(seen: Observed) -> Decision:
     models = [judge(snapshot, model) for model in service.spec.models]
     sleep_state, look_again = _sleep_state(seen, snapshot, models, blocked)
     status = report.status(seen, snapshot, models, misfits, blocked, sleep_state)
+    look_again = _earliest(look_again, node_wait(status.wake, status.gate, seen.now))
     if blocked is not None:
         return Decision(False, (), status, sleep_state, look_again)
-    if misfits:
-        look_again = _earliest(look_again, snapshot.before.node_wait)
     asked = tuple(model.name for model in models if model.ask)
     return Decision(True, asked, status, sleep_state, _earliest(_again(snapshot, models), look_again))
 
@@ -75,12 +74,9 @@ def _sleep_state(
     """Sleep and wake from here on, and when to look again for their sake."""
     if seen.gateway is None:
         return None, None
-    traffic, policy = (
-        seen.gateway.traffic,
-        sleep_policy(seen.manifest, snapshot.service.spec.sleep, snapshot.service.spec.state, seen.now),
-    )
+    traffic, policy = seen.gateway.traffic, seen.sleep_policy or SleepPolicy(None)
     health = report.health(snapshot, models, blocked)
-    sleep_state = step(sleep_state_or_start(seen.status, seen.now), policy, traffic, health, seen.now)
+    sleep_state = step(seen.sleep_state, policy, traffic, health, seen.now)
     windows = policy.sleep.schedule if policy.sleep is not None else ()
     again = machine_look_again(sleep_state, policy, traffic, seen.now)
     said_again = gated_conditions.look_again(sleep_state, traffic, seen.now)
@@ -120,7 +116,7 @@ def _need_not_fit(seen: Observed) -> bool:
     """
     if seen.gateway is None:
         return False
-    return sleep_state_or_start(seen.status, seen.now).asleep is not None or wake_under_way(seen.status)
+    return seen.sleep_state.asleep is not None or wake_under_way(seen.status)
 
 
 def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:

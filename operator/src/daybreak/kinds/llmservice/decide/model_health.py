@@ -130,8 +130,8 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
     ray, ready = snapshot.ray, any(pod.ready for pod in here)
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
-    # While it wakes, the question waits from the first moment, and what Serve says may be of before.
-    early = snapshot.waking and found.ask and not (healthy and ready)
+    # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
+    early = snapshot.waking and not found.answering and not (healthy and ready)
     if (found.ask or found.wait is not None) and not early:
         return "it is being asked for an answer"
     match found.state:

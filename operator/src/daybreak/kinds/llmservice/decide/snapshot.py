@@ -9,7 +9,7 @@ from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState, GateStatus
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.gates.sleep_policy import kept_gate, node_wait, sleep_state_before, wakes_before
+from daybreak.gates.sleep_policy import kept_gate, node_wait, overdue, sleep_state_before, wakes_before
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
 from daybreak.kinds.llmservice.observe.observed import Answer, Observed, Reports
@@ -39,6 +39,8 @@ class Before:
     node_wait: timedelta | None
     """How much longer a wake may wait for nodes that went away with sleep; None: nothing wakes, or it has
     waited long enough."""
+    overdue: bool
+    """Whether a wake has lasted longer than requests are held."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -124,15 +126,25 @@ def said_before(seen: Observed) -> Before:
         metadata.get("generation")
     )
     gate = kept_gate(status) if seen.gateway is not None else None
+    wakes = wakes_before(status)
     return Before(
         models={text(item.get("name")): item for item in mappings(status.get("models"))},
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
-        sleep_state=sleep_state_before(status, seen.now) if seen.gateway is not None else None,
+        sleep_state=_sleep_state(seen),
         gate=gate,
-        node_wait=node_wait(wakes_before(status), gate, seen.now),
+        node_wait=node_wait(wakes, gate, seen.now),
+        overdue=overdue(wakes, gate, seen.now),
     )
+
+
+def _sleep_state(seen: Observed) -> SleepState | None:
+    """What was decided of sleep and wake, or that it begins asleep; None: nothing yet, or never."""
+    if seen.gateway is None:
+        return None
+    before = sleep_state_before(seen.status, seen.now)
+    return seen.sleep_state if before is None and seen.sleep_state.asleep is not None else before
 
 
 def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Problem | None:

@@ -67,7 +67,7 @@ class HttpModelClient:
     ) -> tuple[int, dict[str, Any] | None]:
         if self._session is None:
             # A new connection for each question: an old one may still lead to the cluster before.
-            connector = aiohttp.TCPConnector(force_close=True, limit=32)
+            connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         limits = aiohttp.ClientTimeout(total=patience, sock_connect=CONNECT_SECONDS)
         async with self._session.request(

@@ -7,6 +7,8 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.gates.sleep_policy import sleep_policy, sleep_state_or_start
+from daybreak.gates.state_machine import SleepPolicy, SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.nodes import Node
 
@@ -79,6 +81,18 @@ class Observed:
     gateway: GatewayView | None = None
     """None: services are reached without a gateway, and never sleep."""
     now: datetime = field(kw_only=True)
+
+    @property
+    def sleep_policy(self) -> SleepPolicy | None:
+        """What the person wants of its sleep at this time; None when the spec cannot be read."""
+        if self.service is None:
+            return None
+        return sleep_policy(self.manifest, self.service.spec.sleep, self.service.spec.state, self.now)
+
+    @property
+    def sleep_state(self) -> SleepState:
+        """What was decided of its sleep, or the beginning."""
+        return sleep_state_or_start(self.status, self.now, self.sleep_policy)
 
     @property
     def status(self) -> Mapping[str, Any]:

@@ -30,6 +30,8 @@ def ready(snapshot: Snapshot, traffic: Traffic, sleep_state: SleepState, models:
         return "True", Reason.ASLEEP, "asleep: a request wakes it, and is answered when it is up"
     if sleep_state.phase is Phase.DRAINING:
         return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
+    if snapshot.before.overdue and sleep_state.gate is GateState.CLOSED and models[0] != "True":
+        return _overdue(snapshot, models)
     if (
         sleep_state.gate is GateState.CLOSED
         and snapshot.before.ready.get("status") == "True"
@@ -42,6 +44,14 @@ def ready(snapshot: Snapshot, traffic: Traffic, sleep_state: SleepState, models:
     if sleep_state.gate is GateState.OPEN and models[0] == "True" and not traffic.routed:
         return _not_routed(snapshot, traffic, sleep_state, models)
     return models
+
+
+def _overdue(snapshot: Snapshot, models: Said) -> Said:
+    """The wake goes on, and requests are held for as long again, but somebody ought to know."""
+    status, reason, doing = models
+    held = snapshot.before.gate.hold_seconds if snapshot.before.gate is not None else 0
+    said = f"the wake has taken longer than requests are held, which is {held} s: {doing}"
+    return "False", reason if status == "False" else Reason.WAKE_OVERDUE, said
 
 
 def look_again(sleep_state: SleepState, traffic: Traffic, now: datetime) -> timedelta | None:

@@ -19,7 +19,6 @@ from daybreak.api.llmservice.status import LLMServiceStatus, ModelState, ModelSt
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates.sleep_policy import (
     gate_status,
-    sleep_state_or_start,
     told_to_clients,
     wakes_before,
 )
@@ -56,7 +55,7 @@ def status(
     if sleep_state is not None:
         wakes = wake_history(
             wakes,
-            sleep_state_or_start(seen.status, seen.now),
+            seen.sleep_state,
             sleep_state,
             snapshot.now,
             partial(wake_timeline, snapshot, models),

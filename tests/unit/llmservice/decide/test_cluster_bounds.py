@@ -1,0 +1,54 @@
+"""Which Ray clusters get worker pods."""
+
+from dataclasses import replace
+
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from tests.unit.llmservice.decide.scenes import CPU_MODEL, HEAD, World, manifest, running
+from tests.unit.llmservice.decide.sleeping import asleep, up, view
+
+OLD, NEW = "chat-aaaaa", "chat-bbbbb"
+CLUSTERS = tuple({"metadata": {"name": name}, "spec": {}} for name in (OLD, NEW))
+NONE, ONE = {"tiny": (0, 0)}, {"tiny": (1, 1)}
+
+
+def edited(world: World) -> None:
+    """Change what needs new pods; KubeRay starts a second cluster for it."""
+    world.edit(manifest(CPU_MODEL, runtime={"image": "ray:2"}, sleep={"afterIdle": "10m"}))
+    both = running(world, pending=NEW)
+    world.seen = replace(world.seen, ray_service=both, ray_clusters=CLUSTERS)
+
+
+def test_awake_both_clusters_have_their_pods() -> None:
+    world = up()
+    edited(world)
+    world.step()
+    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+
+
+def test_asleep_neither_has() -> None:
+    world = asleep()
+    edited(world)
+    world.step(pods=(HEAD,))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+
+
+def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
+    """With exactly enough accelerators the first cluster's pod would take those that the second one needs."""
+    world = asleep()
+    edited(world)
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {NEW: ONE}
+
+
+def test_without_a_change_it_wakes_in_the_cluster_that_is_there() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+
+
+def test_without_a_gateway_every_cluster_has_its_pods() -> None:
+    world = World()
+    world.step(ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
+    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
