@@ -6,8 +6,7 @@ import yaml
 
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.ray.serve.adapter_origin import identity
-from daybreak.ray.serve.serve_config import serve_config
-from daybreak.ray.views.ray_service_view import configuration
+from daybreak.ray.serve.serve_config import configuration, serve_config
 from tests.unit.ray.services import PLATFORM, model, service
 
 TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
@@ -103,7 +102,7 @@ def test_another_adapter_restarts_nothing() -> None:
         adapter("b2", "pvc://claim/other"),
         adapter("d", "hf://o/d", token=TOKEN),
     )
-    assert configuration(serve_config(before.workload)) == configuration(serve_config(after.workload))
+    assert configuration(before.workload) == configuration(after.workload)
     assert serve_config(before.workload) != serve_config(after.workload)
     assert pod(before) == pod(after)
 

@@ -277,8 +277,8 @@ def test_the_ray_service_has_a_persons_labels_below_daybreaks() -> None:
     plain = ray_service(service(), PLATFORM)["metadata"]
     found = ray_service(service(runtime={"metadata": metadata}), PLATFORM)["metadata"]
     assert found["labels"] == {**plain["labels"], "kueue.x-k8s.io/queue-name": "a"}
-    assert found["annotations"] == {"note": "b"}
-    assert "annotations" not in plain
+    assert found["annotations"] == {"note": "b", **plain["annotations"]}
+    assert list(plain["annotations"]) == ["daybreak.dev/configuration"]
 
 
 def gateway_pod(**settings: Any) -> Any:

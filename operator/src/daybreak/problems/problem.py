@@ -18,6 +18,8 @@ class Problem:
     stalled: bool
     """Whether somebody has to act. What may pass by itself (a pull that is tried again, a node that an
     autoscaler may add) only slows things down."""
+    of_head: bool = False
+    """Whether it is the head pod's."""
 
 
 def lasting(problem: Problem | None, standing: str) -> Problem | None:

@@ -34,7 +34,7 @@ def service_problem(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[P
     heads = (pod for pod in pods if pod.role == HEAD and pod.cluster == ray.coming)
     found = worst(pod_problem(pod) for pod in heads)
     if found is not None:
-        return Problem(found.reason, f"head: {found.message}", found.stalled)
+        return Problem(found.reason, f"head: {found.message}", found.stalled, of_head=True)
     refused = pods_refused(clusters, ray.coming)
     if refused:
         # A quota or a policy stays as it is; a time-out or a lost race does not.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
-from daybreak.api.common.conditions import Condition
+from daybreak.api.common.conditions import Condition, Reason
 from daybreak.api.gates.gate_status import GateStatus, Phase, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.cache import CacheStatus
@@ -68,14 +68,25 @@ class ModelStatus(ApiModel):
     """Replicas whose worker pods are ready."""
     gpus: int = 0
     """Accelerators that its worker pods hold, ready or not."""
+    reason: Reason | None = None
+    """Why something of its own stands in the way, in one word for programs."""
     message: Annotated[str, Field(max_length=32768)] | None = None
-    """What stands in the way, in the engine's own words where it has spoken."""
+    """What stands in the way, in the engine's own words where it has spoken; else what is waited for."""
     lora: Annotated[list[AdapterStatus], Field(max_length=64)] | None = None
     """Its LoRA adapters, in the order of the spec."""
     answered: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
     cache: CacheStatus | None = None
     """The copy of its weights, where it has a cache."""
+
+
+class HeadStatus(ApiModel):
+    """What stands in the way of the Ray head."""
+
+    reason: Reason
+    """Why, in one word for programs."""
+    message: Annotated[str, Field(max_length=32768)]
+    """Why, in a sentence for people."""
 
 
 class LLMServiceStatus(ApiModel):
@@ -103,6 +114,8 @@ class LLMServiceStatus(ApiModel):
     """Accelerators held by all models together."""
     selector: str | None = None
     """Label selector of the worker pods, for the scale subresource."""
+    head: HeadStatus | None = None
+    """What stands in the way of the Ray head; absent when nothing does."""
     models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},

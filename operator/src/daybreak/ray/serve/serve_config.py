@@ -6,6 +6,8 @@ replicas untouched. So everything that may move without a restart stands in `dep
 configuration on, and nowhere else.
 """
 
+import hashlib
+import json
 from typing import Any
 
 import yaml
@@ -51,8 +53,26 @@ _RAY_ACCELERATOR_NAMES = {"A10": "A10G"}
 
 def serve_config(workload: RayWorkload) -> str:
     """The configuration as YAML; equal for equal specs, byte by byte, since KubeRay compares the text."""
+    text: str = yaml.dump(
+        _document(workload), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
+    )
+    return text
+
+
+def configuration(workload: RayWorkload) -> str:
+    """Digest of the part of the configuration whose change restarts replicas.
+
+    How many replicas there may be, and the like, Serve changes in place: that part is left out.
+    """
+    document = _document(workload)
+    for application in document["applications"]:
+        del application["deployments"]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _document(workload: RayWorkload) -> dict[str, Any]:
     models = workload.models
-    document = {
+    return {
         "proxy_location": "EveryNode",
         "http_options": {
             "host": "0.0.0.0",  # noqa: S104 - Serve listens in the pod; the NetworkPolicy decides who gets there
@@ -75,8 +95,6 @@ def serve_config(workload: RayWorkload) -> str:
             }
         ],
     }
-    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
-    return text
 
 
 def accelerator_type(model: Model) -> str | None:

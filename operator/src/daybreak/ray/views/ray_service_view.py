@@ -5,7 +5,6 @@ for the pending one while a second cluster is coming up. Then nothing is said of
 on serving as it was.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,6 @@ DEPLOY_FAILED = "DEPLOY_FAILED"
 UNHEALTHY = "UNHEALTHY"
 _OF_DEPLOYMENTS = ("Failed to update the deployments", "The deployments [")
 """How Serve begins the message of an application that failed because of single deployments."""
-_SCALES = "\n  deployments:\n"
-"""Where, in the text of serveConfigV2, the part begins that Serve changes without restarting replicas.
-`builders.serve_config` writes it last; a test holds the two together."""
 
 
 @dataclass(frozen=True)
@@ -122,17 +118,9 @@ def ray_view(ray_service: Manifest | None) -> RayView:
         generation=generation,
         observed=observed,
         refusal=_refusal(ready, observed),
-        configuration=configuration(text(mapping(manifest.get("spec")).get("serveConfigV2"))),
+        configuration=text(at(metadata, "annotations").get(names.CONFIGURATION_ANNOTATION)),
         last_update=text(status.get("lastUpdateTime")),
     )
-
-
-def configuration(serve_config: str) -> str:
-    """Digest of the part of a serveConfigV2 whose change restarts replicas.
-
-    How many replicas there may be, and the like, Serve changes in place: that part is left out.
-    """
-    return hashlib.sha256(serve_config.partition(_SCALES)[0].encode()).hexdigest()[:12]
 
 
 def pods_refused(clusters: Iterable[Manifest], name: str) -> str:

@@ -17,7 +17,7 @@ from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.decide.model_checks import Case, Judgement, check, starting
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.problem import Problem, lasting
-from daybreak.problems.serve_problems import TRIES_AGAIN, deployment_of, model_problem
+from daybreak.problems.serve_problems import deployment_of, model_problem
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import PodView, accelerators
 from daybreak.ray.views.ray_service_view import HEALTHY
@@ -109,21 +109,21 @@ def _filling(snapshot: Snapshot, model: Model) -> str:
 def _still_crashing(snapshot: Snapshot, model: Model, here: list[PodView]) -> Problem | None:
     """What ended the last worker pod, as long as the next one has not become ready."""
     before = snapshot.before.models.get(model.name, {})
-    said = text(before.get("message"))
     if snapshot.before.standing != Reason.CONTAINER_CRASHING or before.get("state") != ModelState.FAILED:
         return None
-    if not said or said.startswith("head: ") or any(pod.ready for pod in here):
+    if before.get("reason") != Reason.CONTAINER_CRASHING or any(pod.ready for pod in here):
         return None
-    return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)
+    return Problem(Reason.CONTAINER_CRASHING, text(before.get("message")), stalled=True)
 
 
 def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
     """Why the last replica failed to start, while Serve starts the next one and says nothing of it."""
     deployment = deployment_of(snapshot.ray.coming_application, model.name)
-    said = text(snapshot.before.models.get(model.name, {}).get("message"))
+    before = snapshot.before.models.get(model.name, {})
     if not snapshot.before.current or deployment is None or deployment.status == HEALTHY:
         return None
-    return Problem(Reason.MODEL_FAILED, said, stalled=False) if said.endswith(TRIES_AGAIN) else None
+    tries_again = before.get("reason") == Reason.MODEL_FAILED and before.get("state") != ModelState.FAILED
+    return Problem(Reason.MODEL_FAILED, text(before.get("message")), stalled=False) if tries_again else None
 
 
 def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]) -> str:

@@ -26,6 +26,8 @@ class Before:
 
     models: Mapping[str, Mapping[str, Any]]
     """The models by name."""
+    head: Mapping[str, Any]
+    """What stood in the way of the head; empty when nothing did."""
     ready: Mapping[str, Any]
     """The condition Ready; empty when there is none."""
     standing: str
@@ -44,10 +46,8 @@ class Before:
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
-        said = text(self.models.get(model, {}).get("message"))
-        if said and self.ready.get("reason") == Reason.NOT_ANSWERING:
-            return said if f"model {model}: {said}" in text(self.ready.get("message")) else ""
-        return ""
+        said = self.models.get(model, {})
+        return text(said.get("message")) if said.get("reason") == Reason.NOT_ANSWERING else ""
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,7 @@ def said_before(seen: Observed) -> Before:
     wakes = wakes_before(status)
     return Before(
         models={text(item.get("name")): item for item in mappings(status.get("models"))},
+        head=mapping(status.get("head")),
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
@@ -152,9 +153,8 @@ def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> P
 
     A head that has ended is not restarted but replaced, so nothing of its end can be seen any more.
     """
-    said = text(before.ready.get("message")).partition("; model ")[0]
-    if before.standing != Reason.CONTAINER_CRASHING or not said.startswith("head: "):
+    if before.standing != Reason.CONTAINER_CRASHING or before.head.get("reason") != before.standing:
         return None
     if any(pod.role == HEAD and pod.cluster == ray.coming and pod.ready for pod in pods):
         return None
-    return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)
+    return Problem(Reason.CONTAINER_CRASHING, text(before.head.get("message")), stalled=True, of_head=True)

@@ -10,7 +10,7 @@ from daybreak.platform import Platform
 from daybreak.ray.pods.head import autoscaler_options, head_group
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
-from daybreak.ray.serve.serve_config import KEEP_ALIVE_SECONDS, serve_config
+from daybreak.ray.serve.serve_config import KEEP_ALIVE_SECONDS, configuration, serve_config
 
 _DELETION_MARGIN_SECONDS = 30
 
@@ -18,10 +18,12 @@ _DELETION_MARGIN_SECONDS = 30
 def ray_service(svc: LLMService, platform: Platform) -> dict[str, Any]:
     """The RayService of the service."""
     runtime = svc.spec.runtime
+    found = metadata(svc, names.ray_service(svc.name), "ray", runtime.metadata)
+    identity = {names.CONFIGURATION_ANNOTATION: configuration(svc.workload)}
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
-        "metadata": metadata(svc, names.ray_service(svc.name), "ray", runtime.metadata),
+        "metadata": found | {"annotations": found.get("annotations", {}) | identity},
         "spec": {
             "serveConfigV2": serve_config(svc.workload),
             "upgradeStrategy": {"type": "NewCluster"},

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
-from daybreak.api.common.unstructured import at, mappings, text, whole
+from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.status import (
     AdapterState,
     AdapterStatus,
+    HeadStatus,
     LLMServiceStatus,
     ModelState,
     ModelStatus,
@@ -57,8 +58,18 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),
         selector=text(before.get("selector")) or None,
+        head=_head(mapping(before.get("head"))),
         models=[_kept(item) for item in mappings(before.get("models"))[:16] if text(item.get("name"))],
         conditions=conditions.made,
+    )
+
+
+def _head(item: Mapping[str, Any]) -> HeadStatus | None:
+    reason = text(item.get("reason"))
+    return (
+        HeadStatus(reason=Reason(reason), message=text(item.get("message")))
+        if reason in set(Reason)
+        else None
     )
 
 
@@ -70,6 +81,7 @@ def _kept(item: Mapping[str, Any]) -> ModelStatus:
         state=ModelState(state) if state in set(ModelState) else ModelState.PENDING,
         replicas=whole(item.get("replicas")),
         gpus=whole(item.get("gpus")),
+        reason=Reason(reason) if (reason := text(item.get("reason"))) in set(Reason) else None,
         message=text(item.get("message"))[:MODEL_MESSAGE_LIMIT] or None,
         lora=[_adapter(each) for each in mappings(item["lora"])[:64]] if "lora" in item else None,
         answered=text(item.get("answered")) or None,

@@ -15,7 +15,7 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_status import MAX_ASKABLE, GateState, GateStatus, Phase, WakeStatus
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.api.llmservice.status import LLMServiceStatus, ModelState, ModelStatus
+from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates.sleep_policy import (
     gate_status,
@@ -94,7 +94,8 @@ def status(
         replicas=sum(model.replicas for model in models),
         gpus=sum(model.gpus for model in models),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
-        models=[_model(model, lora[model.name]) for model in models],
+        head=_head(snapshot.problem),
+        models=[_model(model, lora[model.name], snapshot.problem) for model in models],
         conditions=said.made,
     )
 
@@ -174,12 +175,20 @@ def _given_up(snapshot: Snapshot, model: ModelHealth) -> bool:
     return model.name in snapshot.misfits and not waits and not model.replicas
 
 
-def _model(model: ModelHealth, lora: Adapters) -> ModelStatus:
+def _head(problem: Problem | None) -> HeadStatus | None:
+    if problem is None or not problem.of_head:
+        return None
+    return HeadStatus(reason=problem.reason, message=problem.message)
+
+
+def _model(model: ModelHealth, lora: Adapters, whole: Problem | None) -> ModelStatus:
+    """The state of a model; `whole` keeps the whole Ray cluster down, and is no reason of its own."""
     return ModelStatus(
         name=model.name,
         state=model.state,
         replicas=model.replicas,
         gpus=model.gpus,
+        reason=None if model.problem is None or model.problem is whole else model.problem.reason,
         message=(model.problem.message if model.problem else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         lora=None if lora.of is None else list(lora.of),
         answered=model.answered,
