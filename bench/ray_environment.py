@@ -9,6 +9,8 @@ from cluster.programs import run
 from cluster.report import Report
 
 LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
+WITHOUT_CUDA = LOCK.with_name("without_cuda.py")
+"""What the image's build runs too: PyPI's torch asks for NVIDIA's libraries, which the lock leaves out."""
 FOLDER = paths.DAYBREAK / "ray-venv"
 VERSION = "3.11"
 """Of Python: what the lock is for."""
@@ -20,7 +22,7 @@ def python(folder: Path = FOLDER) -> Path:
     The wheels are those that the image is built from, out of uv's cache where they are there.
     """
     made, found = folder / ".made", folder / "bin" / "python"
-    digest = hashlib.sha256(LOCK.read_bytes()).hexdigest()
+    digest = hashlib.sha256(LOCK.read_bytes() + WITHOUT_CUDA.read_bytes()).hexdigest()
     if made.exists() and made.read_text() == digest:
         return found
     uv = Path(sys.executable).parent / "uv"
@@ -36,6 +38,8 @@ def python(folder: Path = FOLDER) -> Path:
             "--no-deps",
             "--require-hashes",
         ]
-        run([*install, "-r", LOCK])
+        # Copies: what is patched next must not be uv's cache.
+        run([*install, "--link-mode", "copy", "-r", LOCK])
+        run([found, WITHOUT_CUDA, folder / "lib" / f"python{VERSION}" / "site-packages"])
         made.write_text(digest)
     return found
