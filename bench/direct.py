@@ -121,7 +121,7 @@ def _stand_ins(
         with stage.gateway(ports, f"x{count}") as direct:
             for way in (stage.proxy, direct):
                 _warm_up(stage, way, vocabulary, CLIENTS[600] * count)
-            for pace, clients in CLIENTS.items():
+            for pace, clients in _paces(count).items():
                 for number in range(rounds):
                     ways = (stage.proxy, direct)
                     for way in ways if number % 2 == 0 else ways[::-1]:
@@ -129,6 +129,11 @@ def _stand_ins(
                         seen = _load(stage, way, vocabulary, clients * count, window, LENGTHS)
                         yield {"round": number + 1, "pace": pace, "replicas": count, **seen}
     stage.rest()
+
+
+def _paces(replicas: int) -> Mapping[int, int]:
+    """What is measured with so many replicas: with several the slow pace only, which two cores can carry."""
+    return CLIENTS if replicas == 1 else {pace: CLIENTS[pace] for pace in (min(CLIENTS),)}
 
 
 def _tiny(stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int) -> Iterator[dict[str, Any]]:
@@ -210,6 +215,8 @@ def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     counts = sorted({run["replicas"] for run in paced})
     for pace, clients in CLIENTS.items():
         for count in counts:
+            if pace not in _paces(count):
+                continue
             for way in ("today", "direct"):
                 those = [
                     run for run in paced if (run["pace"], run["replicas"], run["path"]) == (pace, count, way)
@@ -225,6 +232,8 @@ def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             )
             found[f"cpu_ratio_{pace}_x{count}"] = direct / today
         for way in ("today", "direct"):
+            if pace not in _paces(counts[-1]):
+                break
             one, most = (
                 found[f"{way}_{pace}_x{count}_tokens_per_second"] for count in (counts[0], counts[-1])
             )
@@ -265,8 +274,9 @@ def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
         f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{replicas}` the "
         f"replicas. Rounds of {seconds:g} s in turns: {rounds}; {LENGTHS.mean_in:g} tokens in and "
         f"{LENGTHS.mean_out:g} out on average, log-normal. Clients, ways and replicas share the cores: "
-        f"{replicas} replicas of 6,000 need more than two of them. vLLM: {tiny_rounds} rounds of "
-        f"{TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the rounds' ratios."
+        f"{replicas} replicas of 6,000 need more than two of them, so they have 600. vLLM: "
+        f"{tiny_rounds} rounds of {TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the "
+        f"rounds' ratios."
     )
 
 
