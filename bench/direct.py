@@ -7,10 +7,10 @@ replicas are processes of this machine. Today's way is asked without the gateway
 
 First with a stand-in for the engine (`bench.direct_pace`), so that only the ways cost anything: a replica has
 6,000 tokens a second for all its streams, and no stream gets more than 100, so that 64 clients have them all
-and 6 clients 600. One replica and eight are measured with both. What the stand-in costs alone is measured and
-taken away: CPU time is that of what lies between it and the client (`gateway`, `proxy`, `ingress`, and
-`replica` with vLLM's own app). Where the cores are full, tokens come late and several go in one chunk, as
-with vLLM, and cost less each on the way that is behind: the plain ratio is the one at 600.
+and 6 clients 600. One replica is measured with both, eight with 600, which two cores carry. What the stand-in
+costs alone is measured and taken away: CPU time is that of what lies between it and the client (`gateway`,
+`proxy`, `ingress`, and `replica` with vLLM's own app). Where the cores are full, tokens come late and several
+go in one chunk, as with vLLM, and cost less each on the way that is behind: the plain ratio is that at 600.
 
 Then with vLLM and the tiny model, in turns with `vllm serve` of the same arguments beside it.
 
