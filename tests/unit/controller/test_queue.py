@@ -127,3 +127,13 @@ async def test_ages_and_quiet() -> None:
     work.done(A)
     await asyncio.wait_for(work.quiet(), 1)
     assert work.oldest() == 0
+
+
+async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+    work = Queue()
+    work.add(A)
+    await work.take()
+    assert work.failed(A, 10.0, least=7.0) >= 7.0
+    work.add(B)
+    await work.take()
+    assert work.failed(B, 10.0, least=3600.0) <= queue.LONGEST_ASKED * 1.25, "nobody is believed for an hour"

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates import gateway_reports as module
 from daybreak.gates.gateway_reports import GatewayReports, gateway_key
@@ -139,12 +140,29 @@ async def test_who_can_let_nobody_through_does_not_count(
     assert set(enqueued) == {A, Key("ns", "b")}
 
 
+def leaving(seconds: float) -> dict[str, Any]:
+    """A pod that was to be gone so many seconds from now: Kubernetes writes that time at the deletion."""
+    found = pod("one", "10.0.0.1", version=2)
+    found["metadata"]["deletionTimestamp"] = written(datetime.now(UTC) + timedelta(seconds=seconds))
+    return found
+
+
 async def test_one_that_stops_still_counts(gateways: GatewayReports, cache: Cache) -> None:
-    leaving = pod("one", "10.0.0.1")
-    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
-    cache.put(PODS, leaving)
-    gateways.refresh("ns")
+    cache.put(PODS, leaving(600))
+    again = gateways.refresh("ns")
     assert not GatewayListener.made[url("10.0.0.1")].closed
+    assert again is not None
+    assert 600 < again < 600 + 2 * module.GONE_SECONDS, "looked at again when it should be gone"
+
+
+async def test_one_that_should_be_gone_does_not_count(gateways: GatewayReports, cache: Cache) -> None:
+    """Its node is dead: nobody takes the pod away, and it would keep every service awake."""
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    assert gateways.refresh("ns") is None
+    cache.put(PODS, leaving(-2 * module.GONE_SECONDS))
+    assert gateways.refresh("ns") is None
+    await asyncio.sleep(0)
+    assert GatewayListener.made[url("10.0.0.1")].closed
 
 
 async def test_pods_of_others_are_not_listened_to(gateways: GatewayReports, cache: Cache) -> None:

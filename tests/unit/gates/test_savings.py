@@ -100,3 +100,8 @@ def test_each_step_is_counted_with_the_wake() -> None:
     assert steps.labels("Cluster", "firstToken")._sum.get() == 42
     counted("seven", deep, deep)
     assert steps.labels("Cluster", "workerReady")._sum.get() == 30, "once"
+
+
+def test_a_fixed_number_of_replicas_counts_for_every_model() -> None:
+    assert accelerators_awake(service(GPU_MODEL, replicas=3).workload) == 3
+    assert accelerators_awake(service(GPU_MODEL, replicas=0).workload) == 1, "one is made for a request"

@@ -12,7 +12,7 @@ import structlog
 from daybreak.api.common.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import Kind, LeaseLost
-from daybreak.controller.queue import Item, Queue
+from daybreak.controller.queue import BACKOFF_SECONDS, Item, Queue
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
@@ -157,7 +157,8 @@ class Operator:
             again = await self._kinds[item.kind].reconcile(item.key)
         except ApiError as error:
             unreachable = error.status == 0 or error.status >= 500 or error.status == 429
-            pause = self.queue.failed(item, UNREACHABLE_SECONDS) if unreachable else self.queue.failed(item)
+            most = UNREACHABLE_SECONDS if unreachable else BACKOFF_SECONDS[1]
+            pause = self.queue.failed(item, most, error.retry_after)
             outcome = "conflict" if error.conflict else "unreachable" if unreachable else "refused"
             if not error.conflict:
                 log.warning(

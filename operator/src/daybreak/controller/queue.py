@@ -13,6 +13,10 @@ BACKOFF_SECONDS = (0.5, 300.0)
 """First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""
 
 
+LONGEST_ASKED = 60.0
+"""Longest pause that a server is granted, in seconds."""
+
+
 class Item(NamedTuple):
     """An object to be reconciled."""
 
@@ -101,15 +105,17 @@ class Queue:
         self._failures.pop(item, None)
         self._finish(item, again_after)
 
-    def failed(self, item: Item, most: float = BACKOFF_SECONDS[1]) -> float:
-        """The item's work failed: try again after its own growing pause. Returns that pause, in seconds."""
+    def failed(self, item: Item, most: float = BACKOFF_SECONDS[1], least: float = 0.0) -> float:
+        """The item's work failed: try again after its own growing pause, of at most `most` seconds, or after
+        `least` where the server asks for that. Returns the pause, in seconds."""
         count = self._failures[item] = self._failures.get(item, 0) + 1
         first = BACKOFF_SECONDS[0]
         pause: float = min(most, first * 2.0 ** min(count - 1, 20)) * random.uniform(0.75, 1.25)  # noqa: S311 -- jitter
+        pause = max(pause, min(least, LONGEST_ASKED))
         if item in self._again:
             # Something has changed meanwhile: soon, but never at once, or a failure could feed itself.
             self._again.discard(item)
-            pause = min(pause, first * 2)
+            pause = max(min(pause, first * 2), min(least, LONGEST_ASKED))
         self._finish(item, pause)
         return pause
 

@@ -66,9 +66,8 @@ class GatewayController:
         if key != mine:
             return None
         if resource is PODS:
-            if self._reports is not None:
-                self._reports.refresh(key.namespace)
-            return None
+            again = self._reports.refresh(key.namespace) if self._reports is not None else None
+            return None if again is None else (mine, again)
         return mine, 0.0
 
     def objects(self) -> Collection[Key]:
@@ -90,6 +89,8 @@ class GatewayController:
         if not self._may_act():
             raise LeaseLost
         namespace = key.namespace
+        if self._reports is not None:
+            self._reports.refresh(namespace)
         there = [
             live
             for resource in OF_GATEWAYS

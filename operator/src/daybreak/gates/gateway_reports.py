@@ -4,13 +4,14 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import aiohttp
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
-from daybreak.api.common.unstructured import at, mapping, mappings, text
+from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
 from daybreak.gates.traffic import UNKNOWN, Traffic, together
 from daybreak.kube.cache import Cache, Key
@@ -20,6 +21,9 @@ SPREAD_SECONDS = 1.0
 """Over how long the services of a namespace are looked at again when a gateway comes or goes."""
 SETTLE_SECONDS = 3.0
 """How long a new operator waits to hear those gateways that are there, before it judges anything."""
+
+GONE_SECONDS = 60.0
+"""How long after its time a pod that is being deleted is still believed to be there."""
 
 Enqueue = Callable[[Key, float], None]
 
@@ -54,21 +58,31 @@ class GatewayReports:
             return UNKNOWN
         return together(listener.seen(service.name) for listener in listeners.values())
 
-    def refresh(self, namespace: str) -> None:
-        """Listen to those gateway pods of a namespace that are there now."""
-        pods = self._cache.of_service(PODS, gateway_key(namespace))
+    def refresh(self, namespace: str) -> float | None:
+        """Listen to those gateway pods of a namespace that are there now.
+
+        Returns when to do so again, in seconds: a pod that stops, on a node that is dead, is never taken
+        away, and nothing tells that it cannot let anybody through any more. None: when a pod changes.
+        """
+        now = datetime.now(UTC)
+        every = list(self._cache.of_service(PODS, gateway_key(namespace)))
+        left = [_left(pod, now) for pod in every]
+        pods = [pod for pod, seconds in zip(every, left, strict=True) if seconds is None or seconds > 0]
         wanted = {address for pod in pods if (address := _address(pod))}
         listeners = self._listeners.setdefault(namespace, {})
         for address in wanted - set(listeners):
             url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
             listeners[address] = GatewayListener(url, self._connections(), self._told(namespace))
-        left = set(listeners) - wanted
-        for address in left:
+        gone = set(listeners) - wanted
+        for address in gone:
             task = asyncio.create_task(listeners.pop(address).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
-        if left:
+        if gone:
             self._all_of(namespace)
+        return min(
+            (seconds for seconds in left.values() if seconds is not None and seconds > 0), default=None
+        )
 
     async def settle(self) -> None:
         """Wait a moment for those that are there to be heard."""
@@ -107,6 +121,12 @@ class GatewayReports:
         for key in (key for kind in self._workloads for key in self._cache.keys(kind)):
             if key.namespace == namespace:
                 self._enqueue(key, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
+
+
+def _left(pod: Mapping[str, Any], now: datetime) -> float | None:
+    """Seconds until a pod that is being deleted should be gone for good; None: it is not being deleted."""
+    at_latest = parse_time(text(at(pod, "metadata").get("deletionTimestamp")))
+    return None if at_latest is None else (at_latest - now).total_seconds() + GONE_SECONDS
 
 
 def _address(pod: Mapping[str, Any]) -> str:

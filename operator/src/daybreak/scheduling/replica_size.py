@@ -73,8 +73,11 @@ def accelerators_per_pod(model: Model) -> int:
 
 def accelerators_awake(workload: RayWorkload) -> int:
     """Accelerators that the service holds at least while it is awake."""
+    fixed = workload.replicas
     return sum(
-        max(model.replicas.min, 1) * pods_per_replica(model) * accelerators_per_pod(model)
+        max(model.replicas.min if fixed is None else fixed, 1)
+        * pods_per_replica(model)
+        * accelerators_per_pod(model)
         for model in workload.models
     )
 
