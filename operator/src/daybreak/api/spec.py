@@ -299,7 +299,8 @@ class Model(ApiModel):
     serve: Serve = Field(default_factory=Serve)
     """Ray Serve's settings."""
     routing: Routing | None = None
-    """How Serve's proxy chooses among the replicas. Unset: Serve's default."""
+    """How a replica is chosen for a request. Unset: the least busy one; with `runtime.directIngress: false`
+    Serve's default."""
     volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )

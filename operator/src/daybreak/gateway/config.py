@@ -78,7 +78,7 @@ class Maps:
 
     @property
     def several(self) -> Path:
-        """Ports of the services with several backends."""
+        """Ports of the services whose bodies are waited for: with several backends, or routing by prefix."""
         return self.folder / "several.map"
 
     @property
@@ -86,9 +86,14 @@ class Maps:
         """The models that are LoRA adapters, by the same keys: Serve's proxy does not know them."""
         return self.folder / "adapters.map"
 
+    @property
+    def choices(self) -> Path:
+        """How a replica is chosen, by backend, where it is not the least busy one: a Policy."""
+        return self.folder / "choices.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
-        for file in (self.awake, self.models, self.several, self.adapters):
+        for file in (self.awake, self.models, self.several, self.adapters, self.choices):
             file.write_text("")
 
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api import names
+from daybreak.api.routing import RoutingPolicy
 from daybreak.api.scalars import parse_quantity
 from daybreak.api.status import GateState
 from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.table import Choice, Gate, Policy, Service
 from daybreak.lifecycle.reading import at, mapping, mappings, text, whole
 
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
@@ -19,6 +20,8 @@ MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
 MAX_ONGOING = 256
+FALLBACK_REPLICAS = 2
+IMBALANCED_THRESHOLD = 16
 """What is used where the LLMService says nothing that can be read."""
 
 
@@ -92,6 +95,7 @@ def wanted(
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=direct,
         adapters=tuple(name for model in _written(manifest) for name in _adapters(model)),
+        choices=_choices(manifest) if direct else {},
         keys=keys,
     )
     found = _Pods(pods, text(gate.get("cluster")), ports)
@@ -142,7 +146,7 @@ class _Pods:
             model = base.get(name, {"name": name})
             group = names.worker_group(text(model["name"]))
             named.setdefault(group, []).append(name)
-            limits[group] = _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
+            limits[group] = _most_ongoing(model)
         return tuple(
             Group(
                 group,
@@ -168,6 +172,34 @@ def _adapters(model: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of a model's LoRA adapters."""
     adapters = mappings(at(model, "lora").get("adapters"))
     return tuple(text(adapter.get("name")) for adapter in adapters if text(adapter.get("name")))
+
+
+def _choices(manifest: Mapping[str, Any]) -> dict[str, Choice]:
+    """How replicas are chosen, by the names of models and of their adapters: `models[].routing`."""
+    found: dict[str, Choice] = {}
+    for model in _written(manifest):
+        choice = _choice(at(model, "routing"), _most_ongoing(model))
+        if choice is not None:
+            found |= dict.fromkeys((text(model["name"]), *_adapters(model)), choice)
+    return found
+
+
+def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
+    """None: the least busy one, which is also what PowerOfTwo comes to where all are known."""
+    match routing.get("policy"):
+        case RoutingPolicy.SESSION:
+            fallbacks = _count(at(routing, "session").get("fallbackReplicas"), FALLBACK_REPLICAS)
+            return Choice(Policy.SESSION, most, fallbacks)
+        case RoutingPolicy.PREFIX:
+            ahead = _count(at(routing, "prefix").get("imbalancedThreshold"), IMBALANCED_THRESHOLD)
+            return Choice(Policy.PREFIX, most, ahead)
+        case RoutingPolicy.ROUND_ROBIN:
+            return Choice(Policy.TURNS, most)
+    return None
+
+
+def _most_ongoing(model: Mapping[str, Any]) -> int:
+    return _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
 
 
 def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:
