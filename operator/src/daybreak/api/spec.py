@@ -213,7 +213,9 @@ class Serve(ApiModel):
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Most requests that one replica takes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Most requests that wait for a replica before Serve answers 503; -1 means no limit."""
+    """Most requests that wait in a replica before it passes others on; when all have as many the gateway
+    answers 429. With `runtime.directIngress: false`: most that wait for a replica before Serve answers 503.
+    -1 means no limit with Serve, and in a replica four times `maxOngoingRequests`, 1,000 at least."""
     health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
