@@ -276,7 +276,7 @@ async def test_a_stored_response_that_is_gone_is_told(path: str, method: str) ->
     client = await Client(path=path, method=method).ask(replica.door)
     assert client.status == 404
     assert client.error["code"] == "response_not_found"
-    assert "end with their replica" in client.error["message"]
+    assert "in the memory of the replica" in client.error["message"]
     replica.kept.add("resp_1")
     assert (await Client(path=path, method=method).ask(replica.door)).status == 200
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from daybreak_runtime.http import answers, paths, request_id
 from daybreak_runtime.http.admission import Admission, Closed, QueueFull
 from daybreak_runtime.http.asgi import App, Header, Message, Receive, Scope, Send
+from daybreak_runtime.http.stored import missing
 from daybreak_runtime.http.waiting import BodyStore, Waiting
 
 HEALTH = "/-/healthz"
@@ -113,11 +114,7 @@ class Door:
             said = f"{path} takes {' and '.join(sorted(taken))} only."
             await answers.error(send, 405, said, "method_not_allowed", headers=[allow])
         elif stored is not None and not self._stored(stored):
-            said = (
-                f"There is no stored response {stored} in this replica. Stored responses are kept in memory: "
-                "they end with their replica, when it sleeps, is replaced or scaled down."
-            )
-            await answers.error(send, 404, said, "response_not_found")
+            await answers.error(send, 404, missing(stored), "response_not_found")
         elif not paths.asks_the_engine(path):
             await self._app(scope, receive, send)
         elif not self._engine_alive():
