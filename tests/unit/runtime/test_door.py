@@ -193,6 +193,20 @@ async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
     await first
 
 
+async def test_whose_turn_comes_when_the_engine_has_died_is_not_begun() -> None:
+    """An engine that has died answers what it had with errors, and so makes room for who waits."""
+    engine, alive = Engine(), True
+    door = Door(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
+    first, second = (asyncio.create_task(Client().ask(door)) for _ in range(2))
+    await settle()
+    alive = False
+    engine.go.set()
+    assert (await first).status == 200
+    client = await second
+    assert (client.status, len(engine.scopes)) == (425, 1)
+    assert door.admission.running == 0
+
+
 async def test_what_comes_for_a_dead_engine_is_not_begun() -> None:
     engine = Engine()
     door = Door(engine, Admission(lambda: 1, lambda: 1), lambda: False, engine_alive=lambda: False)

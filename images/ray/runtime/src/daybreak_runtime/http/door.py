@@ -133,9 +133,12 @@ class Door:
             if not await self._turn(waiting):
                 return
             try:
-                await self._app(scope, waiting.receive, send)
+                if self._engine_alive():
+                    await self._app(scope, waiting.receive, send)
+                    return
             finally:
                 self.admission.leave()
+            await _gone(send)
         except QueueFull:
             said = f"{self.admission.waiting} requests wait here already: try again in a moment."
             headers = [_RETRY_AFTER, (FINAL, b"429")]
