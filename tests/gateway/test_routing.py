@@ -39,7 +39,7 @@ class Town:
             model["routing"] = routing
         gate = {"state": "Open", "epoch": self.epoch, "port": 20000, "cluster": "c", "models": ["big"]}
         manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
-        found = wanted(manifest, [_worker(host) for host in hosts], Ports(replica=self.port))
+        found = wanted(manifest, [worker(host) for host in hosts], Ports(replica=self.port))
         assert found is not None
         return found
 
@@ -95,7 +95,8 @@ class Town:
         assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
 
 
-def _worker(host: str) -> dict[str, Any]:
+def worker(host: str) -> dict[str, Any]:
+    """A worker pod."""
     labels = {
         "ray.io/cluster": "c",
         "ray.io/node-type": "worker",

@@ -247,6 +247,25 @@ def test_routing(routing: Any, expected: Choice | None) -> None:
     assert read(found).service.choices == {}, "Serve chooses"
 
 
+@pytest.mark.parametrize(
+    ("serve", "workers", "expected"),
+    [
+        ({}, 0, 1000),
+        ({}, 2, 1000),
+        ({"maxOngoingRequests": 600}, 2, 1200),
+        ({"maxOngoingRequests": 600, "maxQueuedRequests": -1}, 3, 1800),
+        ({"maxQueuedRequests": 5}, 2, 5),
+        ({"maxQueuedRequests": "many"}, 2, 1000),
+    ],
+)
+def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int) -> None:
+    found = manifest(gate(), models=[{"name": "small", "serve": serve}])
+    pods = [worker("small", f"10.0.0.{number + 1}") for number in range(workers)]
+    assert read(found, *pods).service.queues == {"small": expected}
+    found["spec"]["runtime"] = {"directIngress": False}
+    assert read(found, *pods).service.queues == {}, "Serve's proxy has a queue of its own"
+
+
 def test_the_defaults_of_routing_are_those_of_the_api() -> None:
     assert SessionRouting().fallback_replicas == FALLBACK_REPLICAS
     assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD

@@ -213,9 +213,10 @@ class Serve(ApiModel):
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Most requests that one replica takes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Most requests that wait in a replica before it passes others on; when all have as many the gateway
-    answers 429. With `runtime.directIngress: false`: most that wait for a replica before Serve answers 503.
-    -1 means no limit with Serve, and in a replica four times `maxOngoingRequests`, 1,000 at least."""
+    """Most requests that wait for a replica in a gateway pod, which answers 429 to more, and in a replica,
+    which leaves more to others. -1: in a gateway pod as many as all replicas run at a time, in a replica four
+    times `maxOngoingRequests`, and 1,000 at least. With `runtime.directIngress: false`: most that wait before Serve
+    answers 503; -1 means no limit."""
     health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"

@@ -74,6 +74,8 @@ class Service:
     Whatever is not in here goes to the service's own."""
     choices: Mapping[str, Choice] = field(default_factory=dict)
     """How a replica is chosen, by the model's name, where it is not the least busy one."""
+    queues: Mapping[str, int] = field(default_factory=dict)
+    """Requests that may wait for a replica while the gate is open, by the model's name; more are refused."""
     replicas_listen: bool = False
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
     reason: str = ""
@@ -99,14 +101,9 @@ class Service:
             "epoch": self.epoch,
             "models": ",".join(quote(model, safe="") for model in self.models),
             "adapters": ",".join(quote(model, safe="") for model in self.adapters),
-            "backends": ",".join(str(self.backends.get(model, "")) or "-" for model in self.models)
-            if self.backends
-            else "",
-            "choices": ",".join(
-                self.choices[model].word if model in self.choices else "-" for model in self.models
-            )
-            if self.choices
-            else "",
+            "backends": self._of_models(self.backends),
+            "choices": self._of_models({model: choice.word for model, choice in self.choices.items()}),
+            "queues": self._of_models(self.queues),
             "replicas_listen": int(self.replicas_listen),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
@@ -121,6 +118,10 @@ class Service:
                 f"service {self.name}: the names of its models, or its keys, are too long together"
             )
         return text
+
+    def _of_models(self, values: Mapping[str, object]) -> str:
+        """One value for each model, in their order."""
+        return ",".join(str(values.get(model, "-")) for model in self.models) if values else ""
 
 
 @dataclass(frozen=True)

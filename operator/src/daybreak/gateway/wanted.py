@@ -4,7 +4,7 @@ Each service is read for itself, since a manifest of one that nobody can read mu
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from daybreak.api import names
@@ -20,6 +20,7 @@ MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
 MAX_ONGOING = 256
+MAX_QUEUED = 1000
 FALLBACK_REPLICAS = 2
 IMBALANCED_THRESHOLD = 16
 """What is used where the LLMService says nothing that can be read."""
@@ -44,6 +45,8 @@ class Group:
     models: tuple[str, ...]
     """Names that its requests bear: the model's, and those of its LoRA adapters."""
     servers: tuple[Server, ...]
+    queue: int
+    """Requests that may wait for one of them."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ def wanted(
     )
     found = _Pods(pods, text(gate.get("cluster")), ports)
     groups = found.groups(manifest, service.models) if direct else ()
+    service = replace(service, queues={name: group.queue for group in groups for name in group.models})
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
@@ -141,12 +145,14 @@ class _Pods:
         base |= {adapter: model for model in written for adapter in _adapters(model)}
         named: dict[str, list[str]] = {}
         limits: dict[str, int] = {}
+        queues: dict[str, int] = {}
         for name in models:
             # A model that the spec does not have any more is still served while its successor starts.
             model = base.get(name, {"name": name})
             group = names.worker_group(text(model["name"]))
             named.setdefault(group, []).append(name)
             limits[group] = _most_ongoing(model)
+            queues[group] = _most_queued(model, limits[group] * len(self._workers.get(group, ())))
         return tuple(
             Group(
                 group,
@@ -158,6 +164,7 @@ class _Pods:
                     ),
                     *self.proxies(backup=True),
                 ),
+                queues[group],
             )
             for group, served in named.items()
         )
@@ -200,6 +207,11 @@ def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
 
 def _most_ongoing(model: Mapping[str, Any]) -> int:
     return _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
+
+
+def _most_queued(model: Mapping[str, Any], running: int) -> int:
+    """Requests that may wait for a replica; unless the spec says it, as many as all of them run at a time."""
+    return _count(at(model, "serve").get("maxQueuedRequests"), max(MAX_QUEUED, running))
 
 
 def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:
