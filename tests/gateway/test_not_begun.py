@@ -5,16 +5,24 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from daybreak.gateway.table import Choice, Gate, Policy, Service
+from daybreak_runtime.http.asgi import Receive, Scope, Send
+from daybreak_runtime.lora.adapters import LOADING, Adapters
+from daybreak_runtime.lora.http import why_missing
 from tests.gateway.conftest import Bench
 from tests.gateway.replica_door import ReplicaDoor
 from tests.gateway.test_replicas import BIG
 
 PATH = "/v1/chat/completions"
+LOADING_ANSWER = why_missing(cast("Adapters", SimpleNamespace(missing=lambda _: (LOADING, ""))), "a") or (
+    0,
+    "",
+)
 
 
 class Scene:
@@ -119,6 +127,37 @@ async def test_who_comes_to_a_dead_engine_is_answered_by_another(scene: Scene) -
     for number in range(6):
         assert (await scene.bench.ask(f"r{number}"))[0] == 200
         assert scene.begun(f"r{number}") == [0, 1]
+
+
+class Loading(ReplicaDoor):
+    """A replica in which an adapter is still being loaded: lora/http.py has vLLM say so before it begins."""
+
+    async def _engine(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, said = LOADING_ANSWER
+        error = {"message": said, "type": "as vLLM names the status", "param": None, "code": status}
+        body = json.dumps({"error": error}).encode()
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": body[:9], "more_body": True})
+        await send({"type": "http.response.body", "body": body[9:]})
+
+
+async def test_an_adapter_that_a_replica_still_loads_is_asked_of_another(scene: Scene) -> None:
+    await scene.open(Loading(), ReplicaDoor())
+    for number in range(4):
+        assert (await scene.bench.ask(f"r{number}"))[0] == 200
+        assert scene.begun(f"r{number}") == [0, 1]
+
+
+async def test_an_adapter_that_all_still_load_is_told(scene: Scene) -> None:
+    await scene.open(Loading(), Loading())
+    status, headers, answer = await scene.bench.ask("r")
+    assert (status, headers["Retry-After"]) == (503, "1")
+    assert answer["error"] == {
+        "message": LOADING_ANSWER[1],
+        "type": "server_error",
+        "param": None,
+        "code": "not_ready",
+    }
 
 
 async def test_a_replica_that_stops_costs_no_request(scene: Scene) -> None:

@@ -1,6 +1,7 @@
 """The ASGI app in front of the engine's: what a replica's own port answers."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
@@ -121,7 +122,7 @@ class Door:
             await _gone(send)
         elif self.admission.try_enter():
             try:
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, _in_our_words(send))
             finally:
                 self.admission.leave()
         else:
@@ -134,7 +135,7 @@ class Door:
                 return
             try:
                 if self._engine_alive():
-                    await self._app(scope, waiting.receive, send)
+                    await self._app(scope, waiting.receive, _in_our_words(send))
                     return
             finally:
                 self.admission.leave()
@@ -174,6 +175,29 @@ async def _gone(send: Send) -> None:
     said = "The replica is being replaced: try again in a moment."
     headers = [_RETRY_AFTER, (FINAL, b"503")]
     await answers.error(send, NOT_BEGUN, said, "replica_gone", kind="server_error", headers=headers)
+
+
+def _in_our_words(send: Send) -> Send:
+    """A `send` that gives NOT_BEGUN the form that it has here.
+
+    Our own code inside of the engine's app can only raise it, and the app puts it in words of its own.
+    """
+    pieces: list[bytes] | None = None
+
+    async def sending(message: Message) -> None:
+        nonlocal pieces
+        if message["type"] == "http.response.start" and message["status"] == NOT_BEGUN:
+            pieces = []
+        elif pieces is None:
+            await send(message)
+        else:
+            pieces.append(message.get("body", b""))
+            if not message.get("more_body"):
+                said = json.loads(b"".join(pieces))["error"]["message"]
+                headers = [_RETRY_AFTER, (FINAL, b"503")]
+                await answers.error(send, NOT_BEGUN, said, "not_ready", kind="server_error", headers=headers)
+
+    return sending
 
 
 def _without_keep_alive(send: Send) -> Send:
