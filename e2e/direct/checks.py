@@ -33,6 +33,11 @@ async def answers(target: Target) -> str:
             _expect(answer.headers["X-Request-Id"] == "check-1", "X-Request-Id", dict(answer.headers))
         async with session.get(target.replica + "/v1/responses/resp_gone") as answer:
             _expect(answer.status == 404 and _is_error(await answer.json()), "stored response", answer.status)
+        body = {"model": target.completion(1)["model"], "input": "x", "previous_response_id": "resp_gone"}
+        async with session.post(target.replica + "/v1/responses", json=body) as answer:
+            found = await answer.json()
+            _expect(answer.status == 404 and _is_error(found), "previous response", answer.status)
+            _expect("stores no responses" in found["error"]["message"], "why it is gone", found)
     return "errors, paths and ids are as they should be"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,19 +95,16 @@ def keep_alive_timeout() -> int:
     return 300
 
 
-@pytest.fixture
-async def bench(
-    tmp_path: Path, head_timeout: int, stream_timeout: int, keep_alive_timeout: int
-) -> AsyncIterator[Bench]:
+@asynccontextmanager
+async def running(folder: Path, **settings: Any) -> AsyncIterator[Bench]:
+    """A gateway of its own, with a fake Serve and clients."""
     config = GatewayConfig(
-        folder=tmp_path / "gw",
+        folder=folder,
         address="127.0.0.1",
         first_port=free_ports(SLOTS),
         slots=SLOTS,
         max_connections=4000,
-        head_timeout=head_timeout,
-        stream_timeout=stream_timeout,
-        keep_alive_timeout=keep_alive_timeout,
+        **settings,
     )
     gateway = Gateway(config)
     await gateway.start()
@@ -117,3 +115,16 @@ async def bench(
             yield Bench(gateway, serve, clients)
     finally:
         await gateway.kill()
+
+
+@pytest.fixture
+async def bench(
+    tmp_path: Path, head_timeout: int, stream_timeout: int, keep_alive_timeout: int
+) -> AsyncIterator[Bench]:
+    async with running(
+        tmp_path / "gw",
+        head_timeout=head_timeout,
+        stream_timeout=stream_timeout,
+        keep_alive_timeout=keep_alive_timeout,
+    ) as made:
+        yield made

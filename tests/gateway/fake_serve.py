@@ -14,9 +14,11 @@ EVENT_SECONDS = 0.3
 
 
 class FakeServe:
-    """Listens on a free port of the loopback while it is entered."""
+    """Listens on the loopback while it is entered, on a free port unless one is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._host = host
+        self._port = port
         self.seen: Counter[str] = Counter()
         """How often each request, by its X-Request-Id, has arrived."""
         self.whole: Counter[str] = Counter()
@@ -45,7 +47,7 @@ class FakeServe:
         app.router.add_post("/{path:.*}", self._answer)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=2048)
+        site = web.TCPSite(self._runner, self._host, self._port, backlog=2048)
         await site.start()
         self.address = Server(*self._runner.addresses[0][:2])
         return self

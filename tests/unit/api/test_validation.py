@@ -175,6 +175,38 @@ def test_what_does_nothing_without_a_gateway_is_noticed() -> None:
     assert notices(sleepy, gateway=True) == ()
 
 
+@pytest.mark.parametrize(
+    ("routing", "fields"),
+    [
+        ({"policy": "Session", "session": {"virtualNodes": 7}}, ["session.virtualNodes"]),
+        ({"policy": "Session", "session": {"fallbackReplicas": 7}}, []),
+        (
+            {"policy": "Prefix", "prefix": {"matchRateThreshold": 0.5, "evictionTargetChars": 9}},
+            ["prefix.matchRateThreshold", "prefix.evictionTargetChars"],
+        ),
+        ({"policy": "Prefix", "prefix": {"imbalancedThreshold": 7}}, []),
+        ({"policy": "RoundRobin"}, []),
+    ],
+)
+def test_settings_of_serves_routers_that_the_gateway_has_no_use_for_are_noticed(
+    routing: dict[str, Any], fields: list[str]
+) -> None:
+    whole = with_model(routing=routing)
+    found = notices(LLMService.from_manifest(whole), gateway=True)
+    assert [field for field in fields if field not in "".join(found)] == []
+    assert len(found) == (1 if fields else 0)
+    assert notices(LLMService.from_manifest(whole), gateway=False) == ()
+    whole["spec"]["runtime"] = {"directIngress": False}
+    assert notices(LLMService.from_manifest(whole), gateway=True) == ()
+
+
+def test_a_session_header_of_serves_own_is_noticed() -> None:
+    whole = with_model(routing={"policy": "Session"})
+    whole["spec"]["runtime"] = {"env": [{"name": "RAY_SERVE_SESSION_ID_HEADER_KEY", "value": "x-user"}]}
+    (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
+    assert "x-session-id" in notice
+
+
 def test_what_is_not_looked_at_is_noticed() -> None:
     whole = with_model(engine={"args": {"max_model_len": 64}})
     whole["spec"]["runtime"] = {"rayVersion": "2.61.0"}

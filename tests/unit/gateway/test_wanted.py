@@ -7,9 +7,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.api.common import names
+from daybreak.api.ray.routing import PrefixRouting, SessionRouting
 from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate
-from daybreak.gateway.wanted import MAX_BODY_BYTES, Claims, Ports, Wanted, wanted
+from daybreak.gateway.table import Choice, Gate, Policy
+from daybreak.gateway.wanted import (
+    FALLBACK_REPLICAS,
+    IMBALANCED_THRESHOLD,
+    MAX_BODY_BYTES,
+    Claims,
+    Ports,
+    Wanted,
+    wanted,
+)
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -212,3 +221,51 @@ def test_a_service_that_moves() -> None:
     assert (holder(claims, 20000), holder(claims, 20001)) == (None, "one")
     assert claims.put("one", None) == {20001}
     assert claims.put("one", None) == set()
+
+
+@pytest.mark.parametrize(
+    ("routing", "expected"),
+    [
+        (None, None),
+        ({"policy": "PowerOfTwo"}, None),
+        ({"policy": "Unheard"}, None),
+        ({"policy": ["Session"]}, None),
+        ({"policy": "RoundRobin"}, Choice(Policy.TURNS, 7)),
+        ({"policy": "Session"}, Choice(Policy.SESSION, 7, 2)),
+        ({"policy": "Session", "session": {"fallbackReplicas": 0}}, Choice(Policy.SESSION, 7, 0)),
+        ({"policy": "Prefix"}, Choice(Policy.PREFIX, 7, 16)),
+        ({"policy": "Prefix", "prefix": {"imbalancedThreshold": 4}}, Choice(Policy.PREFIX, 7, 4)),
+    ],
+)
+def test_routing(routing: Any, expected: Choice | None) -> None:
+    model = {"name": "small", "serve": {"maxOngoingRequests": 7}, "routing": routing}
+    adapters = {"lora": {"adapters": [{"name": "kind"}]}}
+    found = manifest(gate(), models=[model | adapters, {"name": "other"}])
+    choices = read(found).service.choices
+    assert choices == ({"small": expected, "kind": expected} if expected else {})
+    found["spec"]["runtime"] = {"directIngress": False}
+    assert read(found).service.choices == {}, "Serve chooses"
+
+
+@pytest.mark.parametrize(
+    ("serve", "workers", "expected"),
+    [
+        ({}, 0, 1000),
+        ({}, 2, 1000),
+        ({"maxOngoingRequests": 600}, 2, 1200),
+        ({"maxOngoingRequests": 600, "maxQueuedRequests": -1}, 3, 1800),
+        ({"maxQueuedRequests": 5}, 2, 5),
+        ({"maxQueuedRequests": "many"}, 2, 1000),
+    ],
+)
+def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int) -> None:
+    found = manifest(gate(), models=[{"name": "small", "serve": serve}])
+    pods = [worker("small", f"10.0.0.{number + 1}") for number in range(workers)]
+    assert read(found, *pods).service.queues == {"small": expected}
+    found["spec"]["runtime"] = {"directIngress": False}
+    assert read(found, *pods).service.queues == {}, "Serve's proxy has a queue of its own"
+
+
+def test_the_defaults_of_routing_are_those_of_the_api() -> None:
+    assert SessionRouting().fallback_replicas == FALLBACK_REPLICAS
+    assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD

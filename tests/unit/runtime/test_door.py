@@ -9,7 +9,7 @@ import pytest
 from daybreak.gateway.config import PATHS, REPLICA_PATHS
 from daybreak_runtime.http import paths
 from daybreak_runtime.http.admission import Admission
-from daybreak_runtime.http.door import HEALTH, Door
+from daybreak_runtime.http.door import FINAL, HEALTH, Door
 from tests.unit.runtime.asgi_calls import Client, Engine, settle
 
 
@@ -87,14 +87,13 @@ async def test_the_limit_holds_for_all_that_come() -> None:
     assert (replica.door.admission.running, replica.door.in_progress) == (0, 0)
 
 
-async def test_one_too_many_gets_503_in_openais_shape() -> None:
+async def test_one_too_many_is_said_not_to_be_begun() -> None:
     replica = Replica(limit=1, most_waiting=1)
     tasks = [replica.ask(Client()) for _ in range(2)]
     await settle()
     client = await Client().ask(replica.door)
-    assert client.status == 503
-    assert client.header(b"retry-after") == [b"1"]
-    assert client.error["code"] == "queue_full"
+    assert (client.status, client.header(FINAL), client.header(b"retry-after")) == (425, [b"429"], [b"1"])
+    assert (client.error["code"], client.error["type"]) == ("queue_full", "rate_limit_error")
     replica.engine.go.set()
     await asyncio.gather(*tasks)
 
@@ -188,10 +187,31 @@ async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
     await settle()
     replica.door.admission.close()
     client = await second
-    assert (client.status, client.header(b"retry-after")) == (503, [b"1"])
-    assert client.error["code"] == "replica_gone"
+    assert (client.status, client.header(FINAL), client.header(b"retry-after")) == (425, [b"503"], [b"1"])
+    assert (client.error["code"], client.error["type"]) == ("replica_gone", "server_error")
     replica.engine.go.set()
     await first
+
+
+async def test_whose_turn_comes_when_the_engine_has_died_is_not_begun() -> None:
+    """An engine that has died answers what it had with errors, and so makes room for who waits."""
+    engine, alive = Engine(), True
+    door = Door(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
+    first, second = (asyncio.create_task(Client().ask(door)) for _ in range(2))
+    await settle()
+    alive = False
+    engine.go.set()
+    assert (await first).status == 200
+    client = await second
+    assert (client.status, len(engine.scopes)) == (425, 1)
+    assert door.admission.running == 0
+
+
+async def test_what_comes_for_a_dead_engine_is_not_begun() -> None:
+    engine = Engine()
+    door = Door(engine, Admission(lambda: 1, lambda: 1), lambda: False, engine_alive=lambda: False)
+    client = await Client().ask(door)
+    assert (client.status, client.header(FINAL), engine.scopes) == (425, [b"503"], [])
 
 
 @pytest.mark.parametrize(
@@ -270,7 +290,7 @@ async def test_a_stored_response_that_is_gone_is_told(path: str, method: str) ->
     client = await Client(path=path, method=method).ask(replica.door)
     assert client.status == 404
     assert client.error["code"] == "response_not_found"
-    assert "end with their replica" in client.error["message"]
+    assert "in the memory of the replica" in client.error["message"]
     replica.kept.add("resp_1")
     assert (await Client(path=path, method=method).ask(replica.door)).status == 200
 

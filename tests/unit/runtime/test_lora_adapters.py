@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from daybreak_runtime.http.door import NOT_BEGUN
 from daybreak_runtime.lora import adapters as module
 from daybreak_runtime.lora.adapters import Adapters
 from daybreak_runtime.lora.check import Refused
@@ -158,7 +159,7 @@ async def test_one_that_is_taken_back_while_it_is_fetched_never_comes(world: Wor
     world.may_fetch.clear()
     found.want(wanted(a="/a"))
     await asyncio.sleep(0)
-    assert why_missing(found, "a") == (503, "The adapter `a` is being loaded: try again in a moment.")
+    assert why_missing(found, "a") == (NOT_BEGUN, "The adapter `a` is being loaded: try again in a moment.")
     found.want({})
     assert await found.settled(5)
     world.may_fetch.set()

@@ -80,9 +80,7 @@ class GatewayReports:
             task.add_done_callback(self._closing.discard)
         if gone:
             self._all_of(namespace)
-        return min(
-            (seconds for seconds in left.values() if seconds is not None and seconds > 0), default=None
-        )
+        return min((seconds for seconds in left if seconds is not None and seconds > 0), default=None)
 
     async def settle(self) -> None:
         """Wait a moment for those that are there to be heard."""

@@ -36,7 +36,8 @@ local function set(applet, _, _, number, ...)
     local before = slot.gate
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
-        if key == "models" or key == "adapters" or key == "backends" or key == "keys" then
+        if key == "models" or key == "adapters" or key == "backends" or key == "choices" or key == "queues" or
+            key == "keys" then
             slot[key] = list(value)
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))

@@ -23,7 +23,12 @@ ERRORS = (
     (500, "The gateway failed.", "server_error", "internal_error"),
     (501, "The request asks for what the gateway does not do.", "invalid_request_error", "not_implemented"),
     (502, "The model ended the connection without a valid answer.", "server_error", "bad_gateway"),
-    (503, "The model cannot be reached.", "server_error", "service_unavailable"),
+    (
+        503,
+        "No replica of the model took the request in time: all are busy, or none can be reached. Try again.",
+        "server_error",
+        "service_unavailable",
+    ),
     (504, "The model did not answer in time.", "server_error", "gateway_timeout"),
 )
 """What HAProxy itself answers: status, message, type and code, in OpenAI's error shape.
@@ -78,7 +83,7 @@ class Maps:
 
     @property
     def several(self) -> Path:
-        """Ports of the services with several backends."""
+        """Ports of the services whose bodies are waited for: with several backends, or routing by prefix."""
         return self.folder / "several.map"
 
     @property
@@ -86,9 +91,19 @@ class Maps:
         """The models that are LoRA adapters, by the same keys: Serve's proxy does not know them."""
         return self.folder / "adapters.map"
 
+    @property
+    def choices(self) -> Path:
+        """How a replica is chosen, by backend, where it is not the least busy one: a Policy."""
+        return self.folder / "choices.map"
+
+    @property
+    def queues(self) -> Path:
+        """Requests that may wait for the replicas of a backend, by backend."""
+        return self.folder / "queues.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
-        for file in (self.awake, self.models, self.several, self.adapters):
+        for file in (self.awake, self.models, self.several, self.adapters, self.choices, self.queues):
             file.write_text("")
 
 

@@ -20,6 +20,7 @@ local HELD = "txn.daybreak_held"
 local UNTOLD = "txn.daybreak_untold"
 local PASSED = "txn.daybreak_passed"
 local FOR_REPLICAS = "txn.daybreak_for_replicas"
+local FULL = "txn.daybreak_full"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -93,6 +94,12 @@ local function arrive(txn, slot, now, backend, for_replicas)
     slot.arrivals = slot.arrivals + 1
     slot.last = now
     slot.busy = true
+    if passes and txn:get_var(FULL) then
+        slots.count(slot, "queue_full")
+        answers.refuse(txn, 429, "All replicas are busy and " .. math.tointeger(txn.f:queue()) ..
+            " requests wait already: try again later.", "rate_limit_error", "queue_full",
+            { retry_after = slot.retry_after })
+    end
     if passes then
         slots.count(slot, "passed")
         return nil

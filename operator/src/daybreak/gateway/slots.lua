@@ -20,6 +20,8 @@ local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest bod
 local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
 local SEVERAL = os.getenv("DAYBREAK_SEVERAL")        -- the map of ports whose services have several backends
 local ADAPTERS = os.getenv("DAYBREAK_ADAPTERS")      -- the map of models that are LoRA adapters
+local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whose replicas choose.lua chooses
+local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
 
 -- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
 collectgarbage("setpause", 400)
@@ -29,6 +31,8 @@ local slots = {
     waiting = {},  -- number of a held request -> its place
     seen = {},     -- slot number -> requests that have come to Lua, of whichever service
     owners = {},   -- name of a model's backend -> the slot whose requests it has
+    choices = {},  -- name of a backend -> how a replica is chosen there
+    queues = {},   -- name of a backend -> requests that may wait for a replica there
     ready = false, -- whether every service that there is has been told
     boot = string.format("%d.%06d", core.now().sec, core.now().usec),
     -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
@@ -119,7 +123,8 @@ end
 function slots.fresh(number)
     local slot = {
         number = number, backend = core.backends["s" .. number], model_backends = {}, keys = {}, reason = "", name = "",
-        models = {}, has = {}, adapters = {}, backends = {}, mapped = {}, replicas_listen = 0,
+        models = {}, has = {}, adapters = {}, backends = {}, choices = {}, queues = {}, mapped = {}, chosen = {}, queued = {},
+        replicas_listen = 0,
         past_lua = false,  -- whether small requests go to the model without coming to Lua
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
@@ -154,9 +159,30 @@ local function take(slot, name)
     add_answers(slot.answers_before, core.backends[name], 1)
 end
 
+-- How a replica is chosen for a model, from a word of a command: <policy>:<most>:<spare>.
+local function choice_of(word)
+    local policy, most, spare = (word or ""):match("^(%l+):(%d+):(%d+)$")
+    return policy and { policy = policy, most = slots.natural(most), spare = slots.natural(spare) }
+end
+
+-- Notes something of a slot's backends, in a table and for HAProxy in a map. What another slot has noted since stays.
+local function note(noted, map, before, now, word)
+    for name in pairs(before) do
+        if not now[name] and noted[name] == before[name] then
+            noted[name] = nil
+            core.del_map(map, name)
+        end
+    end
+    for name, value in pairs(now) do
+        noted[name] = value
+        core.set_map(map, name, word(value))
+    end
+    return now
+end
+
 -- Says to HAProxy which backend has the requests for each of a slot's models. To be called when a slot was set.
 function slots.note_models(slot)
-    local port, mapped, several = FIRST_PORT + slot.number, {}, false
+    local port, mapped, several, chosen, queued = FIRST_PORT + slot.number, {}, false, {}, {}
     for at, name in ipairs(slot.gate == "unset" and {} or slot.models) do
         local key, backend = port .. "/" .. name, "s" .. slot.number
         local number = slots.natural(slot.backends[at])
@@ -164,6 +190,10 @@ function slots.note_models(slot)
             backend, several = "m" .. number, true
             take(slot, backend)
         end
+        chosen[backend] = chosen[backend] or choice_of(slot.choices[at])
+        local most = slots.natural(slot.queues[at])
+        queued[backend] = queued[backend] or most and { most = most }
+        several = several or (chosen[backend] or {}).policy == "prefix"
         mapped[key] = backend
         if slot.mapped[key] ~= backend then
             core.set_map(MODELS, key, backend)
@@ -190,6 +220,8 @@ function slots.note_models(slot)
         end
     end
     slot.mapped, slot.several = mapped, several
+    slot.chosen = note(slots.choices, CHOICES, slot.chosen, chosen, function(choice) return choice.policy end)
+    slot.queued = note(slots.queues, QUEUES, slot.queued, queued, function(queue) return tostring(queue.most) end)
 end
 
 -- Whether a replica's own server is up in a backend: the Serve proxy is a backup server there.

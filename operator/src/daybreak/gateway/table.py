@@ -29,6 +29,34 @@ class Gate(StrEnum):
     """It is refused with the reason, and so is who is held."""
 
 
+class Policy(StrEnum):
+    """How a replica is chosen for a request, where it is not the least busy one: `choose.lua`."""
+
+    SESSION = "session"
+    """The same one for the same header `x-session-id`."""
+    PREFIX = "prefix"
+    """The same one for the same beginning of the prompt."""
+    TURNS = "turns"
+    """Each in turn."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """How a replica is chosen among those of one model."""
+
+    policy: Policy
+    most: int = 0
+    """Requests that a replica takes at a time; 0: any number."""
+    spare: int = 0
+    """Of SESSION: how many others are tried when a session's own has too much; 0: the session waits.
+    Of PREFIX: by how many requests its own may be ahead of the idlest replica."""
+
+    @property
+    def word(self) -> str:
+        """As `daybreak set` takes it."""
+        return f"{self.policy}:{self.most}:{self.spare}"
+
+
 @dataclass(frozen=True)
 class Service:
     """One service as the gateway must treat it."""
@@ -44,6 +72,10 @@ class Service:
     backends: Mapping[str, int] = field(default_factory=dict)
     """Number of the backend of a model, by its name, where the service has a backend for each of its models.
     Whatever is not in here goes to the service's own."""
+    choices: Mapping[str, Choice] = field(default_factory=dict)
+    """How a replica is chosen, by the model's name, where it is not the least busy one."""
+    queues: Mapping[str, int] = field(default_factory=dict)
+    """Requests that may wait for a replica while the gate is open, by the model's name; more are refused."""
     replicas_listen: bool = False
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
     reason: str = ""
@@ -69,9 +101,9 @@ class Service:
             "epoch": self.epoch,
             "models": ",".join(quote(model, safe="") for model in self.models),
             "adapters": ",".join(quote(model, safe="") for model in self.adapters),
-            "backends": ",".join(str(self.backends.get(model, "")) or "-" for model in self.models)
-            if self.backends
-            else "",
+            "backends": self._of_models(self.backends),
+            "choices": self._of_models({model: choice.word for model, choice in self.choices.items()}),
+            "queues": self._of_models(self.queues),
             "replicas_listen": int(self.replicas_listen),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
@@ -86,6 +118,10 @@ class Service:
                 f"service {self.name}: the names of its models, or its keys, are too long together"
             )
         return text
+
+    def _of_models(self, values: Mapping[str, object]) -> str:
+        """One value for each model, in their order."""
+        return ",".join(str(values.get(model, "-")) for model in self.models) if values else ""
 
 
 @dataclass(frozen=True)

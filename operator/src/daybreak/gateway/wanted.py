@@ -4,21 +4,25 @@ Each service is read for itself, since a manifest of one that nobody can read mu
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
+from daybreak.api.ray.routing import RoutingPolicy
 from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.table import Choice, Gate, Policy, Service
 
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
 MAX_ONGOING = 256
+MAX_QUEUED = 1000
+FALLBACK_REPLICAS = 2
+IMBALANCED_THRESHOLD = 16
 """What is used where the LLMService says nothing that can be read."""
 
 
@@ -41,6 +45,8 @@ class Group:
     models: tuple[str, ...]
     """Names that its requests bear: the model's, and those of its LoRA adapters."""
     servers: tuple[Server, ...]
+    queue: int
+    """Requests that may wait for one of them."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,12 @@ def wanted(
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=direct,
         adapters=tuple(name for model in _written(manifest) for name in _adapters(model)),
+        choices=_choices(manifest) if direct else {},
         keys=keys,
     )
     found = _Pods(pods, text(gate.get("cluster")), ports)
     groups = found.groups(manifest, service.models) if direct else ()
+    service = replace(service, queues={name: group.queue for group in groups for name in group.models})
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
@@ -137,12 +145,14 @@ class _Pods:
         base |= {adapter: model for model in written for adapter in _adapters(model)}
         named: dict[str, list[str]] = {}
         limits: dict[str, int] = {}
+        queues: dict[str, int] = {}
         for name in models:
             # A model that the spec does not have any more is still served while its successor starts.
             model = base.get(name, {"name": name})
             group = names.worker_group(text(model["name"]))
             named.setdefault(group, []).append(name)
-            limits[group] = _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
+            limits[group] = _most_ongoing(model)
+            queues[group] = _most_queued(model, limits[group] * len(self._workers.get(group, ())))
         return tuple(
             Group(
                 group,
@@ -154,6 +164,7 @@ class _Pods:
                     ),
                     *self.proxies(backup=True),
                 ),
+                queues[group],
             )
             for group, served in named.items()
         )
@@ -168,6 +179,39 @@ def _adapters(model: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of a model's LoRA adapters."""
     adapters = mappings(at(model, "lora").get("adapters"))
     return tuple(text(adapter.get("name")) for adapter in adapters if text(adapter.get("name")))
+
+
+def _choices(manifest: Mapping[str, Any]) -> dict[str, Choice]:
+    """How replicas are chosen, by the names of models and of their adapters: `models[].routing`."""
+    found: dict[str, Choice] = {}
+    for model in _written(manifest):
+        choice = _choice(at(model, "routing"), _most_ongoing(model))
+        if choice is not None:
+            found |= dict.fromkeys((text(model["name"]), *_adapters(model)), choice)
+    return found
+
+
+def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
+    """None: the least busy one, which is also what PowerOfTwo comes to where all are known."""
+    match routing.get("policy"):
+        case RoutingPolicy.SESSION:
+            fallbacks = _count(at(routing, "session").get("fallbackReplicas"), FALLBACK_REPLICAS)
+            return Choice(Policy.SESSION, most, fallbacks)
+        case RoutingPolicy.PREFIX:
+            ahead = _count(at(routing, "prefix").get("imbalancedThreshold"), IMBALANCED_THRESHOLD)
+            return Choice(Policy.PREFIX, most, ahead)
+        case RoutingPolicy.ROUND_ROBIN:
+            return Choice(Policy.TURNS, most)
+    return None
+
+
+def _most_ongoing(model: Mapping[str, Any]) -> int:
+    return _count(at(model, "serve").get("maxOngoingRequests"), MAX_ONGOING)
+
+
+def _most_queued(model: Mapping[str, Any], running: int) -> int:
+    """Requests that may wait for a replica; unless the spec says it, as many as all of them run at a time."""
+    return _count(at(model, "serve").get("maxQueuedRequests"), max(MAX_QUEUED, running))
 
 
 def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import lora_rules
 from daybreak.api.ray.model import AcceleratorKind, Model, Placement
+from daybreak.api.ray.routing import PrefixRouting, RoutingPolicy, SessionRouting
 
 _MEBIBYTE = 2**20
 _LEAST_SHARED_MEMORY = 150
@@ -94,12 +95,48 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
         found.append(f"{fields} without effect: the gateway is turned off in this installation")
     if any(model.lora is not None for model in svc.spec.models) and not gateway:
         found.append("models[].lora without effect: only a gateway leads requests to adapters")
+    if gateway and svc.spec.runtime.direct_ingress:
+        found += _routing_notices(svc)
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
             f"{versions.RAY} brings, and spec.runtime.rayVersion is {svc.spec.runtime.ray_version}"
         )
     return tuple(found)
+
+
+_SESSION_HEADER = "RAY_SERVE_SESSION_ID_HEADER_KEY"
+
+
+def _routing_notices(svc: LLMService) -> Iterator[str]:
+    """Settings of Ray Serve's routers that the gateway has no use for when it chooses replicas itself."""
+    unused = []
+    for number, model in enumerate(svc.spec.models):
+        routing = model.routing
+        if routing is None:
+            continue
+        path = f"spec.models[{number}].routing"
+        if routing.session is not None and routing.session.virtual_nodes != SessionRouting().virtual_nodes:
+            unused.append(f"{path}.session.virtualNodes")
+        if routing.prefix is not None:
+            given, default = routing.prefix, PrefixRouting()
+            fields = ("match_rate_threshold", "eviction_threshold_chars", "eviction_target_chars")
+            unused += [
+                f"{path}.prefix.{PrefixRouting.model_fields[name].alias}"
+                for name in fields
+                if getattr(given, name) != getattr(default, name)
+            ]
+    sessions = any(
+        model.routing is not None and model.routing.policy is RoutingPolicy.SESSION
+        for model in svc.spec.models
+    )
+    if sessions and any(variable.name == _SESSION_HEADER for variable in svc.spec.runtime.env):
+        unused.append(f"{_SESSION_HEADER} in spec.runtime.env (the gateway reads x-session-id)")
+    if unused:
+        yield (
+            f"{' and '.join(unused)} without effect on what the gateway sends straight to replicas: "
+            "only Serve's own routers have it, with spec.runtime.directIngress: false"
+        )
 
 
 def _other_ray(svc: LLMService) -> bool:

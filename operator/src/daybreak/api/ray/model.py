@@ -203,7 +203,10 @@ class Serve(ApiModel):
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Most requests that one replica takes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Most requests that wait for a replica before Serve answers 503; -1 means no limit."""
+    """Most requests that wait for a replica in a gateway pod, which answers 429 to more, and in a replica,
+    which leaves more to others. -1: in a gateway pod as many as all replicas run at a time, in a replica four
+    times `maxOngoingRequests`, and 1,000 at least. With `runtime.directIngress: false`: most that wait before
+    Serve answers 503; -1 means no limit."""
     health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
@@ -289,7 +292,8 @@ class Model(ApiModel):
     serve: Serve = Field(default_factory=Serve)
     """Ray Serve's settings."""
     routing: Routing | None = None
-    """How Serve's proxy chooses among the replicas. Unset: Serve's default."""
+    """How a replica is chosen for a request. Unset: the least busy one; with `runtime.directIngress: false`
+    Serve's default."""
     volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )

@@ -19,15 +19,17 @@ async def error(
     code: str,
     *,
     param: str | None = None,
+    kind: str | None = None,
     headers: Iterable[Header] = (),
 ) -> None:
     """Answer with an error as OpenAI's clients read it.
 
     Args:
         code: What went wrong, for programs.
+        kind: Its type; by the status when it is not given.
         param: The field of the request that is wrong.
     """
-    kind = "invalid_request_error" if status < 500 else "server_error"
+    kind = kind or ("invalid_request_error" if status < 500 else "server_error")
     document: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
     await _send(send, status, json.dumps({"error": document}).encode(), b"application/json", headers)
 

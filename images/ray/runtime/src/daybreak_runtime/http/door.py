@@ -1,17 +1,26 @@
 """The ASGI app in front of the engine's: what a replica's own port answers."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from daybreak_runtime.http import answers, paths, request_id
 from daybreak_runtime.http.admission import Admission, Closed, QueueFull
 from daybreak_runtime.http.asgi import App, Header, Message, Receive, Scope, Send
+from daybreak_runtime.http.stored import missing
 from daybreak_runtime.http.waiting import BodyStore, Waiting
 
 HEALTH = "/-/healthz"
 """Serve's own path: a gateway's backend has one check for all its servers."""
 _WAITING_BYTES = 256 * 2**20
+NOT_BEGUN = 425
+"""Status of a request that the engine has not begun. The engine never answers with it, so a gateway that sees
+it sends the request to another replica."""
+FINAL = b"x-daybreak-final"
+"""Header of that answer: the status that the gateway gives the client when no replica takes the request."""
+_PORT_CLOSED_SECONDS = 0.5
+"""How long it takes, when the engine has died, until the port is closed: who is told before comes back."""
 _RETRY_AFTER: Header = (b"retry-after", b"1")
 _CLOSE: Header = (b"connection", b"close")
 
@@ -24,6 +33,7 @@ class Door:
         admission: Limit and queue of the requests that are work for the engine.
         engine_well: Whether the engine can answer.
         own: Paths that the replica answers itself, each by a function that sends the answer to a GET.
+        engine_alive: Whether the engine has not died; what comes for a dead one is not begun.
         stored: Whether a response of this id is stored here.
         log: Writes down a request to the engine that has ended: its id, path, status (0: none was sent) and
             seconds.
@@ -36,11 +46,13 @@ class Door:
         engine_well: Callable[[], bool],
         *,
         own: Mapping[str, Callable[[Send], Awaitable[None]]] | None = None,
+        engine_alive: Callable[[], bool] = lambda: True,
         stored: Callable[[str], bool] = lambda response_id: True,
         log: Callable[[str, str, int, float], None] = lambda request_id, path, status, seconds: None,
     ) -> None:
         self._app = app
         self._engine_well = engine_well
+        self._engine_alive = engine_alive
         self._own = dict(own or {})
         self._stored = stored
         self._log = log
@@ -103,16 +115,14 @@ class Door:
             said = f"{path} takes {' and '.join(sorted(taken))} only."
             await answers.error(send, 405, said, "method_not_allowed", headers=[allow])
         elif stored is not None and not self._stored(stored):
-            said = (
-                f"There is no stored response {stored} in this replica. Stored responses are kept in memory: "
-                "they end with their replica, when it sleeps, is replaced or scaled down."
-            )
-            await answers.error(send, 404, said, "response_not_found")
+            await answers.error(send, 404, missing(stored), "response_not_found")
         elif not paths.asks_the_engine(path):
             await self._app(scope, receive, send)
+        elif not self._engine_alive():
+            await _gone(send)
         elif self.admission.try_enter():
             try:
-                await self._app(scope, receive, send)
+                await self._app(scope, receive, _in_our_words(send))
             finally:
                 self.admission.leave()
         else:
@@ -124,15 +134,18 @@ class Door:
             if not await self._turn(waiting):
                 return
             try:
-                await self._app(scope, waiting.receive, send)
+                if self._engine_alive():
+                    await self._app(scope, waiting.receive, _in_our_words(send))
+                    return
             finally:
                 self.admission.leave()
+            await _gone(send)
         except QueueFull:
             said = f"{self.admission.waiting} requests wait here already: try again in a moment."
-            await answers.error(send, 503, said, "queue_full", headers=[_RETRY_AFTER])
+            headers = [_RETRY_AFTER, (FINAL, b"429")]
+            await answers.error(send, NOT_BEGUN, said, "queue_full", kind="rate_limit_error", headers=headers)
         except Closed:
-            said = "The replica is being replaced: try again in a moment."
-            await answers.error(send, 503, said, "replica_gone", headers=[_RETRY_AFTER])
+            await _gone(send)
         finally:
             waiting.close()
 
@@ -155,6 +168,36 @@ class Door:
         turn.cancel()
         await asyncio.gather(turn, return_exceptions=True)
         return False
+
+
+async def _gone(send: Send) -> None:
+    await asyncio.sleep(_PORT_CLOSED_SECONDS)
+    said = "The replica is being replaced: try again in a moment."
+    headers = [_RETRY_AFTER, (FINAL, b"503")]
+    await answers.error(send, NOT_BEGUN, said, "replica_gone", kind="server_error", headers=headers)
+
+
+def _in_our_words(send: Send) -> Send:
+    """A `send` that gives NOT_BEGUN the form that it has here.
+
+    Our own code inside of the engine's app can only raise it, and the app puts it in words of its own.
+    """
+    pieces: list[bytes] | None = None
+
+    async def sending(message: Message) -> None:
+        nonlocal pieces
+        if message["type"] == "http.response.start" and message["status"] == NOT_BEGUN:
+            pieces = []
+        elif pieces is None:
+            await send(message)
+        else:
+            pieces.append(message.get("body", b""))
+            if not message.get("more_body"):
+                said = json.loads(b"".join(pieces))["error"]["message"]
+                headers = [_RETRY_AFTER, (FINAL, b"503")]
+                await answers.error(send, NOT_BEGUN, said, "not_ready", kind="server_error", headers=headers)
+
+    return sending
 
 
 def _without_keep_alive(send: Send) -> Send:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from daybreak_runtime.http.stored import explain
+
 
 class Engine:
     """A started engine.
@@ -19,6 +21,7 @@ class Engine:
         """vLLM's own OpenAI app, on the same serving objects as Ray's."""
         app = await self._engine.build_asgi_app()
         self._state = app.state
+        explain(getattr(app.state, "openai_serving_responses", None))
         _add_one_model(app)
         _say_what_is_missing(app)
         return app

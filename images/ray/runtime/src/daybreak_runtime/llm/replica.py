@@ -49,6 +49,7 @@ class Replica:
             admission,
             lambda: self._well() and ready(),
             own=own,
+            engine_alive=lambda: not engine.dead,
             stored=engine.has_response,
             log=_log_access,
         )

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from daybreak_runtime.http.door import NOT_BEGUN
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 
 PATH = "/-/lora"
@@ -24,5 +25,5 @@ def why_missing(adapters: Adapters, name: str) -> tuple[int, str] | None:
         return None
     state, reason = missing
     if state == LOADING:
-        return 503, f"The adapter `{name}` is being loaded: try again in a moment."
+        return NOT_BEGUN, f"The adapter `{name}` is being loaded: try again in a moment."
     return 404, f"The adapter `{name}` cannot be used: {reason}."

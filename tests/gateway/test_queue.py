@@ -1,0 +1,103 @@
+"""Requests that wait for a replica while the service is awake: so many, for so long, and clear ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.servers import Server
+from daybreak.gateway.table import Gate
+from daybreak.gateway.wanted import Ports, Wanted, wanted
+from tests.gateway.conftest import Bench, running
+from tests.gateway.test_keys import KEYS
+from tests.gateway.test_replicas import BIG
+from tests.gateway.test_routing import worker
+
+QUEUE_TIMEOUT = 2
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    async with running(tmp_path / "gw", queue_timeout=QUEUE_TIMEOUT, head_timeout=60) as made:
+        yield made
+
+
+def read(bench: Bench, state: str = "Open", keys: tuple[str, ...] = (), **serve: Any) -> Wanted:
+    """What the gateway makes of a service with one replica that takes one request at a time."""
+    bench.epoch += 1
+    model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}
+    gate = {"state": state, "epoch": bench.epoch, "port": 20000, "cluster": "c", "models": ["big"]}
+    manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
+    address: Server = bench.serve.address
+    found = wanted(manifest, [worker(address.host)], Ports(replica=address.port), keys)
+    assert found is not None
+    return found
+
+
+async def program(bench: Bench, claim: Wanted) -> None:
+    """Tell HAProxy."""
+    await bench.gateway.set_servers(0, claim.servers)
+    await bench.gateway.set_service(0, claim.service)
+    await bench.until(lambda state: state.servers_up == 1)
+
+
+async def asked(bench: Bench, count: int, **headers: str) -> list["asyncio.Task[Any]"]:
+    """So many requests, one after the other, that have arrived and are not answered yet."""
+    tasks: list[asyncio.Task[Any]] = []
+    for number in range(count):
+        tasks.append(asyncio.create_task(bench.ask(f"r{number}", BIG, **headers)))
+        await bench.until(lambda state: state.in_flight + state.held == len(tasks))
+    return tasks
+
+
+@pytest.mark.parametrize("key", [None, "sk-one"])
+async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None) -> None:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    await program(bench, read(bench, keys=tuple(KEYS) if key else (), maxQueuedRequests=2))
+    bench.serve.hold_answers = True
+    waiting = await asked(bench, 3, **headers)
+    status, told, answer = await bench.ask("four", BIG, **headers)
+    assert (status, told["Retry-After"]) == (429, "10")
+    assert (answer["error"]["code"], answer["error"]["type"]) == ("queue_full", "rate_limit_error")
+    state = await bench.state()
+    assert (state.arrivals, state.ends) == (4, {"passed": 3, "queue_full": 1})
+    bench.serve.finish.set()
+    assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 3
+    assert (await bench.ask("five", BIG, **headers))[0] == 200
+    assert bench.serve.seen == dict.fromkeys(["r0", "r1", "r2", "five"], 1)
+
+
+async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench) -> None:
+    await program(bench, read(bench, "Closed", maxQueuedRequests=1))
+    held = await asked(bench, 6)
+    await program(bench, read(bench, maxQueuedRequests=1))
+    assert [status for status, _, _ in await asyncio.gather(*held)] == [200] * 6
+
+
+async def test_who_waits_for_too_long_is_told_why(bench: Bench) -> None:
+    await program(bench, read(bench))
+    bench.serve.hold_answers = True
+    first, second = await asked(bench, 2)
+    status, told, answer = await second
+    assert (status, told["Retry-After"]) == (503, "5")
+    assert "all are busy" in answer["error"]["message"]
+    assert answer["error"]["code"] == "service_unavailable"
+    bench.serve.finish.set()
+    assert (await first)[0] == 200
+    assert bench.serve.seen == {"r0": 1}
+
+
+async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
+    """The cap follows the spec, and goes with the service."""
+    await program(bench, read(bench, maxQueuedRequests=1))
+    bench.serve.hold_answers = True
+    waiting = await asked(bench, 2)
+    assert (await bench.ask("three", BIG))[0] == 429
+    await program(bench, read(bench))
+    waiting.append(asyncio.create_task(bench.ask("four", BIG)))
+    await bench.until(lambda state: state.in_flight == 3)
+    bench.serve.finish.set()
+    assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 3
+    assert (await bench.state()).gate is Gate.OPEN

@@ -1,0 +1,326 @@
+"""Which replica gets a request: `models[].routing` where the gateway asks replicas itself."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.gateway.wanted import Ports, Wanted, wanted
+from tests.gateway.conftest import Bench, running
+from tests.gateway.fake_serve import FakeServe
+from tests.gateway.ports import free_ports
+from tests.gateway.test_replicas import BIG
+
+REPLICAS = 4
+SESSIONS = [f"session-{number}" for number in range(23)]
+
+
+class Town:
+    """One service with several replicas, as the gateway reads it from the cluster."""
+
+    def __init__(self, bench: Bench, replicas: list[FakeServe]) -> None:
+        self.bench = bench
+        self.replicas = {replica.address.host: replica for replica in replicas}
+        self.port = replicas[0].address.port
+        self.epoch = 0
+
+    def wanted(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> Wanted:
+        """What the gateway makes of the LLMService and its pods."""
+        self.epoch += 1
+        model: dict[str, Any] = {"name": "big", "serve": {"maxOngoingRequests": limit}}
+        if routing is not None:
+            model["routing"] = routing
+        gate = {"state": "Open", "epoch": self.epoch, "port": 20000, "cluster": "c", "models": ["big"]}
+        manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
+        found = wanted(manifest, [worker(host) for host in hosts], Ports(replica=self.port))
+        assert found is not None
+        return found
+
+    async def open(
+        self, routing: dict[str, Any] | None, *, limit: int = 256, replicas: int = REPLICAS
+    ) -> None:
+        """Program the service with so many of its replicas, and wait until they are up."""
+        claim = self.wanted(sorted(self.replicas)[:replicas], routing, limit)
+        await self.bench.gateway.set_servers(0, claim.servers)
+        await self.bench.gateway.set_service(0, claim.service)
+        await self.bench.until(lambda state: state.servers_up == replicas)
+
+    async def ask(
+        self, session: str | None = None, body: bytes = BIG, path: str = "/v1/chat/completions"
+    ) -> str:
+        """Send one request. Returns the replica that answered."""
+        headers = {"X-Request-Id": "r"} | ({"x-session-id": session} if session else {})
+        before = self.totals()
+        async with self.bench.clients.post(self.bench.url + path, data=body, headers=headers) as answer:
+            await answer.read()
+        assert answer.status == 200
+        (host,) = (self.totals() - before).keys()
+        return host
+
+    async def homes(self) -> dict[str, str]:
+        """The replica of each session."""
+        return {session: await self.ask(session) for session in SESSIONS}
+
+    def totals(self) -> Counter[str]:
+        """Requests that each replica has had."""
+        return Counter({host: replica.seen.total() for host, replica in self.replicas.items()})
+
+    @asynccontextmanager
+    async def busy(self, session: str, requests: int, body: bytes = BIG) -> AsyncIterator[Counter[str]]:
+        """So many requests of a session in progress, and the replicas that have them."""
+        before = self.totals()
+        for replica in self.replicas.values():
+            replica.finish.clear()
+            replica.hold_answers = True
+        asking = []
+        for number in range(requests):
+            asking.append(
+                asyncio.create_task(self.bench.ask(f"b{number}", body, **{"x-session-id": session}))
+            )
+            async with asyncio.timeout(20):
+                while (self.totals() - before).total() <= number:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        for replica in self.replicas.values():
+            replica.hold_answers = False
+        yield self.totals() - before
+        for replica in self.replicas.values():
+            replica.finish.set()
+        assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
+
+
+def worker(host: str) -> dict[str, Any]:
+    """A worker pod."""
+    labels = {
+        "ray.io/cluster": "c",
+        "ray.io/node-type": "worker",
+        "daybreak.dev/model": names.worker_group("big"),
+    }
+    return {"metadata": {"labels": labels}, "status": {"podIP": host, "phase": "Running"}}
+
+
+async def until_servers_up(bench: Bench, backend: str, count: int) -> None:
+    """Wait until so many servers of a backend have answered a check."""
+    async with asyncio.timeout(60):
+        while True:
+            stat = await bench.gateway._api.command(f"show servers state {backend}")
+            rows = [line.split() for line in stat.splitlines()[2:]]
+            if sum(row[5] == "2" for row in rows if len(row) > 5) == count:
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+async def town(bench: Bench) -> AsyncIterator[Town]:
+    port = free_ports(1)
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(FakeServe(f"127.0.0.{number + 10}", port))
+            for number in range(REPLICAS)
+        ]
+        yield Town(bench, replicas)
+
+
+class TestSession:
+    """The same `x-session-id`, the same replica."""
+
+    async def test_a_session_stays_where_it_was(self, town: Town) -> None:
+        await town.open({"policy": "Session"})
+        first = await town.homes()
+        assert await town.homes() == first
+        assert len(set(first.values())) == REPLICAS, "sessions are spread over all"
+
+    async def test_a_change_of_the_replicas_moves_few(self, town: Town) -> None:
+        await town.open({"policy": "Session"}, replicas=3)
+        before = await town.homes()
+        await town.open({"policy": "Session"}, replicas=4)
+        after = await town.homes()
+        new = sorted(town.replicas)[3]
+        moved = {session for session in SESSIONS if before[session] != after[session]}
+        assert moved
+        assert {after[session] for session in moved} == {new}
+        assert len(moved) < len(SESSIONS) / 2
+        await town.open({"policy": "Session"}, replicas=3)
+        assert await town.homes() == before
+
+    async def test_another_gateway_chooses_the_same(self, town: Town, tmp_path: Path) -> None:
+        await town.open({"policy": "Session"})
+        homes = await town.homes()
+        async with running(tmp_path / "other") as other:
+            await Town(other, list(town.replicas.values())).open({"policy": "Session"})
+            town.bench = other
+            assert await town.homes() == homes
+
+    async def test_without_the_header_the_least_busy_is_asked(self, town: Town) -> None:
+        await town.open({"policy": "Session"})
+        async with town.busy("one", 4) as held:
+            (busy,) = held
+            asked = {await town.ask() for _ in range(20)}
+        assert asked == town.replicas.keys() - {busy}
+
+    async def test_a_replica_that_is_full_passes_to_the_next(self, town: Town) -> None:
+        await town.open({"policy": "Session"}, limit=2)
+        async with town.busy("one", 3) as first, town.busy("one", 1) as second:
+            counts = sorted(first.values())
+        assert counts == [1, 2], "the third has gone on"
+        assert second.keys() == {host for host, count in first.items() if count == 1}, (
+            "to the same one as the next"
+        )
+
+    async def test_when_all_are_full_it_waits_for_any(self, town: Town) -> None:
+        await town.open({"policy": "Session"}, limit=1, replicas=2)
+        async with town.busy("one", 2) as held:
+            waiting = asyncio.create_task(town.bench.ask("w", BIG, **{"x-session-id": "one"}))
+            await town.bench.until(lambda state: state.in_flight == 3)
+        assert set(held.values()) == {1}
+        assert (await waiting)[0] == 200
+
+    async def test_without_fallbacks_it_waits_for_its_own(self, town: Town) -> None:
+        await town.open({"policy": "Session", "session": {"fallbackReplicas": 0}}, limit=1)
+        home = await town.ask("one")
+        async with town.busy("one", 1):
+            before = town.totals()
+            waiting = asyncio.create_task(town.bench.ask("w", BIG, **{"x-session-id": "one"}))
+            await town.bench.until(lambda state: state.in_flight == 2)
+            await asyncio.sleep(0.3)
+            assert town.totals() == before
+        assert (await waiting)[0] == 200
+        assert (town.totals() - before).keys() == {home}
+
+    async def test_a_crowd_does_not_bury_one_replica(self, town: Town) -> None:
+        await town.open({"policy": "Session", "session": {"fallbackReplicas": 3}})
+        async with town.busy("one", 40) as held:
+            pass
+        assert max(held.values()) <= 13, "a quarter above the mean"
+
+    async def test_a_replica_that_has_gone_costs_no_request(self, town: Town) -> None:
+        await town.open({"policy": "Session"})
+        homes = await town.homes()
+        gone = homes[SESSIONS[0]]
+        await town.replicas[gone]._runner.cleanup()
+        after = await town.homes()
+        assert await town.homes() == after | {SESSIONS[0]: await town.ask(SESSIONS[0])}
+        assert {session for session in SESSIONS if homes[session] != after[session]} == {
+            session for session in SESSIONS if homes[session] == gone
+        }
+
+    async def test_each_of_several_models_has_its_own_way(self, town: Town) -> None:
+        hosts = sorted(town.replicas)
+        claim = town.wanted(hosts, {"policy": "Session"})
+        await town.bench.gateway.set_model_servers(0, claim.servers)
+        service = replace(claim.service, models=("big", "org/small"), backends={"big": 0, "org/small": 1})
+        await town.bench.gateway.set_model_servers(1, claim.servers)
+        await town.bench.gateway.set_service(0, service)
+        for backend in ("m0", "m1"):
+            await until_servers_up(town.bench, backend, REPLICAS)
+        first = await town.homes()
+        assert await town.homes() == first
+        small = [await town.ask("one", b'{"model": "org/small"}') for _ in range(8)]
+        assert len(set(small)) == REPLICAS, "the other model has no routing"
+        # The model that goes takes its choice with it: the backend is another one's then.
+        await town.bench.gateway.set_service(0, replace(service, choices={}, epoch=100))
+        assert len({await town.ask("one") for _ in range(8)}) == REPLICAS
+
+
+async def test_in_turn(town: Town) -> None:
+    await town.open({"policy": "RoundRobin"})
+    asked = [await town.ask("one") for _ in range(9)]
+    assert set(asked[:4]) == town.replicas.keys()
+    assert asked[4:] == asked[:5]
+    async with town.busy("one", 6) as held:
+        assert max(held.values()) == 2
+        asked = [await town.ask() for _ in range(8)]
+    assert Counter(asked) == dict.fromkeys(town.replicas, 2), "whatever the others have to do"
+
+
+@pytest.mark.parametrize("routing", [None, {"policy": "PowerOfTwo"}])
+async def test_otherwise_the_least_busy(town: Town, routing: dict[str, Any] | None) -> None:
+    await town.open(routing)
+    async with town.busy("one", 3) as held:
+        assert {await town.ask("one") for _ in range(5)} == town.replicas.keys() - held.keys()
+
+
+def chat(*words: str, **more: Any) -> bytes:
+    """A conversation: the system's words, then user and assistant by turns."""
+    roles = ["system", *["user", "assistant"] * 20]
+    messages = [{"role": role, "content": said} for role, said in zip(roles, words, strict=False)]
+    return json.dumps({"model": "big", "messages": messages, **more}).encode()
+
+
+class TestPrefix:
+    """The same beginning of the prompt, the same replica."""
+
+    async def test_a_conversation_stays_where_it_was(self, town: Town) -> None:
+        await town.open({"policy": "Prefix"})
+        homes = set()
+        for number in range(12):
+            turns = ["Be kind.", f"Question {number}", "Answer", "More"]
+            asked = {await town.ask(body=chat(*turns[:size], max_tokens=size)) for size in (2, 4)}
+            assert len(asked) == 1, "however long it is by now"
+            homes |= asked
+        assert len(homes) > 1, "conversations with the same system prompt are spread"
+
+    @pytest.mark.parametrize(
+        ("path", "one", "more"),
+        [
+            ("/v1/completions", {"prompt": "a" * 2000}, {"prompt": "a" * 2500}),
+            ("/v1/responses", {"input": "hello"}, {"input": "hello", "max_output_tokens": 7}),
+            (
+                "/v1/responses",
+                {"instructions": "kind", "input": [{"role": "user", "content": "one"}]},
+                {
+                    "instructions": "kind",
+                    "input": [{"role": "user", "content": "one"}, {"role": "assistant"}],
+                },
+            ),
+            (
+                "/v1/messages",
+                {
+                    "system": "kind",
+                    "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}],
+                },
+                {
+                    "messages": [
+                        {"role": "user", "content": [{"type": "text", "text": "a"}]},
+                        {"role": "assistant", "content": "b"},
+                    ],
+                    "system": "kind",
+                },
+            ),
+            (
+                "/v1/chat/completions",
+                {"messages": [{"role": "user", "content": "x" * 40_000}]},
+                {
+                    "messages": [
+                        {"role": "user", "content": "x" * 40_000},
+                        {"role": "assistant", "content": "y"},
+                    ]
+                },
+            ),
+        ],
+    )
+    async def test_every_form_of_a_prompt(
+        self, town: Town, path: str, one: dict[str, Any], more: dict[str, Any]
+    ) -> None:
+        await town.open({"policy": "Prefix"})
+        for replica in town.replicas.values():
+            replica.finish.set()
+        bodies = [json.dumps({"model": "big", **body}).encode() for body in (one, more)]
+        assert len({await town.ask(body=body, path=path) for body in bodies * 3}) == 1
+
+    async def test_what_has_no_prompt_goes_to_the_least_busy(self, town: Town) -> None:
+        await town.open({"policy": "Prefix"})
+        body = b'{"model": "big", "input": "word"}'
+        assert len({await town.ask(body=body, path="/v1/embeddings") for _ in range(8)}) == REPLICAS
+
+    async def test_load_counts_more_once_it_is_too_far_ahead(self, town: Town) -> None:
+        await town.open({"policy": "Prefix", "prefix": {"imbalancedThreshold": 3}})
+        async with town.busy("one", 5, chat("Be kind.", "Hello")) as held:
+            pass
+        assert sorted(held.values()) == [1, 4]
