@@ -23,10 +23,10 @@ from typing import Any
 from bench import report
 from bench.reconcile import CRDS
 from cluster import ControlPlane, paths
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service, SlotState
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Service, SlotState
 from tests.api.admin import Admin
 from tests.api.objects import tiny
 from tests.api.played import head_labels, play_pod

@@ -13,17 +13,17 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Service
 
 _HOST = "127.0.0.1"
 _SLOTS = 16
 
 
 def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
-    """The servers of the service's backend, as `daybreak.gateway.wanted` has them."""
+    """The servers of the service's backend, as `daybreak.gateway.agent.agent.wanted` has them."""
     own = (Server(_HOST, replica, max_connections=limit) for replica in replicas)
     return *own, Server(_HOST, proxy, backup=bool(replicas))
 

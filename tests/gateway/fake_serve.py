@@ -8,7 +8,7 @@ from typing import Self
 
 from aiohttp import web
 
-from daybreak.gateway.servers import Server
+from daybreak.gateway.hold.servers import Server
 
 EVENT_SECONDS = 0.3
 

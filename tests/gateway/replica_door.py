@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from daybreak.gateway.servers import Server
+from daybreak.gateway.hold.servers import Server
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.asgi import Message, Receive, Scope, Send
 from daybreak_runtime.http.door import Door

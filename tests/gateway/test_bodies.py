@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 from tests.gateway.town import insist
 

@@ -3,10 +3,10 @@
 import asyncio
 from pathlib import Path
 
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Service
 from tests.gateway.conftest import Bench
 from tests.gateway.ports import free_ports
 

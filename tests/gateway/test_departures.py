@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway import departures
-from daybreak.gateway.departures import TCP, TCP6, as_the_kernel_writes, connections
-from daybreak.gateway.diag import ESTABLISHED, SockDiag
-from daybreak.gateway.table import Gate
+from daybreak.gateway.agent import departures
+from daybreak.gateway.agent.departures import TCP, TCP6, as_the_kernel_writes, connections
+from daybreak.gateway.agent.diag import ESTABLISHED, SockDiag
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
 CAP = 100_000

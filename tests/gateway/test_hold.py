@@ -5,7 +5,7 @@ import asyncio
 import psutil
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
 

@@ -5,8 +5,8 @@ import hashlib
 
 import pytest
 
-from daybreak.gateway.keys import NOBODY
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.keys import NOBODY
+from daybreak.gateway.hold.table import Gate, Service
 from tests.gateway.conftest import Bench
 
 KEYS = [hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two")]

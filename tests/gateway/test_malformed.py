@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import BrokenServe, Manner
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.gateway.table import Choice, Gate, Policy, Service
+from daybreak.gateway.hold.table import Choice, Gate, Policy, Service
 from daybreak_runtime.http.asgi import Receive, Scope, Send
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 from daybreak_runtime.lora.http import why_missing

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import BODY, Bench
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_malformed import error

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Service
 from tests.gateway.conftest import BODY, Bench
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_malformed import error

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from daybreak.gateway.config import GatewayConfig
+from daybreak.gateway.hold.config import GatewayConfig
 from tests.gateway.ports import free_ports
 
 PARENT = """

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate
-from daybreak.gateway.wanted import Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_replicas import BIG

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Service
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.test_keys import KEYS

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.test_malformed import error
 from tests.gateway.town import MIB, Town
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.town import Town
 
 ONE, TWO, THREE = (hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two", b"sk-three"))

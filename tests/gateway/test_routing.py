@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gateway.wanted import Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import aiohttp
 
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
 from tests.gateway.conftest import SLOTS, Bench
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports

@@ -6,7 +6,7 @@ import random
 
 from aiohttp import web
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from story.storm import AT_ONCE, Storm
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe

@@ -7,7 +7,7 @@ import socket
 import psutil
 import pytest
 
-from daybreak.gateway.table import Gate
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import BODY, Bench
 
 

@@ -4,8 +4,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
-from daybreak.gateway.metrics import ServiceMetrics
-from daybreak.gateway.table import ADDED_BUCKETS, HOLD_BUCKETS, Gate, SlotState
+from daybreak.gateway.agent.metrics import ServiceMetrics
+from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS, Gate, SlotState
 from tests.gateway.conftest import Bench
 
 

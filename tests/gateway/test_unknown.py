@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Service
 from tests.gateway.conftest import Bench
 from tests.gateway.test_malformed import error
 from tests.gateway.town import insist

@@ -12,10 +12,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.router import Route, Router, RouterConfig
-from daybreak.gateway.table import Gate, Service, SlotState
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.table import Gate, Service, SlotState
+from daybreak.gateway.router.router import Route, Router, RouterConfig
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 

@@ -7,11 +7,11 @@ from typing import Any, cast
 import pytest
 
 from daybreak.gates.traffic import Update
-from daybreak.gateway import feed as module
-from daybreak.gateway.feed import Feed
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.table import Gate, SlotState, Snapshot
+from daybreak.gateway.agent import feed as module
+from daybreak.gateway.agent.feed import Feed
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.table import Gate, SlotState, Snapshot
 from tests.unit.clock import Clock
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.keys import NOBODY, KeyFiles
+from daybreak.gateway.hold.keys import NOBODY, KeyFiles
 
 
 def manifest(*references: tuple[str, str]) -> dict[str, Any]:

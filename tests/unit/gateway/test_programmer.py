@@ -9,14 +9,14 @@ from typing import Any, cast
 import pytest
 
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway import programmer as module
-from daybreak.gateway.keys import KeyFiles
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.programmer import Programmer
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Service
-from daybreak.gateway.wanted import Ports
+from daybreak.gateway.agent import programmer as module
+from daybreak.gateway.agent.programmer import Programmer
+from daybreak.gateway.agent.wanted import Ports
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Service
 from daybreak.kube.cache import Cache
 from daybreak.kube.resources import PODS
 

@@ -9,11 +9,11 @@ from typing import cast
 import pytest
 
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway import routes as module
-from daybreak.gateway.keys import NOBODY, KeyFiles
-from daybreak.gateway.router import Route, Router
-from daybreak.gateway.routes import RouteKeeper
-from daybreak.gateway.runtime import RuntimeApiError
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.keys import NOBODY, KeyFiles
+from daybreak.gateway.router import routes as module
+from daybreak.gateway.router.router import Route, Router
+from daybreak.gateway.router.routes import RouteKeeper
 from daybreak.kube.cache import Cache
 
 

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from daybreak.gateway.router import Route, words
-from daybreak.gateway.routes import routes
-from daybreak.gateway.table import Gate, Service
-from daybreak.gateway.wanted import Wanted
+from daybreak.gateway.agent.wanted import Wanted
+from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.router.router import Route, words
+from daybreak.gateway.router.routes import routes
 
 PORTS = range(20000, 20010)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 
 class PlayedSocket:

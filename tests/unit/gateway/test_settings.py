@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway.settings import InvalidSettings, Settings
+from daybreak.gateway.agent.settings import InvalidSettings, Settings
 
 
 def test_defaults() -> None:

@@ -8,9 +8,7 @@ from hypothesis import strategies as st
 
 from daybreak.api.common import names
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Choice, Gate, Policy
-from daybreak.gateway.wanted import (
+from daybreak.gateway.agent.wanted import (
     FALLBACK_REPLICAS,
     IMBALANCED_THRESHOLD,
     MAX_BODY_BYTES,
@@ -19,6 +17,8 @@ from daybreak.gateway.wanted import (
     Wanted,
     wanted,
 )
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Choice, Gate, Policy
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.config import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak_runtime.http import paths
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.door import FINAL, HEALTH, Door

@@ -5,9 +5,9 @@ import signal
 import sys
 
 from daybreak import logs
-from daybreak.gateway.agent import Agent
-from daybreak.gateway.server import AgentServer
-from daybreak.gateway.settings import InvalidSettings, Settings
+from daybreak.gateway.agent.agent import Agent
+from daybreak.gateway.agent.server import AgentServer
+from daybreak.gateway.agent.settings import InvalidSettings, Settings
 from daybreak.kube.client import Api
 
 

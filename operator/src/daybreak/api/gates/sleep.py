@@ -6,12 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import (
-    AutoOrDuration,
-    PositiveDuration,
-    Quantity,
-    seconds,
-)
+from daybreak.api.common.scalars import AutoOrDuration, PositiveDuration, Quantity, seconds
 
 
 class SleepDepth(StrEnum):

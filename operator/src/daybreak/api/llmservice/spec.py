@@ -10,9 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import (
-    list_by,
-)
+from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import Model

@@ -14,14 +14,7 @@ from daybreak.api.common.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.common.scalars import (
-    Duration,
-    Labels,
-    ModelName,
-    ObjectName,
-    PositiveDuration,
-    Quantity,
-)
+from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName, PositiveDuration, Quantity
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.cache import ModelCache

@@ -17,11 +17,7 @@ from daybreak.api.gates.gate_status import MAX_ASKABLE, GateState, GateStatus, P
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
-from daybreak.gates.sleep_policy import (
-    gate_status,
-    told_to_clients,
-    wakes_before,
-)
+from daybreak.gates.sleep_policy import gate_status, told_to_clients, wakes_before
 from daybreak.gates.state_machine import SleepState, WorkloadHealth
 from daybreak.gates.wake_history import wake_history
 from daybreak.kinds.llmservice.decide import adapters

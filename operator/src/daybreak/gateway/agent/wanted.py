@@ -12,8 +12,8 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.ray.routing import RoutingPolicy
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Choice, Gate, Policy, Service
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Choice, Gate, Policy, Service
 
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000

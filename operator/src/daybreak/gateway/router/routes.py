@@ -8,10 +8,10 @@ import structlog
 
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway.keys import KeyFiles
-from daybreak.gateway.router import Route, Router
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.wanted import Claims, Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.router.router import Route, Router
 from daybreak.kube.cache import Cache, Key
 
 PAUSE_SECONDS = 0.1

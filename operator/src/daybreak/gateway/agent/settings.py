@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.router import RouterConfig
-from daybreak.gateway.wanted import Ports
+from daybreak.gateway.agent.wanted import Ports
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.router.router import RouterConfig
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 

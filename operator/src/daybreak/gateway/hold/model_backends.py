@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.wanted import Group
+from daybreak.gateway.agent.wanted import Group
+from daybreak.gateway.hold.process import Gateway
 
 
 class ModelBackends:

@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 CHECK = (
     "check inter 2s fastinter 250ms downinter 250ms rise 1 fall 3 "

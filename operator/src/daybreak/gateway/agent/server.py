@@ -5,8 +5,8 @@ import json
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
-from daybreak.gateway.agent import Agent
-from daybreak.gateway.metrics import ServiceMetrics
+from daybreak.gateway.agent.agent import Agent
+from daybreak.gateway.agent.metrics import ServiceMetrics
 
 
 class AgentServer:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import structlog
 
 from daybreak.gates.traffic import Report, Update
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.table import SlotState
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.table import SlotState
 
 LOOK_SECONDS = 0.08
 """Time between two looks at what has changed: who follows hears of it within 100 ms."""

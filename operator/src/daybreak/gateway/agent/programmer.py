@@ -10,13 +10,13 @@ import structlog
 
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway.keys import KeyFiles
-from daybreak.gateway.model_backends import ModelBackends
-from daybreak.gateway.process import Gateway
-from daybreak.gateway.runtime import RuntimeApiError
-from daybreak.gateway.servers import Server
-from daybreak.gateway.table import Gate, Service
-from daybreak.gateway.wanted import Claims, Group, Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Claims, Group, Ports, Wanted, wanted
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.hold.model_backends import ModelBackends
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Service
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
 

@@ -1,0 +1,1 @@
+"""HAProxy as a program: start it, end it, talk to its socket; errors and paths of both HAProxies."""

@@ -1,0 +1,26 @@
+"""The paths on which models are asked."""
+
+PATHS = (
+    "/v1/chat/completions",
+    "/v1/completions",
+    "/v1/embeddings",
+    "/v1/audio/transcriptions",
+    "/v1/score",
+    "/tokenize",
+    "/detokenize",
+)
+"""Where models are asked, with POST: what both Ray Serve LLM's ingress and vLLM's own server answer."""
+REPLICA_PATHS = (
+    "/v1/responses",
+    "/v1/messages",
+    "/v1/messages/count_tokens",
+    "/v1/audio/translations",
+    "/score",
+    "/rerank",
+    "/v1/rerank",
+    "/v2/rerank",
+    "/classify",
+    "/pooling",
+    "/v2/embed",
+)
+"""The same for what vLLM's own server alone answers: a replica's own port."""

@@ -1,0 +1,1 @@
+"""The HAProxy in front of the services: holds, checks, counts and passes requests."""

@@ -1,0 +1,6 @@
+"""Lua that both HAProxies load."""
+
+from pathlib import Path
+
+LUA = Path(__file__).parent
+"""Where it is."""
