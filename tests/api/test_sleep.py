@@ -112,6 +112,8 @@ def test_it_wakes_though_its_nodes_have_gone(depth: str, sleeper: Sleeper) -> No
     assert condition(service, "Ready")["reason"] == "Waking"
     assert condition(service, "Stalled")["status"] == "False"
     assert _schedulable(sleeper) == ("False", "NoNodeFits")
+    if depth == "Workers":
+        sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group(NAME))
     sleeper.kuberay.status(NAME, sleeper.cluster)
     sleeper.answers()
     sleeper.opened()

@@ -172,7 +172,7 @@ def asked_while_waking(case: Case) -> Judgement | None:
     quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come."""
     if not case.snapshot.waking or case.proven:
         return None
-    if not any(pod.placed for pod in case.pods):
+    if not any(pod.placed or pod.ready for pod in case.pods):
         return Judgement(case.starting, case.before)
     return replace(asked(case), state=case.starting, problem=None)
 
