@@ -70,6 +70,10 @@ model moves within its own `replicas`. To unset it again:
 ```sh
 kubectl patch llm NAME --type=json -p '[{"op": "remove", "path": "/spec/replicas"}]'
 ```
+
+A HorizontalPodAutoscaler reads and writes the same number, so it needs `spec.replicas` to be there: set it
+once. While it is unset, `GET .../scale` answers that the field does not exist, and such an autoscaler does
+nothing.
 """
 
 FIT_CHECK = f"""\

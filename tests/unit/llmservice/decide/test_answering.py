@@ -10,6 +10,7 @@ from daybreak.kinds.llmservice.decide.model_checks import SETTLE
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
     HEAD,
+    OTHER_MODEL,
     WORKER,
     Manifest,
     World,
@@ -140,6 +141,15 @@ def test_a_second_replica_without_a_place_is_told() -> None:
         "0/1 nodes are available: 1 Insufficient cpu"
     )
     assert conditions(decision)["Stalled"] == "False/Steady"
+
+
+def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
+    """Who scales compares the two numbers: the spec's is for each model, so the status' is too."""
+    world = World(manifest(CPU_MODEL, OTHER_MODEL))
+    world.step(pods=(HEAD, pod("a"), pod("b"), pod("c", model="other")), ray_service=running(world))
+    assert world.step().status.replicas == 3, "of all models together"
+    world.edit(manifest(CPU_MODEL, OTHER_MODEL, replicas=2))
+    assert world.step().status.replicas == 1, "of the model that has the fewest"
 
 
 def test_a_change_of_configuration_is_asked_about() -> None:

@@ -109,7 +109,8 @@ class LLMServiceStatus(ApiModel):
     url: str | None = None
     """Where an OpenAI client inside the cluster points its base URL."""
     replicas: int = 0
-    """Ready replicas of all models together."""
+    """Ready replicas of all models together; where `spec.replicas` fixes them for each model, those of the
+    model that has the fewest."""
     gpus: int = 0
     """Accelerators held by all models together."""
     selector: str | None = None

@@ -87,13 +87,19 @@ def status(
         gate=_gate(seen, snapshot, models, lora, sleep_state, wakes) if sleep_state else None,
         wake=wakes,
         url=names.url(service.name, service.namespace),
-        replicas=sum(model.replicas for model in models),
+        replicas=_replicas(service, models),
         gpus=sum(model.gpus for model in models),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
         head=_head(snapshot.problem),
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
         conditions=said.made,
     )
+
+
+def _replicas(service: LLMService, models: Sequence[ModelHealth]) -> int:
+    ready = [model.replicas for model in models]
+    # Who scales compares this with spec.replicas, which is for each model.
+    return sum(ready) if service.spec.replicas is None else min(ready, default=0)
 
 
 def _gate(
