@@ -80,15 +80,15 @@ class SleepState:
 
 
 def start(now: datetime, policy: SleepPolicy | None = None) -> SleepState:
-    """The state of a service that was never decided on. One that shall sleep from the beginning has nothing
-    to give back, so it begins with nothing.
+    """The state of a service that was never decided on. One that shall sleep from the beginning is
+    made as one that sleeps, so that it ends where one ends that is put to sleep later.
 
     Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
     that what a gateway tells of that one is no acknowledgement for this one.
     """
     epoch = round(now.timestamp() * 1000)
     if policy is not None and policy.must_sleep:
-        return SleepState(Phase.ASLEEP, now, SleepDepth.CLUSTER, GateState.FAILED, epoch, FORCED_ASLEEP)
+        return SleepState(Phase.ASLEEP, now, policy.depth, GateState.FAILED, epoch, FORCED_ASLEEP)
     return SleepState(Phase.WAKING, now, None, GateState.CLOSED, epoch)
 
 

@@ -379,10 +379,12 @@ def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
     assert "its worker pod is starting" in message(late)
 
 
-def test_made_asleep_nothing_is_made_for_it() -> None:
-    world = World(manifest(state="Asleep"), gateway=view())
+@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
+def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
+    world = World(manifest(state="Asleep", sleep={"depth": depth}), gateway=view())
+    assert world.seen.sleep_state.asleep == depth, "before anything is decided or made"
     decision = world.step()
-    assert gate(decision) == ("Asleep", "Failed", "Cluster")
+    assert gate(decision) == ("Asleep", "Failed", depth)
     assert conditions(decision)["Ready"] == "False/Asleep"
     assert decision.ask == ()
     assert world.step().status == decision.status
