@@ -542,7 +542,10 @@ def test_values_open_it(policed: ControlPlane, helm: Helm, operator: Hands) -> N
     wrong = of_sample("RayService")
     for change in HOST.values():
         change(wrong)
-    attempt = lambda: operator.create(wrong)  # noqa: E731 - said twice
+
+    def attempt() -> str:
+        return operator.create(wrong)
+
     enforced(policed, helm, "--set", "admissionPolicy.allowHostAccess=true")
     until(False, attempt)
     assert attempt()
@@ -555,7 +558,10 @@ def test_named_accounts_are_left_to_the_installation(
 ) -> None:
     account, job = with_rights("list", "secrets"), of_sample("Job")
     pod(job)["serviceAccountName"] = account
-    attempt = lambda: operator.create(job)  # noqa: E731 - said twice
+
+    def attempt() -> str:
+        return operator.create(job)
+
     until(True, attempt)
     enforced(policed, helm, "--set", f"admissionPolicy.serviceAccountNames[0]={account}")
     until(False, attempt)
