@@ -60,3 +60,8 @@ def test_the_kustomization_of_the_installation_page_works(tmp_path: Path) -> Non
         {"name": "DAYBREAK_RAY_IMAGE", "value": "REGISTRY/daybreak-ray:0.1.0"},
     ]
     assert len(container["env"]) == len(before["env"])
+    policy = of_kind(built, "ValidatingAdmissionPolicy")[0]["spec"]
+    assert policy["variables"][0] == {
+        "name": "gatewayImages",
+        "expression": '["REGISTRY/daybreak-gateway:0.1.0"]',
+    }

@@ -172,6 +172,28 @@ def test_the_operator_can_do_all_that_it_does(
     admin.delete("LLMService", "tiny")
 
 
+@pytest.mark.parametrize("mode", ["cluster"], indirect=True)
+def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
+    """As any other refusal, with the chart's value that would allow it."""
+    volumes = [{"name": "host", "hostPath": {"path": "/etc"}}]
+    admin.create(tiny("reaching", models=[model(podTemplate={"spec": {"volumes": volumes}})]))
+    try:
+        refused = eventually(
+            "refused",
+            lambda: (
+                found
+                if (found := condition(admin.get("LLMService", "reaching"), "Ready")).get("reason")
+                == "Refused"
+                else None
+            ),
+        )
+        assert "hostPath" in refused["message"]
+        assert "admissionPolicy.allowHostAccess=true" in refused["message"]
+        assert admin.get("RayService", "reaching") is None
+    finally:
+        admin.delete("LLMService", "reaching")
+
+
 def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorProcess, mode: str) -> None:
     """In another namespace: made by the cluster-wide operator, left alone by the namespaced one."""
     other = Admin.within(admin, "rights-elsewhere")

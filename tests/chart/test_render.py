@@ -76,6 +76,10 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
         "RoleBinding/daybreak-lease",
         "Service/daybreak-metrics",
         "ServiceAccount/daybreak",
+        "ValidatingAdmissionPolicy/daybreak-daybreak-system",
+        "ValidatingAdmissionPolicy/daybreak-daybreak-system-delete",
+        "ValidatingAdmissionPolicyBinding/daybreak-daybreak-system",
+        "ValidatingAdmissionPolicyBinding/daybreak-daybreak-system-delete",
     ]
 
 

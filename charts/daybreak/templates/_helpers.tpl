@@ -137,3 +137,35 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 {{- toYaml . -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* What the operator may write, as the admission policies select it; the argument are the operations. */ -}}
+{{- define "daybreak.policyRules" -}}
+- apiGroups: [ray.io]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [rayservices, rayclusters]
+- apiGroups: [""]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [services, serviceaccounts, persistentvolumeclaims]
+- apiGroups: [batch]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [jobs]
+- apiGroups: [networking.k8s.io]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [networkpolicies]
+- apiGroups: [policy]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [poddisruptionbudgets]
+- apiGroups: [apps]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [deployments]
+- apiGroups: [rbac.authorization.k8s.io]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [roles, rolebindings]
+{{- end -}}

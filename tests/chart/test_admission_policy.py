@@ -1,0 +1,634 @@
+"""The admission policy bounds the operator's identity, and nobody else: asked of the real API server.
+
+Requests are made in the name of the chart's ServiceAccount and with its rights, as server-side dry-runs:
+admission judges them, and nothing is kept.
+"""
+
+import copy
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from cluster import ClusterError, ControlPlane
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.gates.gateway_objects import gateway
+from daybreak.kinds.llmservice.objects.desired import desired
+from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one
+from tests.golden.test_samples import PLATFORM, services
+
+pytestmark = pytest.mark.xdist_group("chart-plane")
+
+ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
+MODELS = "policy-models"
+"""Namespace of the services."""
+WITH_ROLE = "policy-bindings"
+"""Namespace where the gateway's Role is: Kubernetes binds only those that are there."""
+RIGHTS = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding"}
+POLICY = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+DENIED = "denied request: "
+
+Change = Callable[[dict[str, Any]], object]
+
+
+def objects(manifest: Manifest) -> list[Manifest]:
+    """What the operator writes for an LLMService, Jobs included."""
+    metadata = {"uid": "0-0", **manifest["metadata"], "namespace": MODELS}
+    svc = LLMService.from_manifest({**manifest, "metadata": metadata})
+    unfilled = [model.name for model in svc.spec.models]
+    return desired(svc, PLATFORM, f"{svc.name}-abcde", names.GATEWAY_PORTS[0], unfilled=unfilled)
+
+
+def of_sample(kind: str) -> Manifest:
+    """An object of the service that sets everything."""
+    (everything,) = (p.values[0] for p in services() if p.values[0]["metadata"]["name"] == "everything")
+    return copy.deepcopy(of_kind(objects(everything), kind)[0])
+
+
+def of_gateway(kind: str) -> Manifest:
+    """An object of the gateway with a Secret of keys."""
+    namespace = WITH_ROLE if kind == "RoleBinding" else MODELS
+    return copy.deepcopy(of_kind(gateway(namespace, [LLM_SERVICES], PLATFORM, {"keys"}), kind)[0])
+
+
+def account_of_pods() -> Manifest:
+    """The ServiceAccount that the operator makes."""
+    sample = next(p.values[0] for p in services() if "serviceAccountName" not in json.dumps(p.values[0]))
+    return copy.deepcopy(one(objects(sample), "ServiceAccount"))
+
+
+class Hands:
+    """Requests to the API server in somebody's name."""
+
+    def __init__(self, plane: ControlPlane, user: str | None) -> None:
+        self._plane = plane
+        self._user = () if user is None else (f"--as={user}",)
+
+    def create(self, *manifests: Manifest) -> str:
+        """Make objects, but for keeping them. Raises ClusterError."""
+        return self._do("create", list(manifests))
+
+    def apply(self, *manifests: Manifest) -> str:
+        """Change or make objects, but for keeping them. Raises ClusterError."""
+        return self._do("apply", list(manifests), "--server-side", "--force-conflicts")
+
+    def patch(self, kind: str, name: str, *operations: Manifest) -> str:
+        """A JSON patch, but for keeping it. Raises ClusterError."""
+        return self._plane.kubectl(
+            "patch", kind, name, "-n", MODELS, "--type=json", f"--patch={json.dumps(operations)}",
+            "--dry-run=server", *self._user,
+        )  # fmt: skip
+
+    def delete(self, kind: str, name: str) -> str:
+        """Delete an object, but for its going. Raises ClusterError."""
+        return self._plane.kubectl(
+            "delete", kind, name, "-n", MODELS, "--dry-run=server", "--wait=false", *self._user
+        )
+
+    def _do(self, verb: str, manifests: list[Manifest], *options: str) -> str:
+        return self._plane.kubectl(
+            verb, *options, "--dry-run=server", "--validate=false", *self._user, "-f", "-",
+            stdin=dump(manifests),
+        )  # fmt: skip
+
+
+def enforced(plane: ControlPlane, helm: Helm, *options: str) -> list[Manifest]:
+    """The operator's rights and the policy, on the API server and known to it. Returns what was applied."""
+    manifests = [m for m in helm.template(*options) if m["kind"] in RIGHTS | POLICY]
+    plane.apply(dump(manifests))
+    return manifests
+
+
+def until(denied: bool, attempt: Callable[[], object]) -> None:
+    """Wait until the API server has heard of the policy, or of its change: it reads them from a watch."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            attempt()
+            found = False
+        except ClusterError as error:
+            found = DENIED in str(error)
+        if found == denied:
+            return
+        assert time.monotonic() < deadline, "the API server does not act by the policy"
+        time.sleep(0.2)
+
+
+def foreign_service() -> Manifest:
+    """A Service that is nobody's."""
+    spec = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "foreign", "namespace": MODELS},
+        "spec": spec,
+    }
+
+
+@pytest.fixture(scope="module")
+def policed(plane: ControlPlane, helm: Helm) -> Iterator[ControlPlane]:
+    """The API server with the chart's policy, by default values."""
+    for name in (NAMESPACE, MODELS, WITH_ROLE):
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        plane.apply(json.dumps(namespace))
+    role = {**of_gateway("Role"), "metadata": {**of_gateway("Role")["metadata"], "namespace": WITH_ROLE}}
+    plane.apply(dump([role]))
+    manifests = [*enforced(plane, helm), role]
+    until(True, lambda: Hands(plane, ACCOUNT).create(foreign_service()))
+    yield plane
+    plane.kubectl("delete", "-f", "-", stdin=dump(manifests))
+
+
+@pytest.fixture
+def operator(policed: ControlPlane) -> Hands:
+    """Requests in the operator's name."""
+    return Hands(policed, ACCOUNT)
+
+
+@pytest.fixture
+def somebody(policed: ControlPlane) -> Hands:
+    """Requests of an administrator."""
+    return Hands(policed, None)
+
+
+@pytest.mark.parametrize("sample", services())
+def test_what_the_operator_writes_for_a_service_is_admitted(operator: Hands, sample: Manifest) -> None:
+    wanted = objects(sample)
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
+def test_the_gateway_is_admitted(operator: Hands) -> None:
+    wanted = gateway(MODELS, [LLM_SERVICES], PLATFORM, {"keys", "more"})
+    wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
+def pod(manifest: Manifest) -> dict[str, Any]:
+    """The pod that an object makes, of a RayService its last worker group's."""
+    if manifest["kind"] == "RayService":
+        manifest = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][-1]
+        found: dict[str, Any] = manifest["template"]["spec"]
+        return found
+    found = manifest["spec"]["template"]["spec"]
+    return found
+
+
+def head(manifest: Manifest) -> dict[str, Any]:
+    """The head's pod of a RayService."""
+    found: dict[str, Any] = manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
+    return found
+
+
+def add(security: dict[str, Any]) -> Change:
+    """Give the last container of the pod something in its securityContext."""
+    return lambda m: pod(m)["containers"][-1].setdefault("securityContext", {}).update(security)
+
+
+HOST_PATH = {"name": "host", "hostPath": {"path": "/etc"}}
+HOST = {
+    "hostPath": lambda m: pod(m).setdefault("volumes", []).append(HOST_PATH),
+    "hostNetwork": lambda m: pod(m).update(hostNetwork=True),
+    "hostPID": lambda m: pod(m).update(hostPID=True),
+    "hostIPC": lambda m: pod(m).update(hostIPC=True),
+    "hostPort": lambda m: pod(m)["containers"][-1].update(ports=[{"containerPort": 99, "hostPort": 99}]),
+    "privileged": lambda m: pod(m).update(
+        initContainers=[{"name": "x", "image": "x", "securityContext": {"privileged": True}}]
+    ),
+    "capabilities": add({"capabilities": {"add": ["SYS_ADMIN"]}, "allowPrivilegeEscalation": True}),
+}
+"""What reaches a node, by what the message says of it."""
+
+
+@pytest.mark.parametrize("word", HOST)
+@pytest.mark.parametrize("kind", ["RayService", "Job", "Deployment"])
+def test_no_pod_reaches_its_node(operator: Hands, somebody: Hands, kind: str, word: str) -> None:
+    wrong = of_gateway(kind) if kind == "Deployment" else of_sample(kind)
+    HOST[word](wrong)
+    with pytest.raises(ClusterError, match=rf"(?s){DENIED}.*{word}.*admissionPolicy\.allowHostAccess"):
+        operator.create(wrong)
+    assert somebody.create(wrong)
+
+
+WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
+    "the head on a path of the node": (
+        lambda: of_sample("RayService"),
+        lambda m: head(m)["volumes"].append(HOST_PATH),
+        "hostPath",
+    ),
+    "no label": (
+        lambda: of_sample("Service"),
+        lambda m: m["metadata"]["labels"].pop(names.MANAGED_BY_LABEL),
+        "managed-by",
+    ),
+    "no owner": (
+        lambda: of_sample("RayService"),
+        lambda m: m["metadata"].pop("ownerReferences"),
+        "controlled by an LLMService",
+    ),
+    "an owner that does not control": (
+        lambda: of_sample("Service"),
+        lambda m: m["metadata"]["ownerReferences"][0].update(controller=False),
+        "controlled by an LLMService",
+    ),
+    "an owner of another kind": (
+        lambda: of_sample("Job"),
+        lambda m: m["metadata"]["ownerReferences"][0].update(apiVersion="v1", kind="ConfigMap"),
+        "controlled by an LLMService",
+    ),
+    "another Deployment": (
+        lambda: of_gateway("Deployment"),
+        lambda m: m["metadata"].update(name="mine"),
+        "controlled by an LLMService",
+    ),
+    "a Deployment of a service": (
+        lambda: of_gateway("Deployment"),
+        lambda m: m["metadata"].update(
+            name="mine", ownerReferences=of_sample("Service")["metadata"]["ownerReferences"]
+        ),
+        "are the gateway's",
+    ),
+    "another name": (
+        lambda: of_sample("Service"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "another image": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m)["containers"][0].update(image="evil:1"),
+        "image",
+    ),
+    "one more container of the gateway": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m).update(initContainers=[{"name": "x", "image": "evil:1"}]),
+        "image",
+    ),
+    "another account of the gateway": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m).update(serviceAccountName="default"),
+        "ServiceAccount",
+    ),
+    "pods of two accounts": (
+        lambda: of_sample("RayService"),
+        lambda m: head(m).update(serviceAccountName="other"),
+        "one ServiceAccount",
+    ),
+    "no account": (
+        lambda: of_sample("Job"),
+        lambda m: pod(m).pop("serviceAccountName"),
+        "one ServiceAccount",
+    ),
+    "a token in a Job": (
+        lambda: of_sample("Job"),
+        lambda m: pod(m).pop("automountServiceAccountToken"),
+        "automountServiceAccountToken",
+    ),
+    "a token in Ray": (
+        lambda: of_sample("RayService"),
+        lambda m: head(m).update(automountServiceAccountToken=True),
+        "automountServiceAccountToken",
+    ),
+    "a token in an account": (
+        account_of_pods,
+        lambda m: m.update(automountServiceAccountToken=True),
+        "automountServiceAccountToken",
+    ),
+    "a Secret in an account": (
+        account_of_pods,
+        lambda m: m.update(imagePullSecrets=[{"name": "hub"}]),
+        "Secrets",
+    ),
+    "Ray without its token": (
+        lambda: of_sample("RayService"),
+        lambda m: m["spec"]["rayClusterConfig"].pop("authOptions"),
+        "authOptions",
+    ),
+    "another image of the autoscaler": (
+        lambda: of_sample("RayService"),
+        lambda m: m["spec"]["rayClusterConfig"]["autoscalerOptions"].update(image="evil:1"),
+        "autoscaler",
+    ),
+    "a privileged autoscaler": (
+        lambda: of_sample("RayService"),
+        lambda m: m["spec"]["rayClusterConfig"]["autoscalerOptions"].update(
+            securityContext={"privileged": True}
+        ),
+        "autoscaler",
+    ),
+    "an address outside of the cluster": (
+        lambda: of_sample("Service"),
+        lambda m: m["spec"].update(externalIPs=["192.0.2.1"]),
+        "ClusterIP",
+    ),
+    "a load balancer": (
+        lambda: of_gateway("Service"),
+        lambda m: m["spec"].update(type="LoadBalancer"),
+        "ClusterIP",
+    ),
+    "a load balancer of KubeRay's": (
+        lambda: of_sample("RayService"),
+        lambda m: m["spec"].update(serveService={"spec": {"type": "LoadBalancer"}}),
+        "ClusterIP",
+    ),
+    "a policy for other pods": (
+        lambda: of_sample("NetworkPolicy"),
+        lambda m: m["spec"].update(podSelector={}),
+        "selects",
+    ),
+    "a policy of the gateway for other pods": (
+        lambda: of_gateway("NetworkPolicy"),
+        lambda m: m["spec"].update(podSelector={"matchLabels": {"app": "x"}}),
+        "selects",
+    ),
+    "a budget for other pods": (
+        lambda: of_sample("PodDisruptionBudget"),
+        lambda m: m["spec"].update(selector={}),
+        "selects",
+    ),
+    "another Role": (
+        lambda: of_gateway("Role"),
+        lambda m: m["metadata"].update(name="mine"),
+        "controlled by an LLMService",
+    ),
+    "a Role that writes": (
+        lambda: of_gateway("Role"),
+        lambda m: m["rules"].append(
+            {"apiGroups": ["ray.io"], "resources": ["rayservices"], "verbs": ["create"]}
+        ),
+        "Role",
+    ),
+    "a Role that reads more": (
+        lambda: of_gateway("Role"),
+        lambda m: m["rules"][1]["resources"].append("services"),
+        "Role",
+    ),
+    "a binding of somebody else": (
+        lambda: of_gateway("RoleBinding"),
+        lambda m: m["subjects"][0].update(name="default"),
+        "RoleBinding",
+    ),
+    "a binding of a user": (
+        lambda: of_gateway("RoleBinding"),
+        lambda m: m["subjects"].append(
+            {"kind": "User", "name": "ada", "apiGroup": "rbac.authorization.k8s.io"}
+        ),
+        "RoleBinding",
+    ),
+    "a binding to a ClusterRole": (
+        lambda: of_gateway("RoleBinding"),
+        lambda m: m["roleRef"].update(kind="ClusterRole", name="daybreak"),
+        "RoleBinding",
+    ),
+}
+"""Objects that the operator never writes, and a word of what the policy says of each."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_not_the_operators_is_refused(operator: Hands, somebody: Hands, what: str) -> None:
+    make, change, message = WRONG[what]
+    right, wrong = make(), make()
+    change(wrong)
+    assert operator.create(right)
+    with pytest.raises(ClusterError, match=rf"(?s){DENIED}.*{message}"):
+        operator.create(wrong)
+    assert somebody.create(wrong)
+
+
+@pytest.fixture
+def with_rights(policed: ControlPlane) -> Iterator[Callable[[str, str], str]]:
+    """Makes a ServiceAccount that may do one thing in the namespace. Returns its name."""
+    made: list[Manifest] = []
+
+    def give(verb: str, resource: str) -> str:
+        name = f"may-{verb}-{resource.partition('.')[0]}"
+        resource, _, group = resource.partition(".")
+        metadata = {"name": name, "namespace": MODELS}
+        rule = {"apiGroups": [group], "resources": [resource], "verbs": [verb]}
+        api = "rbac.authorization.k8s.io"
+        role = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]}
+        binding = {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": {"apiGroup": api, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": MODELS}],
+        }
+        made.extend([role, binding])
+        policed.apply(dump([role, binding]))
+        return name
+
+    yield give
+    policed.kubectl("delete", "-f", "-", stdin=dump(made))
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("list", "secrets"), ("create", "pods"), ("create", "jobs.batch"), ("create", "deployments.apps")],
+)
+@pytest.mark.parametrize("kind", ["RayService", "Job"])
+def test_no_pod_gets_an_account_with_rights(
+    operator: Hands, with_rights: Callable[[str, str], str], kind: str, verb: str, resource: str
+) -> None:
+    """By them it could become whatever a pod of the namespace can be."""
+    account, wrong = with_rights(verb, resource), of_sample(kind)
+    for spec in (pod(wrong), *([head(wrong)] if kind == "RayService" else [])):
+        spec["serviceAccountName"] = account
+    if kind == "RayService":
+        for group in wrong["spec"]["rayClusterConfig"]["workerGroupSpecs"]:
+            group["template"]["spec"]["serviceAccountName"] = account
+
+    def attempt() -> None:
+        operator.create(wrong)
+
+    until(True, attempt)  # the authorizer, too, reads roles from a watch
+    with pytest.raises(ClusterError, match=rf"{DENIED}.*admissionPolicy\.serviceAccountNames"):
+        attempt()
+
+
+def test_the_operators_own_account_is_for_no_pod(operator: Hands) -> None:
+    wrong = of_sample("Job")
+    wrong["metadata"]["namespace"] = NAMESPACE
+    pod(wrong)["serviceAccountName"] = "daybreak"
+    with pytest.raises(ClusterError, match=f"{DENIED}.*ServiceAccount"):
+        operator.create(wrong)
+
+
+@pytest.fixture
+def live(policed: ControlPlane) -> Iterator[Callable[[Manifest], None]]:
+    """Puts objects on the API server, in an administrator's name."""
+    made: list[Manifest] = []
+
+    def put(manifest: Manifest) -> None:
+        policed.apply(dump([manifest]))
+        made.append(manifest)
+
+    yield put
+    policed.kubectl("delete", "-f", "-", stdin=dump(made))
+
+
+def test_objects_of_others_are_neither_changed_nor_deleted(
+    operator: Hands, live: Callable[[Manifest], None]
+) -> None:
+    foreign = foreign_service()
+    live(foreign)
+    ours = of_sample("Service")
+    taken = {**ours, "metadata": {**ours["metadata"], "name": "foreign"}}
+    taken["metadata"]["ownerReferences"] = [{**ours["metadata"]["ownerReferences"][0], "name": "foreign"}]
+    with pytest.raises(ClusterError, match=f"{DENIED}.*only objects that are Daybreak's"):
+        operator.apply(taken)
+    with pytest.raises(ClusterError, match=f"{DENIED}.*only objects that are Daybreak's"):
+        operator.delete("service", "foreign")
+
+
+def test_what_is_its_own_is_mended_and_deleted(operator: Hands, live: Callable[[Manifest], None]) -> None:
+    """Whatever was done to its labels, as long as it has its owner; or the other way round."""
+    ours = of_sample("Service")
+    stripped = copy.deepcopy(ours)
+    stripped["metadata"].pop("labels")
+    live(stripped)
+    assert operator.patch(
+        "service", "everything", {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}
+    )
+    assert operator.apply(ours)
+    assert operator.delete("service", "everything")
+    orphan = of_sample("NetworkPolicy")
+    orphan["metadata"].pop("ownerReferences")
+    live(orphan)
+    assert operator.apply(of_sample("NetworkPolicy"))
+    assert operator.delete("networkpolicy", "everything-ray")
+
+
+def test_a_ray_cluster_gets_bounds_and_nothing_else(
+    operator: Hands, somebody: Hands, live: Callable[[Manifest], None]
+) -> None:
+    service = of_sample("RayService")
+    owner = {"apiVersion": "ray.io/v1", "kind": "RayService", "name": "everything", "uid": "1-1"}
+    metadata = {
+        "name": "everything-abcde",
+        "namespace": MODELS,
+        "labels": service["metadata"]["labels"],
+        "ownerReferences": [owner | {"controller": True}],
+    }
+    spec = service["spec"]["rayClusterConfig"]
+    cluster = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec}
+    live(cluster)
+    group, name = "/spec/workerGroupSpecs/0", metadata["name"]
+    bounds = [
+        {"op": "add", "path": f"{group}/minReplicas", "value": 0},
+        {"op": "add", "path": f"{group}/maxReplicas", "value": 9},
+    ]
+    assert operator.patch("raycluster", name, *bounds)
+    image = f"{group}/template/spec/containers/0/image"
+    for path, value in (
+        (image, "evil:1"),
+        (f"{group}/replicas", 7),
+        ("/spec/headGroupSpec/template/spec/hostPID", True),
+        ("/spec/suspend", True),
+        ("/metadata/labels/a", "b"),
+    ):
+        wrong = {"op": "add", "path": path, "value": value}
+        with pytest.raises(ClusterError, match=f"{DENIED}.*RayCluster"):
+            operator.patch("raycluster", name, *bounds, wrong)
+        assert somebody.patch("raycluster", name, wrong)
+    with pytest.raises(ClusterError, match=f"{DENIED}.*RayCluster"):
+        operator.patch("raycluster", name, {"op": "remove", "path": f"{group}"})
+
+
+def test_values_open_it(policed: ControlPlane, helm: Helm, operator: Hands) -> None:
+    wrong = of_sample("RayService")
+    for change in HOST.values():
+        change(wrong)
+
+    def attempt() -> str:
+        return operator.create(wrong)
+
+    enforced(policed, helm, "--set", "admissionPolicy.allowHostAccess=true")
+    until(False, attempt)
+    assert attempt()
+    enforced(policed, helm)
+    until(True, attempt)
+
+
+def test_named_accounts_are_left_to_the_installation(
+    policed: ControlPlane, helm: Helm, operator: Hands, with_rights: Callable[[str, str], str]
+) -> None:
+    account, job = with_rights("list", "secrets"), of_sample("Job")
+    pod(job)["serviceAccountName"] = account
+
+    def attempt() -> str:
+        return operator.create(job)
+
+    until(True, attempt)
+    enforced(policed, helm, "--set", f"admissionPolicy.serviceAccountNames[0]={account}")
+    until(False, attempt)
+    assert attempt()
+    enforced(policed, helm)
+    until(True, attempt)
+
+
+def policies(helm: Helm, *options: str) -> list[Manifest]:
+    """The policies and bindings that are rendered."""
+    return [m for m in helm.template(*options) if m["kind"] in POLICY]
+
+
+def test_it_is_there_by_default_and_can_be_left_out(helm: Helm) -> None:
+    assert len(policies(helm)) == 4
+    assert not policies(helm, "--set", "admissionPolicy.enabled=false")
+    assert not policies(helm, "--set", "watch.namespaced=true")  # nothing of the cluster's scope
+
+
+def test_a_cluster_that_does_not_serve_it_gets_none(helm: Helm) -> None:
+    """What a cluster serves is known with its kinds; without a cluster only the version is."""
+    served = ("--api-versions", "v1/Pod")
+    kind = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
+    assert not policies(helm, *served)
+    assert len(policies(helm, *served, "--api-versions", kind)) == 4
+
+
+def test_it_is_about_the_operators_account_alone(helm: Helm) -> None:
+    found = policies(helm, "--set", "serviceAccount.name=mine")
+    for policy in of_kind(found, "ValidatingAdmissionPolicy"):
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        [condition] = policy["spec"]["matchConditions"]
+        assert condition["expression"] == (
+            f"request.userInfo.username == 'system:serviceaccount:{NAMESPACE}:mine'"
+        )
+    for binding in of_kind(found, "ValidatingAdmissionPolicyBinding"):
+        assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+def test_the_gateways_images_are_those_of_the_values(helm: Helm) -> None:
+    more = {"containers": [{"name": "logs", "image": "r.example/logs:1"}, {"name": "gateway"}]}
+    more["initContainers"] = [{"name": "first", "image": "r.example/first:1"}]
+    set_json = f"gateway.podTemplate={json.dumps({'spec': more})}"
+    found = policies(helm, "--set", "gateway.image=r.example/g:1", "--set-json", set_json)
+    images = of_kind(found, "ValidatingAdmissionPolicy")[0]["spec"]["variables"][0]
+    assert images["name"] == "gatewayImages"
+    assert json.loads(images["expression"]) == ["r.example/g:1", "r.example/logs:1", "r.example/first:1"]
+
+
+def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> None:
+    """But for what RBAC alone bounds: a status, events, and the operator's own Lease."""
+    (role,) = (m for m in of_kind(rendered, "ClusterRole") if m["metadata"]["name"] == "daybreak")
+    writes = {"create", "update", "patch"}
+    written = {
+        (group, resource)
+        for rule in role["rules"]
+        if writes & set(rule["verbs"])
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    written -= {("daybreak.dev", "llmservices/status"), ("daybreak.dev", "llmservices/finalizers")}
+    written -= {("events.k8s.io", "events")}
+    for policy in of_kind(rendered, "ValidatingAdmissionPolicy"):
+        covered = {
+            (group, resource)
+            for rule in policy["spec"]["matchConstraints"]["resourceRules"]
+            for group in rule["apiGroups"]
+            for resource in rule["resources"]
+        }
+        assert covered == written
