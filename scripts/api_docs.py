@@ -50,6 +50,15 @@ this page. Editors complete and check a manifest that begins with this line (wit
   have defaults of their own.
 - References to Secrets, ConfigMaps, claims and ServiceAccounts are names in the service's own namespace.
 
+## What v1alpha1 promises
+Daybreak is not released: until it is, a field may change its name or meaning, with a line in the
+[changelog](../CHANGELOG.md). From the first release on:
+
+- a field of v1alpha1 keeps its name and its meaning, and a default that changes is told in the changelog;
+- a field that goes is refused for one release first, with the field to use instead, and never ignored;
+- the next version is served beside v1alpha1, and objects are converted by the API server between the two;
+- the status is for people and for `kubectl wait`: conditions and reasons keep their names, messages do not.
+
 ## Who checks what
 The API server refuses what breaks the tables and the rules below them, and unknown fields. The operator
 checks the rest when it sees the object, and says so in the condition `Stalled` with reason `InvalidSpec`,

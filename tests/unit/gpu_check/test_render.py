@@ -12,7 +12,7 @@ from bench.gpu.render import IMAGES, Wish, image_environment, render, rendered_s
 from daybreak.api.common import names
 from daybreak.gateway.agent.wanted import Ports, wanted
 
-CACHE = Path("/work/cache")
+CACHE = Path("/cache/gpu-check")
 
 
 def test_every_sample_is_rendered_with_its_gpus() -> None:
@@ -27,7 +27,7 @@ def test_the_worker_offers_ray_what_its_pod_would() -> None:
     assert start[4] == '--resources={"model-llama-3-1-8b-7b6335": 1.0}'
     assert rendered.head.ray_start[:2] == ("--num-cpus=0", "--num-gpus=0")
     assert '"daybreak-head": 1.0' in rendered.head.ray_start[4]
-    assert rendered.worker.environment["XDG_CACHE_HOME"] == "/work/cache"
+    assert rendered.worker.environment["XDG_CACHE_HOME"] == "/cache/gpu-check"
 
 
 def test_what_is_changed_of_the_sample_is_said() -> None:

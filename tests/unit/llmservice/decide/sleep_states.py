@@ -1,4 +1,4 @@
-"""Courses, wishes, traffic and models, for the tests of sleep and wake."""
+"""Sleep states, policies, traffic and models, for the tests of sleep and wake."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

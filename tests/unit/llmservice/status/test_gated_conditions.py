@@ -25,7 +25,7 @@ BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
 def snapshot(before: str) -> Snapshot:
-    """One look at a service whose condition Ready was this."""
+    """A snapshot of a service whose condition Ready was this."""
     world = World()
     status = {"conditions": [{"type": "Ready", "status": before}]} if before else {}
     seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
@@ -35,7 +35,7 @@ def snapshot(before: str) -> Snapshot:
 def sleep_state(
     phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
 ) -> SleepState:
-    """A course."""
+    """A sleep state that began at the start."""
     return SleepState(phase, START, asleep, gate, 1, reason)
 
 
