@@ -240,6 +240,7 @@ def test_a_model_that_cannot_start_shuts_the_gate_with_its_reason(sleeper: Sleep
 
     sleeper.traffic()
     sleeper.answers()
+    sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group(NAME))
     sleeper.kuberay.status(NAME, sleeper.cluster)
     assert sleeper.opened() > epoch
 

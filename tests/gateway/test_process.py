@@ -15,8 +15,8 @@ from tests.gateway.ports import free_ports
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from daybreak.gateway.config import GatewayConfig
-from daybreak.gateway.process import Gateway
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.process import Gateway
 
 async def main():
     folder, port = Path(sys.argv[1]), int(sys.argv[2])

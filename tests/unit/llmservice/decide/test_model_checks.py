@@ -114,3 +114,10 @@ def test_a_model_that_wakes_is_asked_as_soon_as_a_pod_has_a_node() -> None:
         return judged.ask
 
     assert [asked(), asked(UNPLACED), asked(PLACED), asked(READY)] == [False, False, True, True]
+
+
+def test_a_model_at_zero_is_asked_without_a_pod() -> None:
+    """Serve starts its first replica for a request: until there is one, nobody else asks."""
+    judged = model_checks.asked_while_waking(case(sleep_state=WAKING, allowed=FROM_ZERO, pods=()))
+    assert judged is not None
+    assert judged.ask
