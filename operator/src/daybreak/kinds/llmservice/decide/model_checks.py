@@ -169,8 +169,8 @@ def deployment_failed(case: Case) -> Judgement | None:
 
 def asked_while_waking(case: Case) -> Judgement | None:
     """It wakes. A question waits in Serve until a replica can take it: to ask early and to be answered is
-    quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come; but
-    a model that Serve keeps at zero gets its pod by the question."""
+    quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come;
+    but a model that Serve keeps at zero gets its pod by the question."""
     if not case.snapshot.waking or case.proven:
         return None
     if case.allowed.min > 0 and not any(pod.placed or pod.ready for pod in case.pods):
