@@ -26,7 +26,7 @@ from cluster import ControlPlane, paths
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate, Service, SlotState
+from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.api.admin import Admin
 from tests.api.objects import tiny
 from tests.api.played import head_labels, play_pod
@@ -117,7 +117,7 @@ async def _lags(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[floa
         try:
             await gateway.told_all()
             async with _backend() as port:
-                await gateway.set_servers(0, [Server("127.0.0.1", port)])
+                await gateway.set_servers("s0", [Server("127.0.0.1", port)])
                 await _set(gateway, Gate.CLOSED)
                 await _until(gateway, lambda state: state.servers_up == 1)
                 one = [await _lag(gateway, 1) for _ in range(rounds)]
@@ -127,12 +127,12 @@ async def _lags(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[floa
 
 
 async def _set(gateway: Gateway, gate: Gate) -> None:
-    await gateway.set_service(0, Service(name="tiny", gate=gate, epoch=1, models=("tiny",)))
+    await gateway.set_gate("s0", Slot(service="tiny", gate=gate, epoch=1, models=("tiny",)))
 
 
 async def _until(gateway: Gateway, good: Any) -> SlotState:
     async with asyncio.timeout(60):
-        while not good(state := (await gateway.snapshot()).slots[0]):  # noqa: ASYNC110
+        while not good(state := (await gateway.snapshot()).slots["s0"]):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return state
 
@@ -167,9 +167,9 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
             play_pod(admin, "tiny-head", head_labels("tiny", CLUSTER))
             for number in range(rounds):
                 _write_gate(admin, agent, "Closed", 2 * number + 1)
-                await agent.until("tiny", lambda seen: seen.gate == "closed" and seen.servers_up == 1)
+                await agent.until("tiny/tiny", lambda seen: seen.gate == "closed" and seen.servers_up == 1)
                 asking = asyncio.create_task(_ask(agent.first_port))
-                await agent.until("tiny", lambda seen: seen.held == 1)
+                await agent.until("tiny/tiny", lambda seen: seen.held == 1)
                 began = time.monotonic_ns()
                 await asyncio.to_thread(_write_gate, admin, agent, "Open", 2 * number + 2)
                 taken.append((await asking - began) / 1e6)
@@ -177,8 +177,9 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
 
 
 def _write_gate(admin: Admin, agent: AgentProcess, state: str, epoch: int) -> None:
-    gate = {"state": state, "epoch": epoch, "port": agent.first_port, "holdSeconds": 300}
-    gate["cluster"] = CLUSTER
+    model = {"name": "tiny", "state": state, "epoch": epoch, "holdSeconds": 300}
+    model |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    gate = {"port": agent.first_port, "backends": [{"cluster": CLUSTER}], "models": [model]}
     admin.merge("LLMService", "tiny", {"status": {"gate": gate}}, "status")
 
 

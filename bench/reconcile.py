@@ -7,6 +7,10 @@ every few seconds whatever is going on; they are told apart. So are the objects 
 as many for one LLMService as for a thousand; nothing makes its pods here. Everybody has a token, as pods
 have. The clock starts when the API server has finished with its own start.
 
+At the end the same once more with five thousand, a thousand in each namespace, since a namespace's gateway
+has ports for no more than 1,024: `large_…` are what that costs, and for each one beside what it costs for
+each of a thousand.
+
 How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
 control plane by a loader that does nothing else (`bench.bare_writes`), and the two are compared.
 """
@@ -34,6 +38,10 @@ from tests.api.operator_process import OperatorProcess
 
 SERVICES = 1000
 RUNS = 3
+LARGE = 5000
+"""LLMServices of the last run."""
+PER_NAMESPACE = 1000
+"""Most in one namespace."""
 IDLE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
 """How often it is looked whether all is done: a page of metrics costs the operator milliseconds."""
@@ -53,30 +61,61 @@ GOALS: dict[str, report.Goal] = {
     "writes_per_service": {"max": 12},
     "operator_rss_mib": {"max": 150},
     "idle_writes": {"max": 0},
+    "ratio_to_bare_writes": {"max": 1.35},
+    "large_seconds_per_service_ratio": {"max": 1.2},
+    "large_operator_cpu_per_service_ratio": {"max": 1.2},
+    "large_idle_writes": {"max": 0},
 }
 
 
-def main(services: int = SERVICES, runs: int = RUNS) -> None:
-    """Measure and write bench/results/reconcile.json."""
+def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None:
+    """Measure and write bench/results/reconcile.json; `large` may be 0, to leave that out."""
     done = [_run(number, services) for number in range(1, runs + 1)]
+    measures = {name: report.median([run[name] for run in done]) for name in done[0]}
+    if large:
+        last = _run(runs + 1, large, bare=False)
+        measures |= _compared(measures, services, last, large)
+        done.append(last)
     report.write(
         "reconcile",
-        f"python -m bench.reconcile --services {services} --runs {runs}",
-        measures={name: report.median([run[name] for run in done]) for name in done[0]},
-        goals=GOALS,
+        f"python -m bench.reconcile --services {services} --runs {runs} --large {large}",
+        measures=measures,
+        goals={name: goal for name, goal in GOALS.items() if name in measures},
         runs=done,
-        notes=f"Medians of {runs} runs of {services} LLMServices. RSS is the highest of a run. "
-        f"Writes are without the {GATEWAY_WRITES} for the namespace's gateway. "
+        notes=f"Medians of {runs} runs of {services} LLMServices"
+        + (f", and one run of {large}" if large else "")
+        + ". RSS is the highest of a run. "
+        f"Writes are without the {GATEWAY_WRITES} for each namespace's gateway. "
         "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
     )
 
 
-def _run(number: int, services: int) -> dict[str, Any]:
+def _compared(usual: dict[str, float], services: int, last: dict[str, float], large: int) -> dict[str, float]:
+    """What many services cost, and one of them beside one of few."""
+    kept = ("seconds_until_all_exist", "operator_rss_mib", "operator_idle_cpu_percent", "idle_writes")
+    found = {f"large_{name}": last[name] for name in kept}
+    for name, measure in (
+        ("seconds", "seconds_until_all_exist"),
+        ("operator_cpu", "operator_cpu_seconds"),
+        ("apiserver_cpu", "apiserver_cpu_seconds"),
+    ):
+        ratio = (last[measure] / large) / (usual[measure] / services)
+        found[f"large_{name}_per_service_ratio"] = round(ratio, 3)
+    for name, run, count in (("", usual, services), ("large_", last, large)):
+        grown = run["operator_rss_mib"] - run["operator_rss_empty_mib"]
+        found[f"{name}rss_kib_per_service"] = round(grown * 1024 / count, 1)
+    return found
+
+
+def _run(number: int, services: int, *, bare: bool = True) -> dict[str, Any]:
+    namespaces = [_namespace(index) for index in range(0, services, PER_NAMESPACE)]
     with _plane() as plane, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         admin = Admin(accounts.loader(plane, folder), NAMESPACE)
         add_node(admin)
-        bodies = [json.dumps(service(index)).encode() for index in range(services)]
+        for name in namespaces[1:]:
+            admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        bodies = [(_namespace(index), json.dumps(service(index)).encode()) for index in range(services)]
         with OperatorProcess(accounts.operator(plane, folder), folder / "log", **_settings()) as operator:
             _wait_until_quiet(plane)
             before, cpu = admin.writes(), _cpu_seconds(plane, operator)
@@ -87,15 +126,18 @@ def _run(number: int, services: int) -> dict[str, Any]:
             eventually(
                 "every owned object and status written",
                 lambda: (
-                    operator.metric("daybreak_writes_total") >= services * (len(OWNED) + 1) + GATEWAY_OBJECTS
+                    operator.metric("daybreak_writes_total")
+                    >= services * (len(OWNED) + 1) + GATEWAY_OBJECTS * len(namespaces)
                 ),
-                seconds=600,
+                seconds=1800,
                 pause=LOOK_SECONDS,
             )
             ended = time.monotonic()
             cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
             for kind in OWNED:
-                found = len(admin.list(kind, labelSelector=OF_SERVICES))
+                found = sum(
+                    len(admin.within(name).list(kind, labelSelector=OF_SERVICES)) for name in namespaces
+                )
                 assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
             time.sleep(5)  # what is still on its way is no idle traffic
             after = admin.writes()
@@ -105,12 +147,12 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 - sum(before.values())
                 - (after[renewals] - before.get(renewals, 0))
                 - services
-                - GATEWAY_WRITES
+                - GATEWAY_WRITES * len(namespaces)
             )
             requests = operator.metric("daybreak_api_requests_total")
-            idle_requests = _requests(operator)
+            idle_requests, idle_cpu = _requests(operator), operator.cpu_seconds()
             time.sleep(IDLE_SECONDS)
-            still = admin.writes()
+            still, idle_cpu = admin.writes(), operator.cpu_seconds() - idle_cpu
             result = {
                 "seconds_until_all_exist": round(ended - began, 2),
                 "seconds_of_creating": round(created - began, 2),
@@ -120,6 +162,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 "operator_rss_idle_mib": round(operator.memory() / 2**20, 1),
                 "operator_rss_empty_mib": round(rss_empty / 2**20, 1),
                 **{f"{name}_cpu_seconds": round(used, 2) for name, used in cpu.items()},
+                "operator_idle_cpu_percent": round(100 * idle_cpu / IDLE_SECONDS, 2),
                 "idle_writes": sum(still.values())
                 - sum(after.values())
                 - (still[renewals] - after[renewals]),
@@ -127,11 +170,12 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 "idle_requests": _requests(operator) - idle_requests,
             }
             written = bare_writes.read(admin, _name(0))
-    bare = _bare(written, services)
-    result |= {
-        "bare_writes_seconds": round(bare, 2),
-        "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / bare, 3),
-    }
+    if bare:
+        seconds = _bare(written, services)
+        result |= {
+            "bare_writes_seconds": round(seconds, 2),
+            "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / seconds, 3),
+        }
     print(f"reconcile: run {number}: {result}", flush=True)
     return result
 
@@ -183,10 +227,10 @@ def _cpu_seconds(plane: ControlPlane, operator: OperatorProcess) -> dict[str, fl
     return {name: times.user + times.system for name, times in used.items()}
 
 
-def _create(admin: Admin, bodies: list[bytes]) -> None:
-    """Create the LLMServices."""
-    path = admin.path("LLMService")
-    loader.spread(admin, lambda send, body: send("POST", path, body), bodies)
+def _create(admin: Admin, bodies: list[tuple[str, bytes]]) -> None:
+    """Create the LLMServices, each in its namespace."""
+    paths_ = {name: admin.within(name).path("LLMService") for name, _ in bodies}
+    loader.spread(admin, lambda send, body: send("POST", paths_[body[0]], body[1]), bodies)
 
 
 def add_node(admin: Admin) -> None:
@@ -194,6 +238,12 @@ def add_node(admin: Admin) -> None:
     resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
     admin.merge("Node", "node", {"status": {"allocatable": resources, "capacity": resources}}, "status")
+
+
+def _namespace(index: int) -> str:
+    """Where one of the LLMServices is."""
+    number = index // PER_NAMESPACE
+    return f"{NAMESPACE}-{number}" if number else NAMESPACE
 
 
 def _name(index: int) -> str:
@@ -223,4 +273,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--services", type=int, default=SERVICES)
     parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--large", type=int, default=LARGE)
     main(**vars(parser.parse_args()))

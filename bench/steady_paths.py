@@ -154,7 +154,9 @@ def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any)
     spec = {"models": [{"name": model_name, "source": "hf://org/llama"}], **more}
     kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
     admin.create(kind | {"metadata": {"name": name}, "spec": spec})
-    gate = {"state": "Open", "epoch": 1, "port": port, "holdSeconds": 300, "cluster": f"{name}-abcde"}
+    open_gate = {"name": model_name, "state": "Open", "epoch": 1, "holdSeconds": 300}
+    open_gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    gate = {"port": port, "backends": [{"cluster": f"{name}-abcde"}], "models": [open_gate]}
     admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")
     play_pod(admin, f"{name}-head", head_labels(name, f"{name}-abcde"))
 

@@ -1,11 +1,12 @@
 """From a request at zero to its first token: Daybreak against the same wake by hand.
 
-The one by hand is the RayService that Daybreak makes of the tiny sample, under another name: the same image,
-Serve configuration and KubeRay, and nothing of ours in between. Its PATH leads to Ray's own `ray`, without
-the shortcuts that our images have. To wake it, a person sets `min_replicas` in `serveConfigV2` and asks
-Serve's proxy on the Ray head, where the request waits for a replica. A third way, by hand as well, raises
-`minReplicas` of the running RayCluster's worker group too: what that alone gains. Both Ray heads run all the
-time; only one model is awake at a time. The ways take turns in a rotating order.
+The one by hand is the RayService that Daybreak makes of the tiny sample, under another name: the same
+image, Serve configuration and KubeRay, and nothing of ours in between. Its replicas are of Ray's own class
+instead of Daybreak's, and its PATH leads to Ray's own `ray`, without the shortcuts that our images have. To
+wake it, a person sets `min_replicas` in `serveConfigV2` and asks Serve's proxy on the Ray head, where the
+request waits for a replica. A third way, by hand as well, raises `minReplicas` of the running RayCluster's
+worker group too: what that alone gains. Both Ray heads run all the time; only one model is awake at a time.
+The ways take turns in a rotating order.
 
 Each run also takes the seconds that KubeRay's init container took, those until the RayService's status called
 the model healthy (what somebody would wait for who watches KubeRay), and how soon after falling asleep the
@@ -101,7 +102,7 @@ class _Mine:
         """Wake it with a request, and wait until it sleeps again."""
         seconds = _first_token(self.address, 80, self.model, time.monotonic())
         eventually("awake", lambda: self._status().get("phase") == "Awake", seconds=60)
-        wake, init = self._status()["wake"], _init_seconds(self.admin, MINE)
+        wake, init = self._status()["gate"]["models"][0]["wake"], _init_seconds(self.admin, MINE)
         release = self.rest()
         return {
             "first_token_seconds": round(seconds, 2),
@@ -190,6 +191,15 @@ class _Hand:
         return any(_is_ready(pod) for pod in pods) and statuses == ["HEALTHY"]
 
 
+def _with_rays_class(text: str) -> str:
+    """The configuration with Ray's own class of replicas."""
+    document = yaml.safe_load(text)
+    for application in document["applications"]:
+        for config in application["args"]["llm_configs"]:
+            config.pop("server_cls", None)
+    return yaml.safe_dump(document, sort_keys=False)
+
+
 def _sample() -> dict[str, Any]:
     sample: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
     return sample
@@ -240,7 +250,8 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
         eventually("asleep", lambda: admin.get("LLMService", MINE)["status"].get("asleep"), seconds=300)
         eventually("built for it", lambda: spec()["serveConfigV2"] != awake["serveConfigV2"], seconds=60)
         _until_gone(admin, MINE)
-    asleep = spec()["serveConfigV2"]
+    asleep = _with_rays_class(spec()["serveConfigV2"])
+    awake["serveConfigV2"] = _with_rays_class(awake["serveConfigV2"])
     (group,) = awake["rayClusterConfig"]["workerGroupSpecs"]
     group["minReplicas"] = 0
     for part in (awake["rayClusterConfig"]["headGroupSpec"], group):

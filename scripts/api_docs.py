@@ -12,7 +12,7 @@ from daybreak.api.common import names, scalars
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.gates.gate_status import Phase
-from daybreak.api.llmservice import crd
+from daybreak.api.llmservice import crd, definition
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus, ModelState
 from scripts import docstrings
@@ -67,8 +67,8 @@ are. Among these: engine arguments that vLLM {versions.VLLM} does not have or Da
 that vLLM cannot take, names that Ray Serve would merge, volumes without a source and mounts without a
 volume, shared memory beyond the memory, a Ray older than {versions.RAY_MINIMUM}.
 
-`metadata.name` becomes the name of a RayService and of a Service: at most 47 lower-case letters, digits and
-`-`, beginning with a letter.
+`metadata.name` becomes the name of a RayService and of a Service: at most {definition.NAME_LIMIT} lower-case
+letters, digits and `-`, beginning with a letter.
 """
 
 SCALE = """\

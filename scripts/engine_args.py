@@ -52,7 +52,7 @@ REFUSED = {
     # AsyncEngineArgs
     "model_weights": "vLLM sets it itself when the weights lie apart from the model's configuration",
     "hf_token": _NO_SECRETS,
-    "distributed_executor_backend": "Ray Serve LLM sets it: ray on accelerators, mp on CPUs",
+    "distributed_executor_backend": "it is set by where the processes of a replica are placed",
     "data_parallel_size": "each replica is one engine; use spec.models[].replicas for more of them",
     "data_parallel_rank": _RAY_PLACES,
     "data_parallel_start_rank": _RAY_PLACES,

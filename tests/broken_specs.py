@@ -58,9 +58,10 @@ _TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
 
 BY_RULE = [
     Broken(
-        "name of 48 characters",
-        manifest(name="n" * 48),
-        "metadata.name may have at most 47 characters, KubeRay's limit for a RayService",
+        "name of 42 characters",
+        manifest(name="n" * 42),
+        "metadata.name may have at most 41 characters: KubeRay allows a RayService 47, and its name may need "
+        "a suffix",
     ),
     Broken(
         "name with a digit first",
@@ -415,7 +416,7 @@ TAKEN = {
     "claim without a path": with_model(source="pvc://models"),
     "image by digest": with_model(source=f"image://registry:5000/weights@sha256:{'a' * 64}#model"),
     "dots in a file's name": with_model(source="file:///models/..hidden..model"),
-    "name of 47 characters": manifest(name="n" * 47),
+    "name of 41 characters": manifest(name="n" * 41),
     "volume of Kubernetes' own": with_runtime(
         volumes=[{"name": "cache", "persistentVolumeClaim": {"claimName": "cache", "readOnly": True}}],
         volumeMounts=[{"name": "cache", "mountPath": "/cache", "subPath": "weights"}],

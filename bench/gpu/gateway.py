@@ -16,7 +16,7 @@ from pathlib import Path
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot
 
 _HOST = "127.0.0.1"
 _SLOTS = 16
@@ -37,15 +37,15 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
     await gateway.start()
     try:
         await gateway.told_all()
-        await gateway.set_servers(0, servers(proxy, replicas, limit))
-        service = Service(
-            name="gpu-check",
+        await gateway.set_servers("s0", servers(proxy, replicas, limit))
+        service = Slot(
+            service="gpu-check",
             gate=Gate.OPEN,
             epoch=1,
             models=(model,),
             replicas_listen=bool(replicas),
         )
-        await gateway.set_service(0, service)
+        await gateway.set_gate("s0", service)
         await ended.wait()
     finally:
         await gateway.kill()

@@ -4,7 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -131,8 +131,6 @@ def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rende
             changes.append(f"no {offline}")
     replicas = model.setdefault("replicas", {})
     replicas.update({"min": 1, "max": 1})
-    if asleep:
-        spec["replicas"] = 0
     args = model.setdefault("engine", {}).setdefault("args", {})
     own: dict[str, Any] = {"load_format": "dummy"} if wish.dummy else {}
     own |= wish.more_args
@@ -143,6 +141,8 @@ def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rende
         model["parallelism"] = {"tensor": wish.tensor}
         changes.append(f"tensor {wish.tensor}")
     service = _service(manifest)
+    if asleep:
+        service = replace(service, asleep=frozenset({service.spec.models[0].name}))
     ray = ray_service(service, _PLATFORM)["spec"]
     config = yaml.safe_load(ray["serveConfigV2"])
     # Head and worker share a network here: the worker's proxy would take half of the head's connections.

@@ -11,8 +11,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[2]
 DAYBREAK = REPOSITORY / ".daybreak"
 
-GO_MODULES = Path(__file__).resolve().parent / "go"
-"""One folder for each Go module that the binaries are built from."""
+GO_MODULE = Path(__file__).resolve().parent / "go"
+"""The Go module whose go.mod has the versions of all that the binaries are built from."""
 BIN = DAYBREAK / "bin"
 SHARE = DAYBREAK / "share"
 """Files that come with the Go modules: KubeRay's manifests and kwok's stages."""

@@ -241,10 +241,12 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
         await phases.until("Awake", "Asleep")
         if turned_round(phases.seen[before:]):
             return
-        # It may sleep by now, and only who is awake can be tried again.
+        # It may sleep by now, and only who is awake can be tried again. On a slow machine it may have fallen
+        # asleep once more before that is looked at: the next requests wake it.
+        tried = len(phases.seen)
         client.wave(phases.now, 20)
         await client.calm()
-        await phases.until("Awake")
+        await phases.until("Awake", since=tried - 1)
 
 
 async def _to_zero(kubernetes: Kubernetes, name: str, phases: Phases) -> None:

@@ -9,6 +9,7 @@ import pytest
 from openai import InternalServerError, OpenAI, OpenAIError
 
 from cluster.errors import ClusterError
+from daybreak.api.llmservice.definition import NAME_LIMIT
 from story.kubernetes import Kubernetes, eventually
 from story.test_02_changes import ask
 
@@ -131,7 +132,7 @@ def test_the_api_server_refuses_what_no_operator_needs_to_see(
     tensor = variant(tiny_manifest, "tensor-zero")
     # On the CPU another rule speaks too, and what is heard of kubectl is its last line.
     tensor["spec"]["models"][0] |= {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 0}}
-    long = variant(tiny_manifest, "n" * 48)
+    long = variant(tiny_manifest, "n" * (NAME_LIMIT + 1))
     twins = variant(tiny_manifest, "twins")
     twins["spec"]["models"].append(copy.deepcopy(twins["spec"]["models"][0]))
     scheme = variant(tiny_manifest, "scheme")
@@ -140,7 +141,7 @@ def test_the_api_server_refuses_what_no_operator_needs_to_see(
     unknown["spec"]["models"][0]["replica"] = 2
     for manifest, words in (
         (tensor, r"parallelism\.tensor.* greater than or equal to 1"),
-        (long, r"metadata\.name may have at most 47 characters"),
+        (long, rf"metadata\.name may have at most {NAME_LIMIT} characters"),
         (twins, r"duplicate entries for key \[name="),
         (scheme, r"models\[0\]\.source: .*use one of hf://"),
         (unknown, r"\.replica: field not declared in schema"),

@@ -72,10 +72,11 @@ def test_it_sleeps_and_a_request_wakes_it(
         answers = [pool.submit(ask, base, model, stream=number % 2 == 0) for number in range(4)]
         assert all(answer.result() for answer in answers)
     status = service(kubernetes, tiny)["status"]
-    assert status["wake"]["depth"] == depth
-    assert status["wake"]["seconds"] > 0
-    phases = status["wake"]["phases"]
-    assert phases["firstToken"] == status["wake"]["seconds"]
+    wake = status["gate"]["models"][0]["wake"]
+    assert wake["depth"] == depth
+    assert wake["seconds"] > 0
+    phases = wake["phases"]
+    assert phases["firstToken"] == wake["seconds"]
     assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
     assert phases["workerScheduled"] <= phases["workerReady"] <= phases["engineStarted"], phases
     assert phases["engineStarted"] <= phases["firstToken"], phases

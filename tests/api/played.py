@@ -1,5 +1,6 @@
 """KubeRay, played: what it would make and say of a RayService, written by the test."""
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,6 +37,7 @@ class PlayedKubeRay:
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+        self._workers = itertools.count()
 
     def cluster(self, service: str, suffix: str = "abcde") -> str:
         """Make the RayCluster of a RayService, with its labels, as KubeRay does. Returns its name."""
@@ -107,13 +109,15 @@ class PlayedKubeRay:
             subresource="status",
         )
 
-    def worker(self, service: str, cluster: str, group: str, ready: bool = True) -> str:
-        """Make a worker pod of a group, ready or not. Returns its name."""
+    def worker(
+        self, service: str, cluster: str, group: str, ready: bool = True, *, placed: bool = True
+    ) -> str:
+        """Make a worker pod of a group, ready or not, or without a node. Returns its name."""
         ray_cluster = self._admin.get("RayCluster", cluster)
         spec: dict[str, Any] = next(
             each for each in ray_cluster["spec"]["workerGroupSpecs"] if each["groupName"] == group
         )
-        name = f"{cluster}-{group}-{len(self._admin.list('Pod'))}"
+        name = f"{cluster}-{group}-{next(self._workers)}"
         template = spec["template"]
         labels = (template.get("metadata") or {}).get("labels") or {}
         self._admin.create(
@@ -128,18 +132,18 @@ class PlayedKubeRay:
                 "spec": template["spec"] | {"serviceAccountName": "default"},
             }
         )
-        self._admin.merge(
-            "Pod",
-            name,
-            {
-                "status": {
-                    "phase": "Running",
-                    "conditions": [_condition("Ready", ready), _condition("PodScheduled", True)],
-                }
-            },
-            subresource="status",
-        )
+        if placed:
+            self.runs(name, ready)
+        else:
+            unplaced = _condition("PodScheduled", False) | {"reason": "Unschedulable"}
+            self._admin.merge("Pod", name, {"status": {"conditions": [unplaced]}}, subresource="status")
         return name
+
+    def runs(self, pod: str, ready: bool = True) -> None:
+        """Say of a pod that it runs, ready or not."""
+        conditions = [_condition("Ready", ready), _condition("PodScheduled", True)]
+        status = {"phase": "Running", "conditions": conditions}
+        self._admin.merge("Pod", pod, {"status": status}, subresource="status")
 
 
 def _condition(kind: str, holds: bool) -> dict[str, str]:

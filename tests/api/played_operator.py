@@ -38,7 +38,7 @@ from daybreak.api.ray.model import Model
 from daybreak.gates import gateway_reports
 from daybreak.gates.gateway_listener import GatewayListener
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
-from daybreak.gates.traffic import Traffic
+from daybreak.gates.traffic import Heard, Report, Seen
 from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
@@ -96,23 +96,23 @@ class PlayedGateways(GatewayReports):
         folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
         self._folder = Path(folder) if folder else None
         self._said: dict[str, str] = {}
-        self._carried_out: dict[Key, int] = {}
+        self._carried_out: dict[Key, dict[str, int]] = {}
+        """Epochs of the models' gates."""
         self._seen = -1
         self._changed()
         self._reading = asyncio.create_task(self._read(enqueue))
 
-    def traffic(self, service: Key) -> Traffic:
-        """What its file says."""
+    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+        """What its file says, of every model, or of each under `models`."""
         file = self._folder / f"{service.namespace}.{service.name}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
-        return Traffic(
-            known=said.get("known", True),
-            held=said.get("held", 0),
-            in_flight=said.get("in_flight", 0),
-            idle=timedelta(seconds=said.get("idle", 0)),
-            acknowledged=said.get("acknowledged", self._carried_out.get(service, 0)),
-            routed=True,
-        )
+        known = said.get("known", True)
+        spec = (self._cache.get(LLM_SERVICES, service) or {}).get("spec") or {}
+        names = [model["name"] for model in spec.get("models") or ()]
+        carried_out = self._carried_out.get(service, {})
+        each = {name: {**said, **said.get("models", {}).get(name, {})} for name in names}
+        heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
+        return (heard,) if known else (heard, None)
 
     async def close(self) -> None:
         """Read no more."""
@@ -137,9 +137,10 @@ class PlayedGateways(GatewayReports):
         told = []
         for key in self._cache.keys(LLM_SERVICES):
             status = (self._cache.get(LLM_SERVICES, key) or {}).get("status") or {}
-            epoch = (status.get("gate") or {}).get("epoch", 0)
-            if epoch != self._carried_out.get(key, 0):
-                self._carried_out[key] = epoch
+            gates = (status.get("gate") or {}).get("models") or ()
+            epochs = {gate["name"]: gate["epoch"] for gate in gates}
+            if epochs != self._carried_out.get(key, {}):
+                self._carried_out[key] = epochs
                 told.append(key)
         return told
 
@@ -152,6 +153,19 @@ class PlayedGateways(GatewayReports):
         changed = [name for name, text in said.items() if self._said.get(name) != text]
         self._said = said
         return changed
+
+
+def _seen(said: dict[str, Any], epoch: int) -> Seen:
+    report = Report(
+        epoch=said.get("acknowledged", epoch),
+        gate="",
+        arrivals=0,
+        held=said.get("held", 0),
+        in_flight=said.get("in_flight", 0),
+        idle_ms=round(1000 * said.get("idle", 0)),
+        servers_up=1,
+    )
+    return Seen(report, timedelta(0))
 
 
 def run_gateways_here(said: dict[str, Any]) -> None:

@@ -58,7 +58,7 @@ class Sleeper:
 
     def answers(self, words: str = "") -> None:
         """From now on the model answers; or says these words instead."""
-        _write(self._answer, words)
+        write_whole(self._answer, words)
 
     def silent(self) -> None:
         """From now on nobody answers."""
@@ -66,16 +66,24 @@ class Sleeper:
 
     def traffic(self, **said: Any) -> None:
         """What gateways say from now on."""
-        _write(self._traffic, json.dumps(said))
+        write_whole(self._traffic, json.dumps(said))
 
     def status(self) -> dict[str, Any]:
         """Its status."""
         found: dict[str, Any] = self.admin.get("LLMService", NAME).get("status") or {}
         return found
 
+    def gates(self) -> list[dict[str, Any]]:
+        """The gates of its models."""
+        return list((self.status().get("gate") or {}).get("models") or ())
+
     def gate(self) -> str:
-        """State of its gate."""
-        return str((self.status().get("gate") or {}).get("state"))
+        """State of its first model's gate."""
+        return str(next(iter(self.gates()), {}).get("state"))
+
+    def wake(self) -> dict[str, Any]:
+        """The last wake of its first model; empty when there was none."""
+        return dict(self.gates()[0].get("wake") or {})
 
     def opened(self) -> int:
         """Wait until the gate is open and the models answer. Returns the gate's epoch."""
@@ -86,14 +94,15 @@ class Sleeper:
 
         def there() -> bool:
             found = self.status()
-            said = found.get("phase"), (found.get("gate") or {}).get("state"), found.get("asleep")
+            gates = (found.get("gate") or {}).get("models") or [{}]
+            said = found.get("phase"), gates[0].get("state"), found.get("asleep")
             return said == (phase, gate, asleep)
 
         try:
             eventually(f"{phase}, gate {gate}, asleep {asleep}", there)
         except AssertionError as error:
             raise AssertionError(f"{error}; its status is {self.status()}") from None
-        return int(self.status()["gate"]["epoch"])
+        return int(self.gates()[0]["epoch"])
 
     def falls_asleep(self, asleep: str = "Workers") -> int:
         """Nobody has come for long: wait until it sleeps, and its objects are those of a sleeping one."""
@@ -135,7 +144,7 @@ def group_bounds(ray_cluster: Mapping[str, Any]) -> set[tuple[int, int]]:
     return {(group["minReplicas"], group["maxReplicas"]) for group in ray_cluster["spec"]["workerGroupSpecs"]}
 
 
-def _write(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str) -> None:
     """Write a file whole: who reads it at the same time sees the one text or the other."""
     new = file.parent / f".{file.name}"
     new.write_text(text)

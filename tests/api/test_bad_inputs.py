@@ -11,7 +11,7 @@ from tests.api.played import PlayedKubeRay
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tensor 0": (tiny(models=[model(parallelism={"tensor": 0})]), "spec.models[0].parallelism.tensor"),
-    "a name too long for KubeRay": (tiny("a" * 48), "47"),
+    "a name too long for KubeRay": (tiny("a" * 48), "at most 41"),
     "two models of one name": (tiny(models=[model(), model()]), "name"),
     "a source of unknown scheme": (tiny(models=[model(source="ftp://somewhere/model")]), "source"),
     "no models": (tiny(models=[]), "spec.models"),

@@ -82,9 +82,9 @@ def accept(admin: Admin, svc: LLMService) -> None:
 
     Awake and asleep in the default installation, and awake without a gateway.
     """
-    unfilled = [model.name for model in svc.spec.models]
-    objects = desired(svc, PLATFORM, None, GATEWAY_PORT, unfilled=unfilled)
-    asleep = desired(svc, PLATFORM, None, GATEWAY_PORT, SleepDepth.WORKERS)
+    every = [model.name for model in svc.spec.models]
+    objects = desired(svc, PLATFORM, None, GATEWAY_PORT, unfilled=every)
+    asleep = desired(svc, PLATFORM, None, GATEWAY_PORT, SleepDepth.WORKERS, every)
     direct = desired(svc, replace(PLATFORM, gateway_image=""), f"{svc.name}-abcde")
     for manifest in [*asleep, *direct, *objects]:
         apply(admin, manifest, dryRun="All")

@@ -13,6 +13,8 @@ from tests.api.conftest import start_plane
 from tests.api.objects import NAMES, condition, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 
+HEARTBEAT = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "alive"}
+
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
@@ -66,13 +68,25 @@ def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: 
     service = eventually("said", lambda: _when(hands, "Schedulable", "NoNodeFits"))
     assert "8 nvidia.com/gpu" in condition(service, "Schedulable")["message"]
     assert "4" in condition(service, "Schedulable")["message"]
-    assert hands.get("RayService", "tiny") is None
+    eventually("all objects", lambda: everything(hands))
 
     _node(hands, "large", gpus=8)
-    eventually("all objects", lambda: everything(hands))
     eventually("fits", lambda: _when(hands, "Schedulable", "Fits"))
-    for name in ("small", "large"):
-        hands.delete("Node", name)
+
+    # Nodes that make no difference to it have nobody looked at.
+    before = _at_rest(process)
+    _node(hands, "third", gpus=8)
+    hands.merge("Node", "small", {"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}})
+    hands.merge("Node", "large", {"metadata": {"labels": {"rack": "7"}}})
+    hands.merge("Node", "large", {"status": {"conditions": [HEARTBEAT]}}, subresource="status")
+    # As long as changes are gathered, and then spread.
+    time.sleep(12)
+    assert _looked_at(process) == before
+
+    hands.delete("Node", "third")
+    hands.delete("Node", "large")
+    eventually("fits no more", lambda: _when(hands, "Schedulable", "NoNodeFits"))
+    hands.delete("Node", "small")
 
 
 def test_an_api_server_that_is_away(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
@@ -117,6 +131,21 @@ def test_an_api_server_that_is_away_for_longer_than_the_lease(
 def _when(admin: Admin, kind: str, reason: str) -> Any:
     service = admin.get("LLMService", "tiny")
     return service if condition(service, kind).get("reason") == reason else None
+
+
+def _looked_at(process: OperatorProcess) -> float:
+    return process.metric("daybreak_reconciles_total")
+
+
+def _at_rest(process: OperatorProcess) -> float:
+    """The number of reconciles, once there are no more. One counts itself after it has written the status."""
+    last = -1.0
+    until = time.monotonic() + 60
+    while (now := _looked_at(process)) != last:
+        assert time.monotonic() < until, "it does not come to rest"
+        last = now
+        time.sleep(3)
+    return now
 
 
 def _node(admin: Admin, name: str, gpus: int) -> None:

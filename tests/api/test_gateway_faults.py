@@ -29,6 +29,8 @@ from tests.gateway.fake_serve import FakeServe
 
 # An operator, two gateways and a client that waits, four times: minutes where nothing is to spare.
 pytestmark = pytest.mark.timeout(900)
+GATE = f"{NAME}/{NAME}"
+"""The gate of the service's one model, as gateways report it."""
 AWAY_SECONDS = 30.0
 PATIENCE = 180.0
 """How long to wait for what comes by itself, in seconds."""
@@ -64,7 +66,7 @@ class Town:
         await asyncio.to_thread(self.sleeper.awake, sleep={"afterIdle": "1h"})
         self._port = self.sleeper.status()["gate"]["port"]
         for agent in self.agents:
-            await agent.until(NAME, lambda report: report.gate == "open" and report.servers_up == 1)
+            await agent.until(GATE, lambda report: report.gate == "open" and report.servers_up == 1)
 
     async def asleep(self) -> None:
         """The same, asleep: nobody has come, and the model does not answer any more."""
@@ -103,7 +105,7 @@ class Town:
     async def hold(self, gateway: int, *clients: str) -> list[asyncio.Task[Any]]:
         """Clients that a gateway holds from now on, beside those that it holds already."""
         asked = [asyncio.create_task(self.ask(gateway, name)) for name in clients]
-        await self.agents[gateway].until(NAME, lambda report: report.held == len(clients))
+        await self.agents[gateway].until(GATE, lambda report: report.held == len(clients))
         return asked
 
 
@@ -174,20 +176,20 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
     await town.awake()
     closed, late = town.agents
     await asyncio.sleep(2)  # idle for longer than is asked for below
-    epoch = town.sleeper.status()["gate"]["epoch"]
+    epoch = town.sleeper.gates()[0]["epoch"]
     # Its HAProxy goes on, with an open gate; its agent is not missed for some seconds.
     with stopped(late.process.pid):
         town.sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": {"afterIdle": "1s"}}})
-        await closed.until(NAME, lambda report: report.epoch > epoch and report.gate == "closed")
+        await closed.until(GATE, lambda report: report.epoch > epoch and report.gate == "closed")
         # Otherwise it might let the first one go before anybody has seen that it is held.
         with stopped(town.operator.pid):
             first = asyncio.create_task(town.ask(0, "held"))
             assert await town.ask(1, "through") == 200
-            await closed.until(NAME, lambda report: report.held == 1)
+            await closed.until(GATE, lambda report: report.held == 1)
             assert not first.done()
     assert await first == 200
     assert dict(town.serve.seen) == {"held": 1, "through": 1}
-    assert "wake" not in town.sleeper.status(), "it never slept"
+    assert not town.sleeper.wake(), "it never slept"
 
 
 async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town: Town) -> None:

@@ -62,7 +62,7 @@ def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:
     assert sleeper.gate() == "Closed", "opens only when the model answers"
     sleeper.answers()
     assert sleeper.opened() > asleep_epoch
-    wake = sleeper.status()["wake"]
+    wake = sleeper.wake()
     assert wake["depth"] == "Workers"
     assert wake["recent"] == [wake["seconds"]]
 
@@ -84,8 +84,8 @@ def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> No
     sleeper.answers()
     sleeper.opened()
     status = sleeper.status()
-    assert status["gate"]["cluster"] == sleeper.cluster
-    assert status["wake"]["depth"] == "Cluster"
+    assert status["gate"]["backends"] == [{"cluster": sleeper.cluster, "weight": 100}]
+    assert sleeper.wake()["depth"] == "Cluster"
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
@@ -136,7 +136,7 @@ def test_a_request_while_it_drains_turns_it_round(sleeper: Sleeper) -> None:
     sleeper.traffic(held=1, acknowledged=closed)
     assert sleeper.opened() > closed
     assert _generations(sleeper) == before, "nothing was scaled down"
-    assert "wake" not in sleeper.status(), "it never slept"
+    assert not sleeper.wake(), "it never slept"
 
 
 def test_it_drains_for_as_long_as_a_stream_lasts(sleeper: Sleeper) -> None:
@@ -179,7 +179,7 @@ def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None
     sleeper.reaches("Asleep", "Failed", "Workers")
     sleeper.scaled((0, 0))
     service = sleeper.admin.get("LLMService", NAME)
-    assert "put to sleep" in service["status"]["gate"]["reason"]
+    assert "put to sleep" in service["status"]["gate"]["models"][0]["reason"]
     assert condition(service, "Ready")["status"] == "False"
     sleeper.traffic(held=5)
     _looked_at_again(sleeper)
@@ -233,7 +233,7 @@ def test_a_model_that_cannot_start_shuts_the_gate_with_its_reason(sleeper: Sleep
     sleeper.kuberay.head(NAME, sleeper.cluster)
     sleeper.kuberay.status(NAME, sleeper.cluster, "DEPLOY_FAILED", "no such model: /models/tiny")
     epoch = sleeper.reaches("Failed", "Failed", None)
-    assert "no such model" in sleeper.status()["gate"]["reason"]
+    assert "no such model" in sleeper.gates()[0]["reason"]
     sleeper.traffic(held=1, idle=LONG_IDLE)
     _looked_at_again(sleeper)
     assert sleeper.gate() == "Failed", "who waits is told, and what is broken is not given back"
@@ -265,25 +265,33 @@ def _looked_at_again(sleeper: Sleeper) -> None:
 
 def test_a_renamed_model_keeps_its_name_while_the_old_cluster_serves(sleeper: Sleeper) -> None:
     sleeper.awake()
-    assert sleeper.status()["gate"]["models"] == ["tiny"]
+    assert _gates(sleeper) == ["tiny Open"]
     sleeper.silent()
     patch = {"spec": {"models": [model(name="small")]}}
     generation = sleeper.admin.merge("LLMService", NAME, patch)["metadata"]["generation"]
     eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
-    gate = sleeper.status()["gate"]
-    assert (gate["state"], gate["cluster"], gate["models"]) == ("Open", sleeper.cluster, ["tiny"])
+    assert _gates(sleeper) == ["small Closed", "tiny Open"]
+    assert _backends(sleeper) == [sleeper.cluster]
     eventually("it is built", lambda: _worker_groups(sleeper) == [worker_group("small")])
 
     sleeper.cluster = sleeper.kuberay.cluster(NAME, "bcdef")
     sleeper.kuberay.head(NAME, sleeper.cluster)
     sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group("small"))
-    assert sleeper.status()["gate"]["models"] == ["tiny"]
+    assert _gates(sleeper) == ["small Closed", "tiny Open"]
     sleeper.kuberay.status(NAME, sleeper.cluster)
-    eventually("the new one", lambda: sleeper.status()["gate"]["cluster"] == sleeper.cluster)
-    assert sleeper.status()["gate"]["models"] == ["small"]
+    eventually("the new one", lambda: _backends(sleeper) == [sleeper.cluster])
+    assert _gates(sleeper) == ["small Closed"]
     sleeper.answers()
     sleeper.opened()
-    assert sleeper.status()["gate"]["models"] == ["small"]
+    assert _gates(sleeper) == ["small Open"]
+
+
+def _gates(sleeper: Sleeper) -> list[str]:
+    return [f"{gate['name']} {gate['state']}" for gate in sleeper.gates()]
+
+
+def _backends(sleeper: Sleeper) -> list[str]:
+    return [backend["cluster"] for backend in sleeper.status()["gate"]["backends"]]
 
 
 def _worker_groups(sleeper: Sleeper) -> list[str]:
@@ -317,3 +325,30 @@ def _with_reason(sleeper: Sleeper, reason: str) -> Any:
 
 def _annotate(sleeper: Sleeper, state: str | None) -> None:
     sleeper.admin.merge("LLMService", NAME, {"metadata": {"annotations": {"daybreak.dev/state": state}}})
+
+
+def test_each_model_sleeps_and_wakes_by_itself(sleeper: Sleeper) -> None:
+    """The one that nobody asks gives its workers back, and a request for it wakes nothing else."""
+    sleeper.create(models=[model(), model(name="other")], sleep=SOON)
+    sleeper.starts()
+    sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group("other"))
+    sleeper.kuberay.status(NAME, sleeper.cluster)
+    sleeper.answers()
+    sleeper.opened()
+    eventually("both are open", lambda: _gates(sleeper) == ["tiny Open", "other Open"])
+
+    def bounds() -> dict[str, tuple[int, int]]:
+        groups = sleeper.admin.get("RayCluster", sleeper.cluster)["spec"]["workerGroupSpecs"]
+        return {group["groupName"]: (group["minReplicas"], group["maxReplicas"]) for group in groups}
+
+    sleeper.traffic(models={"other": {"idle": LONG_IDLE}})
+    eventually("the other one sleeps", lambda: bounds() == {"tiny": (1, 1), "other": (0, 0)})
+    assert [gate.get("asleep") for gate in sleeper.gates()] == [None, "Workers"]
+    assert (sleeper.status()["phase"], sleeper.status().get("asleep")) == ("Awake", None)
+    eventually("ready", lambda: _with_reason(sleeper, "Answering"))
+
+    sleeper.traffic(idle=LONG_IDLE)
+    sleeper.reaches("Asleep", "Closed", "Workers")
+    sleeper.traffic(idle=LONG_IDLE, models={"other": {"held": 1}})
+    eventually("the other one alone is woken", lambda: bounds() == {"tiny": (0, 0), "other": (1, 1)})
+    eventually("and open", lambda: _gates(sleeper) == ["tiny Closed", "other Open"])

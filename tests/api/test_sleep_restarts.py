@@ -1,10 +1,12 @@
 """An operator that is killed while a service falls asleep or wakes: the next one ends at the same place."""
 
 import contextlib
+import itertools
 import json
 import math
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,13 +97,14 @@ def test_who_comes_before_the_sleep_is_carried_out_turns_it_round(
     _brought_up(sleeper, depth)
     first.kill()
     before = _identities(sleeper)
-    gate = sleeper.status()["gate"]
-    said = {"phase": "Asleep", "asleep": depth, "gate": {"state": "Closed", "epoch": gate["epoch"] + 1}}
+    gate = sleeper.gates()[0]
+    slept = {"state": "Closed", "epoch": gate["epoch"] + 1, "phase": "Asleep", "asleep": depth}
+    said = {"phase": "Asleep", "asleep": depth, "gate": {"models": [gate | slept]}}
     sleeper.admin.merge("LLMService", NAME, {"status": said}, subresource="status")
     sleeper.traffic(held=1)
     start()
     sleeper.opened()
-    assert sleeper.status()["wake"]["depth"] == depth
+    assert sleeper.wake()["depth"] == depth
     assert _identities(sleeper) == before, "nothing was taken, so nothing had to be made again"
 
 
@@ -225,12 +228,14 @@ def _everything(sleeper: Sleeper) -> dict[str, Any]:
 def _timeless(sleeper: Sleeper) -> dict[str, Any]:
     status = sleeper.status()
     # Asleep it is the last one's: the first time there was none.
-    wake = dict(status.get("wake") or {}) if not status.get("asleep") else {}
+    wake = sleeper.wake() if not status.get("asleep") else {}
     for time in ("recent", "startedAt", "seconds", "phases", "p50Seconds", "p95Seconds"):
         wake.pop(time, None)
     conditions = [{**each, "lastTransitionTime": ""} for each in status.get("conditions") or ()]
-    gate = {**status["gate"], "epoch": 0}  # its counting is looked at by itself
-    return {**status, "phaseSince": "", "gate": gate, "conditions": conditions, "wake": wake}
+    # The counting of epochs is looked at by itself.
+    gates = [{**each, "epoch": 0, "since": "", "wake": wake} for each in sleeper.gates()]
+    gate = {**status["gate"], "models": gates}
+    return {**status, "phaseSince": "", "gate": gate, "conditions": conditions}
 
 
 def _gone(sleeper: Sleeper) -> bool:
@@ -254,18 +259,21 @@ class _Since:
 
     def check(self) -> None:
         """Whoever wrote, what must hold at every moment held."""
-        events = sorted((event for kind in WATCHED for event in self._events(kind)), key=_version_of)
+        # Each watch lasts its five seconds: all at once.
+        with ThreadPoolExecutor(len(WATCHED)) as pool:
+            every = itertools.chain.from_iterable(pool.map(self._events, WATCHED))
+        events = sorted(every, key=_version_of)
         assert {kind for kind, _ in events} == set(WATCHED)
         for kind, event in events:
             before = self._now[kind]
             self._now[kind] = {} if event["type"] == "DELETED" else event["object"]
             if kind == "LLMService":
-                _gate_is_counted(before["status"]["gate"], self._now[kind]["status"]["gate"])
+                _gate_is_counted(_first_gate(before), _first_gate(self._now[kind]))
             self._holds(kind)
 
     def _holds(self, kind: str) -> None:
         status = self._now["LLMService"]["status"]
-        asleep, gate = status.get("asleep"), status["gate"]["state"]
+        asleep, gate = status.get("asleep"), status["gate"]["models"][0]["state"]
         ray_service, ray_cluster = self._now["RayService"], self._now["RayCluster"]
         assert not (asleep and gate == "Open"), status
         numbers = min_replicas(ray_service) if ray_service else None
@@ -278,16 +286,21 @@ class _Since:
             assert numbers == 1, "opened before the numbers were back"
             assert group_bounds(ray_cluster) == {(1, 1)}, "opened before the bounds were back"
 
-    def _events(self, kind: str) -> Iterator[tuple[str, Any]]:
+    def _events(self, kind: str) -> list[tuple[str, Any]]:
         query = {"watch": "true", "resourceVersion": self._version[kind], "timeoutSeconds": "5"}
-        for line in self._admin.raw("GET", self._admin.path(kind), query=query).splitlines():
-            event = json.loads(line)
+        lines = self._admin.raw("GET", self._admin.path(kind), query=query).splitlines()
+        events = [json.loads(line) for line in lines]
+        for event in events:
             assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
-            yield kind, event
+        return [(kind, event) for event in events]
 
 
 def _version_of(event: tuple[str, Any]) -> int:
     return int(event[1]["object"]["metadata"]["resourceVersion"])
+
+
+def _first_gate(service: Any) -> Any:
+    return service["status"]["gate"]["models"][0]
 
 
 def _gate_is_counted(before: Any, after: Any) -> None:

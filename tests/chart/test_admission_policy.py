@@ -502,6 +502,23 @@ def test_what_is_its_own_is_mended_and_deleted(operator: Hands, live: Callable[[
     assert operator.delete("networkpolicy", "everything-ray")
 
 
+def test_a_gateway_of_before_is_brought_to_the_images_of_now(
+    operator: Hands, live: Callable[[Manifest], None]
+) -> None:
+    """Before its first server-side apply the operator hands the fields over, with the pods as they are."""
+    old = of_gateway("Deployment")
+    old["spec"]["template"]["spec"]["containers"][0]["image"] = "daybreak-gateway:before"
+    live(old)
+    name = old["metadata"]["name"]
+    assert operator.patch(
+        "deployment", name, {"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}
+    )
+    assert operator.apply(of_gateway("Deployment"))
+    image = "/spec/template/spec/containers/0/image"
+    with pytest.raises(ClusterError, match=f"{DENIED}.*another image"):
+        operator.patch("deployment", name, {"op": "replace", "path": image, "value": "miner:1"})
+
+
 def test_a_ray_cluster_gets_bounds_and_nothing_else(
     operator: Hands, somebody: Hands, live: Callable[[Manifest], None]
 ) -> None:
@@ -578,7 +595,9 @@ def policies(helm: Helm, *options: str) -> list[Manifest]:
 def test_it_is_there_by_default_and_can_be_left_out(helm: Helm) -> None:
     assert len(policies(helm)) == 4
     assert not policies(helm, "--set", "admissionPolicy.enabled=false")
+    assert len(policies(helm, "--set", "watch.namespaces={one,two}")) == 4
     assert not policies(helm, "--set", "watch.namespaced=true")  # nothing of the cluster's scope
+    assert not policies(helm, "--set", "watch.namespaced=true,watch.namespaces={one,two}")
 
 
 def test_a_cluster_that_does_not_serve_it_gets_none(helm: Helm) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import copy
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,7 +98,8 @@ def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
 
 @pytest.mark.parametrize("options", [(), ("--values", str(EVERYTHING))], ids=["default", "everything"])
 def test_every_object_is_accepted(plane: ControlPlane, helm: Helm, options: tuple[str, ...]) -> None:
-    make_namespace(plane, NAMESPACE)
+    for name in (NAMESPACE, *yaml.safe_load(EVERYTHING.read_text())["watch"]["namespaces"]):
+        make_namespace(plane, name)
     manifests = helm.template(*options)
     said = would_accept(plane, manifests)
     assert len(said.splitlines()) == len(manifests)
@@ -272,6 +274,10 @@ def test_notes_say_what_is_missing(helm: Helm) -> None:
     assert "must lie on the nodes" not in notes
     assert "The release has no CRDs" in notes
     assert "namespace: models" in notes
+    assert "watches LLMServices in models." in notes
+    notes = helm(*dry, "--set", "watch.namespaces={research,serving}").partition("NOTES:")[2]
+    assert "watches LLMServices in research, serving." in notes
+    assert "namespace: research" in notes
 
 
 def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
@@ -428,8 +434,9 @@ def test_commands_of_the_installation_page_install(plane: ControlPlane, cluster_
     """Every helm command for our chart on the page is understood, with values that exist."""
     page = (ROOT / "docs" / "install.md").read_text().replace("\\\n", " ")
     commands = re.findall(r"helm upgrade --install daybreak charts/daybreak (.*)$", page, re.MULTILINE)
-    assert len(commands) == 2
+    assert len(commands) == 3
     for command in commands:
-        words = [word for word in command.split() if word != "--wait"]
-        make_namespace(plane, "models")
+        words = [word for word in shlex.split(command) if word != "--wait"]
+        for name in ("models", "research", "serving"):
+            make_namespace(plane, name)
         cluster_helm("upgrade", "--install", "daybreak", CHART, *words, "--dry-run=server")

@@ -22,10 +22,17 @@ from tests.chart.tools import CHART, Helm, dump, one
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
-RELEASED = {"cluster": "rights-operator", "namespaced": "rights-namespaced"}
+RELEASED = {"cluster": "rights-operator", "namespaced": "rights-namespaced", "listed": "rights-operator"}
 """Where the operator is installed, in each mode."""
-SERVED = {"cluster": "rights-models", "namespaced": "rights-namespaced"}
+SERVED = {"cluster": "rights-models", "namespaced": "rights-namespaced", "listed": "rights-listed"}
 """Where the LLMService is."""
+SECOND = "rights-second"
+"""Watched beside it where namespaces are listed."""
+WATCH = {
+    "cluster": "watch.namespaced=false",
+    "namespaced": "watch.namespaced=true",
+    "listed": f"watch.namespaces={{{SERVED['listed']},{SECOND}}}",
+}
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ def with_crd(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
-@pytest.fixture(params=["cluster", "namespaced"])
+@pytest.fixture(params=list(WATCH))
 def mode(request: pytest.FixtureRequest) -> str:
     """What the operator watches."""
     return str(request.param)
@@ -45,7 +52,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 def admin(with_crd: ControlPlane, mode: str) -> Admin:
     """An administrator's hands in the LLMService's namespace."""
     admin = Admin(with_crd.kubeconfig, SERVED[mode])
-    for name in {RELEASED[mode], SERVED[mode]}:
+    for name in {RELEASED[mode], SERVED[mode], *([SECOND] if mode == "listed" else [])}:
         with_crd.apply(f'{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}')
     return admin
 
@@ -68,7 +75,7 @@ def operator(
     """
     namespace, namespaced = RELEASED[mode], mode == "namespaced"
     manifests = helm.template(
-        "--set", f"watch.namespaced={str(namespaced).lower()}",
+        "--set", WATCH[mode],
         "--set", f"lease.create={str(not namespaced).lower()}", "--set", "crds.enabled=false",
         namespace=namespace,
     )  # fmt: skip
@@ -167,7 +174,7 @@ def test_the_operator_can_do_all_that_it_does(
 
     assert forbidden(admin) == before
     asked_for_nodes = operator.metric("daybreak_api_requests_total", resource="nodes") > 0
-    assert asked_for_nodes == (mode == "cluster")
+    assert asked_for_nodes == (mode != "namespaced")
     assert "orbidden" not in operator.log()
     admin.delete("LLMService", "tiny")
 
@@ -195,7 +202,7 @@ def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: Opera
 
 
 def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorProcess, mode: str) -> None:
-    """In another namespace: made by the cluster-wide operator, left alone by the namespaced one."""
+    """In another namespace: made by the cluster-wide operator, left alone by one that does not watch it."""
     other = Admin.within(admin, "rights-elsewhere")
     if other.get("Namespace", "rights-elsewhere") is None:
         other.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "rights-elsewhere"}})
@@ -203,6 +210,13 @@ def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorP
     try:
         admin.create(tiny("second"))
         eventually("a service of its own made", lambda: admin.get("RayService", "second"))
+        if mode == "listed":
+            beside = Admin.within(admin, SECOND)
+            beside.create(tiny())
+            eventually("one in the other namespace of the list made", lambda: everything(beside))
+            eventually("its gateway, too", lambda: beside.get("Deployment", names.GATEWAY))
+            beside.delete("LLMService", "tiny")
+            eventually("its gateway gone again", lambda: beside.get("Deployment", names.GATEWAY) is None)
         if mode == "cluster":
             eventually("the other made too", lambda: everything(other))
         else:

@@ -4,6 +4,7 @@ Whether it is enough is tested with the operator itself in test_operator_rights.
 """
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,11 @@ from tests.chart.tools import EVERYTHING, Helm, Manifest, dump
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ServiceAccount"}
-MODES = {"cluster": "watch.namespaced=false", "namespaced": "watch.namespaced=true"}
+MODES = {
+    "cluster": "watch.namespaced=false",
+    "namespaced": "watch.namespaced=true",
+    "listed": "watch.namespaces={research,serving}",
+}
 ALL_OPTIONS = [("--set", option) for option in MODES.values()] + [("--values", str(EVERYTHING))]
 
 
@@ -21,7 +26,37 @@ def rights(manifests: list[Manifest]) -> list[Manifest]:
     for manifest in found:
         for label in ("app.kubernetes.io/version", "helm.sh/chart"):
             manifest["metadata"]["labels"].pop(label)
-    return sorted(found, key=lambda manifest: (manifest["kind"], manifest["metadata"]["name"]))
+    return sorted(found, key=lambda manifest: tuple(map(str, _place(manifest))))
+
+
+def _place(manifest: Manifest) -> tuple[str | None, ...]:
+    metadata = manifest["metadata"]
+    return manifest["kind"], metadata["name"], metadata.get("namespace")
+
+
+def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) -> None:
+    """And nothing more: of the cluster's scope the operator reads nodes alone, or not even those."""
+
+    def rules(*options: str) -> dict[tuple[str | None, ...], Any]:
+        manifests = helm.template(*options)
+        return {_place(m): m["rules"] for m in manifests if m["kind"] in ("Role", "ClusterRole")}
+
+    own = rules("--set", "watch.namespaced=true")["Role", "daybreak", "daybreak-system"]
+    listed = rules("--set", MODES["listed"])
+    for namespace in ("research", "serving"):
+        assert listed.pop(("Role", "daybreak", namespace)) == own
+    assert ("Role", "daybreak", "daybreak-system") not in listed
+    [nodes] = listed.pop(("ClusterRole", "daybreak-daybreak-system", None))
+    assert nodes == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+    users = {"daybreak-daybreak-system-view", "daybreak-daybreak-system-edit"}
+    assert {name for kind, name, _ in listed if kind == "ClusterRole"} == users
+    for without in ("watch.namespaced=true", "watch.nodes=false,userRoles.create=false"):
+        found = rules("--set", MODES["listed"], "--set", without)
+        assert not [place for place in found if place[0] == "ClusterRole"]
+    assert (
+        rules("--set", "watch.namespaces=research").keys()
+        == rules("--set", "watch.namespaces={research}").keys()
+    ), "one name is a list of one"
 
 
 @pytest.mark.parametrize("mode", MODES)

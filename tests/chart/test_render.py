@@ -86,6 +86,7 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
 def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
     assert environment(rendered) == {
         "DAYBREAK_NAMESPACE": "",
+        "DAYBREAK_WATCH_NODES": "true",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
         "DAYBREAK_KUBERAY_NAMESPACE": "",
@@ -110,7 +111,8 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
 
 def test_operator_settings_from_values(helm: Helm) -> None:
     assert environment(helm.template("--values", EVERYTHING)) == {
-        "DAYBREAK_NAMESPACE": "metadata.namespace",
+        "DAYBREAK_NAMESPACE": "research,serving",
+        "DAYBREAK_WATCH_NODES": "false",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
         "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
@@ -149,13 +151,14 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     fields = {"metadata.namespace": "daybreak-system", "metadata.name": "daybreak-7d4b9-x2x"}
     given = {name: fields.get(value, value) for name, value in environment(rendered).items()}
     settings = Settings.from_environment(given)
-    assert settings.namespace is None
+    assert settings.namespaces == ()
     assert settings.operator_namespace == "daybreak-system"
     assert settings.identity == "daybreak-7d4b9-x2x"
     assert settings.ray_image == f"daybreak-ray:{versions.DAYBREAK}"
     assert settings.http_port == 8080
     assert settings.gateway_pods == GatewayPods()
     others = {
+        "DAYBREAK_WATCH_NODES": "false",
         "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
         "DAYBREAK_ASSIGNED_USERS": "true",
@@ -249,6 +252,9 @@ def test_readme_table_is_current() -> None:
         "rayimage=x",
         "crds.kept=false",
         "watch.namespace=models",
+        "watch.namespaces={one,Two}",
+        "watch.namespaces={one,one}",
+        "watch.namespaces=one\\,two",
         "logLevel=verbose",
         "image.pullPolicy=Sometimes",
         "image.digest=sha256:abc",
@@ -344,6 +350,22 @@ def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> Non
                 one(manifests, "Service")["metadata"]["labels"] if kind == "ServiceMonitor" else pod_labels
             )
             assert selector["matchLabels"].items() <= target.items(), kind
+
+
+@pytest.mark.parametrize(
+    ("options", "namespaces", "nodes"),
+    [
+        ("watch.namespaced=true", "metadata.namespace", "false"),
+        ("watch.namespaces=one", "one", "true"),
+        ("watch.namespaces={one,two}", "one,two", "true"),
+        ("watch.namespaces={one,two},watch.nodes=false", "one,two", "false"),
+        ("watch.namespaces={one,two},watch.namespaced=true", "one,two", "false"),
+        ("watch.nodes=false", "", "false"),
+    ],
+)
+def test_what_is_watched(helm: Helm, options: str, namespaces: str, nodes: str) -> None:
+    settings = environment(helm.template("--set", options))
+    assert (settings["DAYBREAK_NAMESPACE"], settings["DAYBREAK_WATCH_NODES"]) == (namespaces, nodes)
 
 
 def test_namespaced_mode_has_nothing_of_the_clusters_scope(helm: Helm) -> None:

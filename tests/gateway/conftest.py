@@ -11,7 +11,7 @@ import pytest
 
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
-from daybreak.gateway.hold.table import Gate, Service, SlotState
+from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 from tests.gateway.scene import drain_seconds, plane, scene
@@ -36,18 +36,18 @@ class Bench:
     async def gate(self, gate: Gate, **more: Any) -> None:
         """Set the gate of slot 0."""
         self.epoch += 1
-        service = Service(name="qwen", gate=gate, epoch=self.epoch, models=("big", "org/small"), **more)
-        await self.gateway.set_service(0, service)
+        service = Slot(service="qwen", gate=gate, epoch=self.epoch, models=("big", "org/small"), **more)
+        await self.gateway.set_gate("s0", service)
 
     async def wake(self, **more: Any) -> None:
         """The model is there: its server is known and the gate is open."""
-        await self.gateway.set_servers(0, [self.serve.address])
+        await self.gateway.set_servers("s0", [self.serve.address])
         await self.gate(Gate.OPEN, **more)
         await self.until(lambda state: state.servers_up == 1)
 
     async def state(self) -> SlotState:
         """What the gateway says of slot 0."""
-        return (await self.gateway.snapshot()).slots[0]
+        return (await self.gateway.snapshot()).slots["s0"]
 
     async def until(self, good: Callable[[SlotState], bool], seconds: float = 120) -> SlotState:
         """Wait for a state of slot 0."""

@@ -45,14 +45,21 @@ class Scene:
     async def gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> int:
         """Write the gate as the operator does, and wait until the gateway has it. Returns the epoch."""
         self.write_gate(state, name, slot, **more)
-        await self.agent.until(name, lambda report: report.epoch == self.epoch)
+        await self.agent.until(f"{name}/tiny", lambda report: report.epoch == self.epoch)
         return self.epoch
 
-    def write_gate(self, state: str, name: str = "tiny", slot: int = 0, **more: Any) -> None:
-        """Write the gate as the operator does."""
+    def write_gate(
+        self, state: str, name: str = "tiny", slot: int = 0, *, cluster: str = "", **more: Any
+    ) -> None:
+        """Write the gate of a service with one model as the operator does."""
         self.epoch += 1
-        gate = {"state": state, "epoch": self.epoch, "port": self.agent.first_port + slot}
-        gate |= {"holdSeconds": 300, "cluster": f"{name}-abcde"} | more
+        model = {"name": "tiny", "state": state, "epoch": self.epoch, "holdSeconds": 300}
+        model |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"} | more
+        gate = {
+            "port": self.agent.first_port + slot,
+            "backends": [{"cluster": cluster or f"{name}-abcde", "weight": 100}],
+            "models": [model],
+        }
         self.admin.merge("LLMService", name, {"status": {"gate": gate}}, subresource="status")
 
 

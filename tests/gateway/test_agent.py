@@ -15,15 +15,17 @@ async def test_held_then_passed(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "first"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     assert not scene.serve.seen
 
     scene.head()
-    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
     await scene.gate("Open")
     assert await held == (200, {"id": "first", "bytes": 2})
     assert (await scene.agent.ask(0, "second"))[0] == 200
-    report = await scene.agent.until("tiny", lambda report: report.arrivals == 2 and not report.in_flight)
+    report = await scene.agent.until(
+        "tiny/tiny", lambda report: report.arrivals == 2 and not report.in_flight
+    )
     assert (report.gate, report.held) == ("open", 0)
     assert dict(scene.serve.seen) == {"first": 1, "second": 1}
 
@@ -32,7 +34,7 @@ async def test_failed_gate_refuses_with_the_reason(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     await scene.gate("Failed", reason="no GPU fits")
     status, body = await held
     assert (status, body["error"]["message"]) == (503, "no GPU fits")
@@ -44,15 +46,15 @@ async def test_deleted_service_is_unknown(scene: Scene) -> None:
     await scene.gate("Closed")
     await scene.gate("Closed", "other", slot=1)
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     async with scene.agent.follow() as updates:
-        assert (await anext(updates)).services.keys() == {"tiny", "other"}
+        assert (await anext(updates)).services.keys() == {"tiny/tiny", "other/tiny"}
         scene.admin.delete("LLMService", "tiny")
         assert (await held)[0] == 404
         assert (await scene.agent.ask(0, "late"))[0] == 404
         async for update in updates:
             if update.full:
-                assert update.services.keys() == {"other"}
+                assert update.services.keys() == {"other/tiny"}
                 break
 
 
@@ -61,11 +63,11 @@ async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None
     scene.head()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     await asyncio.to_thread(plane.stop_apiserver)
     try:
         more = asyncio.create_task(scene.agent.ask(0, "more"))
-        await scene.agent.until("tiny", lambda report: report.held == 2)
+        await scene.agent.until("tiny/tiny", lambda report: report.held == 2)
         assert await scene.agent.page("/readyz") == (200, "ok")
     finally:
         await asyncio.to_thread(plane.start_apiserver)
@@ -84,15 +86,15 @@ async def test_ports_that_cannot_be_given(scene: Scene) -> None:
     await scene.gate("Failed", "good", slot=1, reason="as it should be")
     async with scene.agent.follow() as updates:
         assert {name: report.gate for name, report in (await anext(updates)).services.items()} == {
-            "a-first": "closed",
-            "good": "failed",
+            "a-first/tiny": "closed",
+            "good/tiny": "failed",
         }
     # The port's next owner gets it, and nothing of the one before.
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("a-first", lambda report: report.held == 1)
+    await scene.agent.until("a-first/tiny", lambda report: report.held == 1)
     scene.admin.delete("LLMService", "a-first")
     assert (await held)[0] == 404
-    await scene.agent.until("b-second", lambda report: report.gate == "failed" and not report.arrivals)
+    await scene.agent.until("b-second/tiny", lambda report: report.gate == "failed" and not report.arrivals)
 
 
 async def test_another_cluster(scene: Scene) -> None:
@@ -103,11 +105,11 @@ async def test_another_cluster(scene: Scene) -> None:
     assert (await scene.agent.ask(0, "one"))[0] == 200
     # A stream of the cluster before goes on beside the next one's.
     stream = asyncio.create_task(scene.agent.stream(0, "stream"))
-    await scene.agent.until("tiny", lambda report: report.in_flight == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.in_flight == 1)
     await scene.gate("Open", cluster="gone")
-    await scene.agent.until("tiny", lambda report: not report.servers_up)
+    await scene.agent.until("tiny/tiny", lambda report: not report.servers_up)
     await scene.gate("Open", cluster="tiny-new")
-    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
     assert (await scene.agent.ask(0, "two"))[0] == 200
     scene.serve.finish.set()
     assert b"[DONE]" in await stream
@@ -118,8 +120,8 @@ async def test_metrics(scene: Scene) -> None:
     scene.head()
     await scene.gate("Open")
     assert (await scene.agent.ask(0, "one"))[0] == 200
-    await scene.agent.until("tiny", lambda report: report.arrivals == 1 and not report.held)
+    await scene.agent.until("tiny/tiny", lambda report: report.arrivals == 1 and not report.held)
     _, text = await scene.agent.page("/metrics")
-    assert 'daybreak_gateway_arrivals_total{service="tiny"} 1.0' in text
-    assert 'daybreak_gateway_ends_total{reason="passed",service="tiny"} 1.0' in text
+    assert 'daybreak_gateway_arrivals_total{model="tiny",service="tiny"} 1.0' in text
+    assert 'daybreak_gateway_ends_total{model="tiny",reason="passed",service="tiny"} 1.0' in text
     assert "daybreak_api_requests_total" in text

@@ -21,7 +21,7 @@ async def test_end_with_a_request_held_through_the_common_address(scene: Scene) 
     while "tiny" not in (await scene.agent.ask(ROUTER, "other", other))[1]["error"]["message"]:  # noqa: ASYNC110
         await asyncio.sleep(0.05)
     held = asyncio.create_task(scene.agent.ask(ROUTER, "held", body))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     scene.agent.process.send_signal(signal.SIGTERM)
     await scene.agent.until_page("/readyz", 503)
     scene.write_gate("Open")
@@ -34,13 +34,13 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
     scene.head()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
 
     os.kill(scene.agent.process.pid, signal.SIGTERM)
     assert await scene.agent.until_page("/readyz", 503) == "draining"
     # Beyond the moment at which HAProxy stops to listen.
     await asyncio.sleep(1.5)
-    report = await scene.agent.until("tiny", lambda report: report.held == 1 and report.servers_up == 1)
+    report = await scene.agent.until("tiny/tiny", lambda report: report.held == 1 and report.servers_up == 1)
     assert report.epoch == scene.epoch
     scene.write_gate("Open")
     assert (await held)[0] == 200
@@ -52,11 +52,11 @@ async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> Non
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     os.kill(scene.agent.process.pid, signal.SIGTERM)
     await asyncio.sleep(2)
     scene.head()
-    await scene.agent.until("tiny", lambda report: report.servers_up == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
     scene.write_gate("Open")
     assert (await held)[0] == 200
     async with asyncio.timeout(30):
@@ -68,7 +68,7 @@ async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
-    await scene.agent.until("tiny", lambda report: report.held == 1)
+    await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     os.kill(scene.agent.process.pid, signal.SIGTERM)
     status, body = await held
     assert (status, body["error"]["message"]) == (
@@ -94,7 +94,7 @@ async def test_haproxy_hangs(scene: Scene) -> None:
         scene.write_gate("Failed")
         async for update in updates:
             said += 1
-            if update.services and update.services["tiny"].epoch == scene.epoch:
+            if update.services and update.services["tiny/tiny"].epoch == scene.epoch:
                 break
         assert said < 8
 

@@ -6,29 +6,29 @@ from pathlib import Path
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench
 from tests.gateway.ports import free_ports
 
 
 async def test_only_what_changed_is_told(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
-    await bench.gateway.set_service(1, Service(name="other", gate=Gate.CLOSED, epoch=1))
+    await bench.gateway.set_gate("s1", Slot(service="other", gate=Gate.CLOSED, epoch=1))
     since, all_of_it = await bench.gateway.changes(0)
-    assert set(all_of_it.slots) == {0, 1}
+    assert set(all_of_it.slots) == {"s0", "s1"}
     since, quiet = await bench.gateway.changes(since)
     assert not quiet.slots
     assert quiet.boot == all_of_it.boot
-    await bench.gateway.set_service(1, Service(name="other", gate=Gate.FAILED, epoch=2))
+    await bench.gateway.set_gate("s1", Slot(service="other", gate=Gate.FAILED, epoch=2))
     since, told = await bench.gateway.changes(since)
-    assert [(state.slot, state.epoch) for state in told.slots.values()] == [(1, 2)]
+    assert [(state.slot, state.epoch) for state in told.slots.values()] == [("s1", 2)]
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
     since, told = await bench.gateway.changes(since)
-    assert [(state.slot, state.arrivals, state.held) for state in told.slots.values()] == [(0, 1, 1)]
+    assert [(state.slot, state.arrivals, state.held) for state in told.slots.values()] == [("s0", 1, 1)]
     await bench.wake()
     await asking
-    assert (await bench.gateway.changes(since))[1].slots[0].ends == {"passed": 1}
+    assert (await bench.gateway.changes(since))[1].slots["s0"].ends == {"passed": 1}
 
 
 async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
@@ -39,14 +39,14 @@ async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
     since, told = await bench.gateway.changes(0)
     for _ in range(3):  # nothing happens, and yet it is told: the end may come at any time
         since, told = await bench.gateway.changes(since)
-        assert told.slots[0].in_flight == 1
+        assert told.slots["s0"].in_flight == 1
     bench.serve.finish.set()
     await asking
     # Somebody else sees the end before: it must be told all the same.
     await bench.until(lambda state: state.in_flight == 0)
     await bench.state()
     since, told = await bench.gateway.changes(since)
-    assert told.slots[0].in_flight == 0
+    assert told.slots["s0"].in_flight == 0
     assert not (await bench.gateway.changes(since))[1].slots
 
 
@@ -54,11 +54,11 @@ async def test_servers_that_come_and_go_are_told(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     since, _ = await bench.gateway.changes(0)
     for addresses, up in (([bench.serve.address], 1), ([], 0)):
-        await bench.gateway.set_servers(0, addresses)
+        await bench.gateway.set_servers("s0", addresses)
         async with asyncio.timeout(120):
             while True:
                 since, told = await bench.gateway.changes(since)
-                if told.slots and told.slots[0].servers_up == up:
+                if told.slots and told.slots["s0"].servers_up == up:
                     break
                 await asyncio.sleep(0.02)
 
@@ -70,7 +70,7 @@ async def test_a_number_from_before_a_restart_asks_for_all(bench: Bench) -> None
     await bench.gateway.start()
     await bench.gate(Gate.CLOSED)
     _, after = await bench.gateway.changes(since)
-    assert set(after.slots) == {0}
+    assert set(after.slots) == {"s0"}
     assert after.boot != before.boot
 
 
@@ -82,8 +82,8 @@ async def test_1000_idle_services_are_not_told_again(tmp_path: Path) -> None:
     await gateway.start()
     try:
         for slot in range(1000):
-            await gateway.set_service(slot, Service(name=f"s{slot}", gate=Gate.CLOSED, epoch=1))
-        await gateway.set_servers(5, [Server("127.0.0.1", 1)])
+            await gateway.set_gate(f"s{slot}", Slot(service=f"s{slot}", gate=Gate.CLOSED, epoch=1))
+        await gateway.set_servers("s5", [Server("127.0.0.1", 1)])
         since, told = await gateway.changes(0)
         assert len(told.slots) == 1000
         for _ in range(20):

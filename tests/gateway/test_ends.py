@@ -71,7 +71,7 @@ async def test_a_deleted_service_ends_its_hold(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
-    await bench.gateway.unset_service(0)
+    await bench.gateway.unset_gate("s0")
     assert (await asking)[0] == 404
 
 

@@ -26,7 +26,7 @@ async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
     await bench.gate(Gate.OPEN)
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
-    await bench.gateway.set_servers(0, [bench.serve.address])
+    await bench.gateway.set_servers("s0", [bench.serve.address])
     assert (await asking)[0] == 200
 
 

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from daybreak.gateway.hold.keys import NOBODY
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench
 
 KEYS = [hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two")]
@@ -70,4 +70,4 @@ async def test_keys_come_and_go(bench: Bench) -> None:
 
 def test_what_is_no_digest_is_no_key() -> None:
     with pytest.raises(ValueError, match="not a SHA-256 digest"):
-        Service(name="qwen", gate=Gate.OPEN, epoch=1, keys=["sk-one"])
+        Slot(service="qwen", gate=Gate.OPEN, epoch=1, keys=["sk-one"])

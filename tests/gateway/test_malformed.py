@@ -88,7 +88,7 @@ async def test_a_broken_server_is_told_in_openais_shape_and_asked_once(
     bench: Bench, manner: Manner, expected: tuple[int, str]
 ) -> None:
     async with BrokenServe(manner) as broken, BrokenServe(manner) as other:
-        await bench.gateway.set_servers(0, [broken.address, other.address])
+        await bench.gateway.set_servers("s0", [broken.address, other.address])
         await bench.gate(Gate.OPEN)
         await bench.until(lambda state: state.servers_up == 2)
         assert error(await bench.send(REQUEST)) == expected
@@ -98,7 +98,7 @@ async def test_a_broken_server_is_told_in_openais_shape_and_asked_once(
 
 async def test_an_answer_that_breaks_off_is_cut_and_asked_once(bench: Bench) -> None:
     async with BrokenServe(Manner.RESETS) as broken:
-        await bench.gateway.set_servers(0, [broken.address])
+        await bench.gateway.set_servers("s0", [broken.address])
         await bench.gate(Gate.OPEN)
         await bench.until(lambda state: state.servers_up == 1)
         assert (await bench.send(REQUEST)).endswith(b"\r\n\r\nsome")

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.gateway.hold.table import Choice, Gate, Policy, Service
+from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 from daybreak_runtime.http.asgi import Receive, Scope, Send
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 from daybreak_runtime.lora.http import why_missing
@@ -39,9 +39,9 @@ class Scene:
         self.replicas = [await self._stack.enter_async_context(replica) for replica in replicas]
         servers = [replica.address for replica in self.replicas]
         backup = [replace(self.bench.serve.address, backup=True)] if proxy else []
-        await self.bench.gateway.set_servers(0, [*servers, *backup])
-        service = Service("qwen", Gate.OPEN, 1, models=("big",), replicas_listen=True, **more)
-        await self.bench.gateway.set_service(0, service)
+        await self.bench.gateway.set_servers("s0", [*servers, *backup])
+        service = Slot("qwen", Gate.OPEN, 1, models=("big",), replicas_listen=True, **more)
+        await self.bench.gateway.set_gate("s0", service)
         await self.bench.until(lambda state: state.servers_up == len(servers))
 
     async def fill(self, replica: ReplicaDoor, requests: int = 1) -> None:
@@ -77,7 +77,7 @@ async def scene(bench: Bench) -> AsyncIterator[Scene]:
 @pytest.mark.parametrize("choice", [None, Choice(Policy.SESSION, 100, 2), Choice(Policy.PREFIX, 100, 16)])
 async def test_a_replica_with_a_full_queue_costs_no_request(scene: Scene, choice: Choice | None) -> None:
     full, free = ReplicaDoor(limit=1, most_waiting=0), ReplicaDoor()
-    await scene.open(full, free, choices={"big": choice} if choice else {})
+    await scene.open(full, free, choice=choice, waits=choice is not None and choice.policy is Policy.PREFIX)
     await scene.fill(full)
     bodies = [json.dumps({"model": "big", "messages": [{"content": str(n)}]}).encode() for n in range(10)]
     for number, body in enumerate(bodies):

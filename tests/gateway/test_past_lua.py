@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY, Bench
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_malformed import error
@@ -70,7 +70,7 @@ async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
     sequence, _ = await bench.gateway.changes(0)
     assert (await bench.ask("one"))[0] == 200
     _, snapshot = await bench.gateway.changes(sequence)
-    assert (snapshot.slots[0].arrivals, snapshot.slots[0].idle_ms < 700) == (1, True)
+    assert (snapshot.slots["s0"].arrivals, snapshot.slots["s0"].idle_ms < 700) == (1, True)
     await bench.until(lambda state: state.idle_ms > 700)
     sequence, _ = await bench.gateway.changes(0)
     assert not (await bench.gateway.changes(sequence))[1].slots, "who is idle has changed nothing"
@@ -103,10 +103,10 @@ async def test_what_the_guard_minds_does_not_go_directly(bench: Bench, name: str
 
 async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
     await bench.wake()
-    await bench.gateway.set_servers(0, [])
+    await bench.gateway.set_servers("s0", [])
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
-    await bench.gateway.set_servers(0, [bench.serve.address])
+    await bench.gateway.set_servers("s0", [bench.serve.address])
     assert (await asking)[0] == 200
 
 
@@ -114,9 +114,9 @@ async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> N
     await bench.wake()
     for body in (*BODIES, BODY):
         assert (await bench.ask("old", body))[0] == 200
-    await bench.gateway.unset_service(0)
+    await bench.gateway.unset_gate("s0")
     assert (await bench.ask("between"))[0] == 404
-    await bench.gateway.set_service(0, Service(name="next", gate=Gate.CLOSED, epoch=9, models=("big",)))
+    await bench.gateway.set_gate("s0", Slot(service="next", gate=Gate.CLOSED, epoch=9, models=("big",)))
     assert (await bench.state()).arrivals == 0
     await bench.wake()
     assert (await bench.ask("new"))[0] == 200
@@ -126,7 +126,7 @@ async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> N
 async def test_where_lua_fails_nobody_passes(bench: Bench) -> None:
     await bench.wake()
     await bench.gate(Gate.CLOSED)
-    await bench.gateway._api.expect("daybreak set 0 max_held=none", "ok")  # it will miss the number
+    await bench.gateway._api.expect("daybreak set s0 max_held=none", "ok")  # it will miss the number
     status, _, answer = await bench.ask("one")
     assert (status, answer["error"]["code"]) == (500, "internal_error")
     assert not bench.serve.seen

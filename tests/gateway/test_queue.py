@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Ports, WantedGate, wanted
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_replicas import BIG
-from tests.gateway.test_routing import worker
+from tests.gateway.test_routing import alone, open_gate, worker
 
 QUEUE_TIMEOUT = 2
 
@@ -24,22 +24,26 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         yield made
 
 
-def read(bench: Bench, state: str = "Open", keys: tuple[str, ...] = (), **serve: Any) -> Wanted:
+def read(bench: Bench, state: str = "Open", keys: tuple[str, ...] = (), **serve: Any) -> WantedGate:
     """What the gateway makes of a service with one replica that takes one request at a time."""
     bench.epoch += 1
     model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}
-    gate = {"state": state, "epoch": bench.epoch, "port": 20000, "cluster": "c", "models": ["big"]}
+    gate = {
+        "port": 20000,
+        "backends": [{"cluster": "c"}],
+        "models": [open_gate("big", bench.epoch, state)],
+    }
     manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
     address: Server = bench.serve.address
     found = wanted(manifest, [worker(address.host)], Ports(replica=address.port), keys)
     assert found is not None
-    return found
+    return alone(found)
 
 
-async def program(bench: Bench, claim: Wanted) -> None:
+async def program(bench: Bench, claim: WantedGate) -> None:
     """Tell HAProxy."""
-    await bench.gateway.set_servers(0, claim.servers)
-    await bench.gateway.set_service(0, claim.service)
+    await bench.gateway.set_servers("s0", claim.servers)
+    await bench.gateway.set_gate("s0", claim.slot)
     await bench.until(lambda state: state.servers_up == 1)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.test_keys import KEYS
@@ -40,13 +40,13 @@ class Replicas:
             "replicas_listen": True,
             **more,
         }
-        service = Service(name="qwen", gate=gate, epoch=self.bench.epoch, **settings)
-        await self.bench.gateway.set_service(0, service)
+        slot = Slot(service="qwen", gate=gate, epoch=self.bench.epoch, **settings)
+        await self.bench.gateway.set_gate("s0", slot)
 
     async def servers(self, *replicas: FakeServe, limit: int = 0) -> None:
         """Say which replicas there are, beside the proxy."""
         own = [replace(replica.address, max_connections=limit) for replica in replicas]
-        await self.bench.gateway.set_servers(0, [*own, self.proxy])
+        await self.bench.gateway.set_servers("s0", [*own, self.proxy])
         await self.bench.until(lambda state: state.servers_up == max(1, len(own)))
 
     async def until_up(self, replica: FakeServe, backend: str = "s0") -> None:
@@ -151,7 +151,7 @@ async def test_what_the_proxy_does_not_know_waits_for_a_replica(
 
 async def test_without_direct_ingress_those_paths_do_not_exist(scene: Replicas) -> None:
     await scene.gate(replicas_listen=False)
-    await scene.bench.gateway.set_servers(0, [scene.bench.serve.address])
+    await scene.bench.gateway.set_servers("s0", [scene.bench.serve.address])
     await scene.bench.until(lambda state: state.servers_up == 1)
     status, _, body = await scene.bench.ask("one", BIG, "/v1/responses")
     assert (status, "directIngress" in body["error"]["message"]) == (404, True)
@@ -182,21 +182,45 @@ class TestSeveralModels:
 
     async def open(self, scene: Replicas, gate: Gate = Gate.OPEN) -> tuple[FakeServe, FakeServe]:
         big, small = scene.replicas
-        await scene.bench.gateway.set_servers(0, [scene.bench.serve.address])
-        await scene.bench.gateway.set_model_servers(0, [big.address, scene.proxy])
-        await scene.bench.gateway.set_model_servers(1, [small.address, scene.proxy])
-        await scene.gate(gate, backends={"big": 0, "polite": 0, "org/small": 1})
+        await scene.bench.gateway.set_servers("s0", [scene.bench.serve.address])
+        await scene.bench.gateway.set_servers("m0", [big.address, scene.proxy])
+        await scene.bench.gateway.set_servers("m1", [small.address, scene.proxy])
+        await self.gates(scene, gate)
         for number, replica in enumerate(scene.replicas):
             await scene.until_up(replica, f"m{number}")
         await scene.bench.until(lambda state: state.servers_up == 1)
         return big, small
 
+    async def gates(self, scene: Replicas, gate: Gate) -> None:
+        """Set the gates of both models and of the front."""
+        more: dict[str, Any] = {"replicas_listen": True, "front": False}
+        more["port"] = scene.bench.gateway.config.first_port
+        big = Slot("qwen", gate, 1, "big", models=("big", "polite"), adapters=("polite",), **more)
+        await scene.bench.gateway.set_gate("m0", big)
+        small = Slot("qwen", gate, 1, "org/small", models=("org/small",), **more)
+        await scene.bench.gateway.set_gate("m1", small)
+        await scene.gate(gate, models=(), adapters=(), listed=("big", "org/small", "polite"), waits=True)
+
+    async def states(self, scene: Replicas, good: Callable[..., bool]) -> list[SlotState]:
+        """The states of the front and of both models, once they are good."""
+        async with asyncio.timeout(60):
+            while True:
+                slots = (await scene.bench.gateway.snapshot()).slots
+                states = [slots[name] for name in ("s0", "m0", "m1")]
+                if good(*states):
+                    return states
+                await asyncio.sleep(0.02)
+
     async def test_each_goes_to_its_own(self, scene: Replicas) -> None:
         big, small = await self.open(scene)
         assert await scene.statuses(*[BIG, SMALL, SMALL, ADAPTER]) == [200] * 4
         assert (big.seen.total(), small.seen.total(), scene.bench.serve.seen.total()) == (2, 2, 0)
-        state = await scene.bench.until(lambda state: not state.in_flight)
-        assert (state.arrivals, state.past_lua, state.ends) == (4, 4, {"passed": 4})
+        states = await self.states(scene, lambda *all_of: not any(state.in_flight for state in all_of))
+        assert [(state.arrivals, state.past_lua, state.ends) for state in states] == [
+            (0, 0, {}),
+            (2, 2, {"passed": 2}),
+            (2, 2, {"passed": 2}),
+        ]
 
     @pytest.mark.parametrize("chunked", [False, True])
     async def test_a_large_body_too(self, scene: Replicas, chunked: bool) -> None:
@@ -223,16 +247,23 @@ class TestSeveralModels:
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         assert not (big.seen + small.seen + scene.bench.serve.seen)
 
-    async def test_held_requests_are_counted_together_and_go_where_they_belong(self, scene: Replicas) -> None:
+    async def test_held_requests_are_counted_at_their_own_gate_and_go_where_they_belong(
+        self, scene: Replicas
+    ) -> None:
         big, small = await self.open(scene, Gate.CLOSED)
         bodies = [BIG, SMALL, SMALL, ADAPTER]
         asking = [asyncio.create_task(scene.bench.ask(f"r{n}", body)) for n, body in enumerate(bodies)]
-        state = await scene.bench.until(lambda state: state.held == 4)
-        assert (state.arrivals, state.in_flight) == (4, 0)
-        await scene.gate(Gate.OPEN, backends={"big": 0, "polite": 0, "org/small": 1})
+        states = await self.states(scene, lambda *all_of: sum(state.held for state in all_of) == 4)
+        assert [(state.arrivals, state.held, state.in_flight) for state in states] == [
+            (0, 0, 0),
+            (2, 2, 0),
+            (2, 2, 0),
+        ]
+        await self.gates(scene, Gate.OPEN)
         assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 4
         assert (dict(big.seen), dict(small.seen)) == ({"r0": 1, "r3": 1}, {"r1": 1, "r2": 1})
-        await scene.bench.until(lambda state: (state.arrivals, state.in_flight) == (4, 0))
+        states = await self.states(scene, lambda *all_of: not any(state.in_flight for state in all_of))
+        assert [state.arrivals for state in states] == [0, 2, 2]
 
     async def test_a_model_that_goes_is_counted_until_its_last_request_has_ended(
         self, scene: Replicas
@@ -240,18 +271,20 @@ class TestSeveralModels:
         _, small = await self.open(scene)
         small.hold_answers = True
         asking = asyncio.create_task(scene.bench.ask("slow", SMALL))
-        await scene.bench.until(lambda state: state.in_flight == 1)
-        await scene.gate(models=("big",), backends={"big": 0})
-        assert not await scene.bench.gateway.end_model_backend(1)
+        await self.states(scene, lambda *all_of: all_of[2].in_flight == 1)
+        await scene.bench.gateway.remove_gate("m1")
+        assert not await scene.bench.gateway.empty("m1")
         await asyncio.sleep(0.7)  # longer than the pause between two looks at who is in flight
-        assert (await scene.bench.state()).in_flight == 1
+        states = await self.states(scene, lambda *_: True)
+        assert [state.in_flight for state in states] == [0, 0, 1]
         small.finish.set()
         assert (await asking)[0] == 200
-        await scene.bench.until(lambda state: state.in_flight == 0)
+        await self.states(scene, lambda *all_of: all_of[2].in_flight == 0)
         async with asyncio.timeout(30):
-            while not await scene.bench.gateway.end_model_backend(1):  # noqa: ASYNC110
+            while not await scene.bench.gateway.empty("m1"):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        # Its next owner begins at nought, and the first one's count does not move.
-        await scene.gate(models=("big", "org/small"), backends={"big": 0, "org/small": 1})
-        state = await scene.bench.state()
-        assert (state.arrivals, state.answers["2xx"]) == (1, 1)
+        await scene.bench.gateway.unset_gate("m1")
+        # Its next owner begins at nought.
+        await self.gates(scene, Gate.OPEN)
+        states = await self.states(scene, lambda *_: True)
+        assert [(state.arrivals, state.answers["2xx"]) for state in states] == [(0, 0)] * 3

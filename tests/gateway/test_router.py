@@ -151,7 +151,7 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("chunked", [False, True])
 async def test_the_largest_body_passes_and_no_larger_one(town: Town, chunked: bool) -> None:
-    await town.gateway.set_servers(0, [town.serves[0].address])
+    await town.gateway.set_servers("s0", [town.serves[0].address])
     await town.gate(0, Gate.OPEN, max_body_bytes=20 * MIB)
     await town.until(0, lambda state: state.servers_up == 1)
     body = b'{"messages": "%b", "model": "big"}' % (b"x" * (10 * MIB - 32))

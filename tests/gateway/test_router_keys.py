@@ -60,7 +60,7 @@ async def test_models_of_open_services_are_named_to_all(town: Town) -> None:
 
 async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
     await keyed(town, (ONE,), ())
-    await town.gateway.set_servers(0, [town.serves[0].address])
+    await town.gateway.set_servers("s0", [town.serves[0].address])
     await town.gate(0, Gate.OPEN, keys=(ONE,))
     await town.until(0, lambda state: state.servers_up == 1)
     for key, expected in (("", 401), ("sk-two", 401), ("sk-one", 200)):

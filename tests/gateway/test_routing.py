@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Ports, Wanted, WantedGate, wanted
+from daybreak.gateway.hold.table import Policy
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
@@ -31,25 +32,25 @@ class Town:
         self.port = replicas[0].address.port
         self.epoch = 0
 
-    def wanted(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> Wanted:
+    def wanted(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> WantedGate:
         """What the gateway makes of the LLMService and its pods."""
         self.epoch += 1
         model: dict[str, Any] = {"name": "big", "serve": {"maxOngoingRequests": limit}}
         if routing is not None:
             model["routing"] = routing
-        gate = {"state": "Open", "epoch": self.epoch, "port": 20000, "cluster": "c", "models": ["big"]}
+        gate = {"port": 20000, "backends": [{"cluster": "c"}], "models": [open_gate("big", self.epoch)]}
         manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
         found = wanted(manifest, [worker(host) for host in hosts], Ports(replica=self.port))
         assert found is not None
-        return found
+        return alone(found)
 
     async def open(
         self, routing: dict[str, Any] | None, *, limit: int = 256, replicas: int = REPLICAS
     ) -> None:
         """Program the service with so many of its replicas, and wait until they are up."""
         claim = self.wanted(sorted(self.replicas)[:replicas], routing, limit)
-        await self.bench.gateway.set_servers(0, claim.servers)
-        await self.bench.gateway.set_service(0, claim.service)
+        await self.bench.gateway.set_servers("s0", claim.servers)
+        await self.bench.gateway.set_gate("s0", claim.slot)
         await self.bench.until(lambda state: state.servers_up == replicas)
 
     async def ask(
@@ -93,6 +94,18 @@ class Town:
         for replica in self.replicas.values():
             replica.finish.set()
         assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
+
+
+def open_gate(model: str, epoch: int, state: str = "Open") -> dict[str, Any]:
+    """A model's entry in the status."""
+    return {"name": model, "state": state, "epoch": epoch, "holdSeconds": 300}
+
+
+def alone(found: Wanted) -> WantedGate:
+    """The one gate of a service, as the programmer has it in the service's own backend."""
+    (gate,) = found.gates
+    prefix = gate.slot.choice is not None and gate.slot.choice.policy is Policy.PREFIX
+    return replace(gate, slot=replace(gate.slot, port=0, front=True, waits=prefix))
 
 
 def worker(host: str) -> dict[str, Any]:
@@ -213,18 +226,25 @@ class TestSession:
     async def test_each_of_several_models_has_its_own_way(self, town: Town) -> None:
         hosts = sorted(town.replicas)
         claim = town.wanted(hosts, {"policy": "Session"})
-        await town.bench.gateway.set_model_servers(0, claim.servers)
-        service = replace(claim.service, models=("big", "org/small"), backends={"big": 0, "org/small": 1})
-        await town.bench.gateway.set_model_servers(1, claim.servers)
-        await town.bench.gateway.set_service(0, service)
+        own: dict[str, Any] = {"port": town.bench.gateway.config.first_port, "front": False}
+        big = replace(claim.slot, waits=False, **own)
+        small = replace(big, model="org/small", models=("org/small",), choice=None)
+        for backend, slot in (("m0", big), ("m1", small)):
+            await town.bench.gateway.set_servers(backend, claim.servers)
+            await town.bench.gateway.set_gate(backend, slot)
+        front = replace(claim.slot, model="", models=(), listed=("big", "org/small"), choice=None, waits=True)
+        await town.bench.gateway.set_gate("s0", front)
         for backend in ("m0", "m1"):
             await until_servers_up(town.bench, backend, REPLICAS)
         first = await town.homes()
         assert await town.homes() == first
-        small = [await town.ask("one", b'{"model": "org/small"}') for _ in range(8)]
-        assert len(set(small)) == REPLICAS, "the other model has no routing"
+        asked = [await town.ask("one", b'{"model": "org/small"}') for _ in range(8)]
+        assert len(set(asked)) == REPLICAS, "the other model has no routing"
         # The model that goes takes its choice with it: the backend is another one's then.
-        await town.bench.gateway.set_service(0, replace(service, choices={}, epoch=100))
+        await town.bench.gateway.unset_gate("m0")
+        await town.bench.gateway.set_servers("m0", claim.servers)
+        await town.bench.gateway.set_gate("m0", replace(big, choice=None))
+        await until_servers_up(town.bench, "m0", REPLICAS)
         assert len({await town.ask("one") for _ in range(8)}) == REPLICAS
 
 

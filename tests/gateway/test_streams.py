@@ -27,12 +27,12 @@ async def test_removing_a_server_cuts_no_stream(bench: Bench) -> None:
     await bench.wake()
     async with bench.clients.post(bench.url + "/v1/completions", data=b"{}") as answer:
         await answer.content.readuntil(b"\n\n")
-        await bench.gateway.set_servers(0, [])
-        assert await bench.gateway.remove_left_servers(0)
+        await bench.gateway.set_servers("s0", [])
+        assert await bench.gateway.remove_left_servers("s0")
         bench.serve.finish.set()
         assert await answer.content.read() == b"data: [DONE]\n\n"
     async with asyncio.timeout(120):
-        while await bench.gateway.remove_left_servers(0):  # noqa: ASYNC110
+        while await bench.gateway.remove_left_servers("s0"):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     await bench.wake()
     assert (await bench.ask("after"))[0] == 200

@@ -55,7 +55,7 @@ async def test_a_server_that_comes_up_late_is_no_time_that_the_gateway_added(ben
     asking = asyncio.create_task(bench.ask("held"))
     await bench.until(lambda state: state.held == 1)
     await asyncio.sleep(4)
-    await bench.gateway.set_servers(0, [bench.serve.address])
+    await bench.gateway.set_servers("s0", [bench.serve.address])
     assert (await asking)[0] == 200
     state = await bench.state()
     assert state.holds.sum_ms >= 1000

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench
 from tests.gateway.test_malformed import error
 from tests.gateway.town import insist
@@ -41,7 +41,7 @@ async def test_it_is_told_what_there_is(bench: Bench) -> None:
 
 async def test_many_models_are_not_all_named(bench: Bench) -> None:
     names = tuple(f"m{number}" for number in range(60))
-    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=1, models=names))
+    await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1, models=names))
     _, _, body = await bench.ask("one", NONE)
     assert body["error"]["message"].endswith(f"There are, among others: {', '.join(names[:50])}.")
 
@@ -124,7 +124,7 @@ async def test_all_others_are_held(bench: Bench, body: Any, path: str, headers: 
 
 
 async def test_before_its_models_are_known_everybody_is_held(bench: Bench) -> None:
-    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=1))
+    await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1))
     asking = asyncio.create_task(bench.ask("one", NONE))
     await bench.until(lambda state: state.held == 1)
     await bench.wake()
@@ -134,7 +134,7 @@ async def test_before_its_models_are_known_everybody_is_held(bench: Bench) -> No
 async def test_a_model_that_comes_is_known_at_once(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     assert (await bench.ask("one", NONE))[0] == 404
-    await bench.gateway.set_service(0, Service(name="qwen", gate=Gate.CLOSED, epoch=9, models=("none",)))
+    await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=9, models=("none",)))
     asking = asyncio.create_task(bench.ask("two", NONE))
     await bench.until(lambda state: state.held == 1)
     assert (await bench.ask("three", b'{"model": "big"}'))[0] == 404

@@ -14,7 +14,7 @@ import pytest
 
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
-from daybreak.gateway.hold.table import Gate, Service, SlotState
+from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from daybreak.gateway.router.router import Route, Router, RouterConfig
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
@@ -43,19 +43,19 @@ class Town:
 
     async def gate(self, slot: int, gate: Gate, **more: Any) -> None:
         """Set the gate of a service."""
-        service = Service(name=f"service-{slot}", gate=gate, epoch=1, models=MODELS[slot], **more)
-        await self.gateway.set_service(slot, service)
+        service = Slot(service=f"service-{slot}", gate=gate, epoch=1, models=MODELS[slot], **more)
+        await self.gateway.set_gate(f"s{slot}", service)
 
     async def wake(self, slot: int) -> None:
         """The model is there: its server is known and the gate is open."""
-        await self.gateway.set_servers(slot, [self.serves[slot].address])
+        await self.gateway.set_servers(f"s{slot}", [self.serves[slot].address])
         await self.gate(slot, Gate.OPEN)
         await self.until(slot, lambda state: state.servers_up == 1)
 
     async def until(self, slot: int, good: Callable[[SlotState], bool], seconds: float = 60) -> SlotState:
         """Wait for a state of a service."""
         async with asyncio.timeout(seconds):
-            while not good(state := (await self.gateway.snapshot()).slots[slot]):  # noqa: ASYNC110
+            while not good(state := (await self.gateway.snapshot()).slots[f"s{slot}"]):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         return state
 

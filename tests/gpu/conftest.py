@@ -26,7 +26,14 @@ from tests.kuberay_process import kuberay
 
 
 @pytest.fixture(scope="session")
-def plane() -> Iterator[ControlPlane]:
+def serve() -> Iterator[PlayedServe]:
+    """Ray Serve, of all Ray clusters."""
+    with PlayedServe() as played:
+        yield played
+
+
+@pytest.fixture(scope="session")
+def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
     """The cluster, with the nodes that always stand.
 
     Tests that use it share it, so they belong in the xdist group `gpu`.
@@ -39,7 +46,6 @@ def plane() -> Iterator[ControlPlane]:
             scheduler=True,
             fake_nodes=standing(),
         ) as cluster,
-        PlayedServe() as serve,
         kuberay(cluster, proxy=serve.proxy),
     ):
         yield cluster

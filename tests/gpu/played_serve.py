@@ -2,26 +2,38 @@
 
 On fake nodes nothing runs in a pod, so nobody would answer, and KubeRay would wait for ever. This is an HTTP
 proxy that KubeRay is told to use. It keeps the configuration that KubeRay hands to each head, and says of
-each application in it that it runs, and of each deployment that it is healthy.
+each deployment in it that it is healthy, as soon as its model has a worker pod that runs where it is to have
+one; and of the application that it runs when all of them are.
 """
 
 import json
 import threading
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from daybreak.api.common import names
+
 _APPLICATIONS = "/api/serve/applications/"
 _HEALTH = "/-/healthz"
 
+RunningGroups = Callable[[str], set[str]]
+"""Names of the worker groups that have a pod that runs, in the Ray cluster of a head Service's address."""
+
 
 class PlayedServe:
-    """Every Ray dashboard and Serve proxy that KubeRay asks."""
+    """Every Ray dashboard and Serve proxy that KubeRay asks.
+
+    Attributes:
+        running: Which worker groups run; None: all.
+    """
 
     def __init__(self) -> None:
+        self.running: RunningGroups | None = None
         self._configurations: dict[str, Any] = {}
-        configurations = self._configurations
+        played = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -29,8 +41,7 @@ class PlayedServe:
                 if address.path == _HEALTH:
                     self._answer(b"success")
                 elif address.path == _APPLICATIONS:
-                    said = _said(configurations.get(address.netloc) or {})
-                    self._answer(json.dumps(said).encode())
+                    self._answer(json.dumps(played._said(address.netloc)).encode())
                 else:
                     self.send_error(404)
 
@@ -40,7 +51,7 @@ class PlayedServe:
                 if address.path != _APPLICATIONS:
                     self.send_error(404)
                     return
-                configurations[address.netloc] = json.loads(body)
+                played._configurations[address.netloc] = json.loads(body)
                 self._answer(b"")
 
             def _answer(self, body: bytes) -> None:
@@ -71,20 +82,32 @@ class PlayedServe:
         """Its address, for `HTTP_PROXY`."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
-
-def _said(configuration: dict[str, Any]) -> dict[str, Any]:
-    """What Serve's REST API says of a configuration that it has carried out."""
-    return {
-        "applications": {
-            application["name"]: {
+    def _said(self, head: str) -> dict[str, Any]:
+        """What Serve's REST API says at a head of the configuration that it has carried out."""
+        configuration = self._configurations.get(head) or {}
+        running = self.running(head) if self.running is not None else None
+        applications = {}
+        for application in configuration.get("applications", []):
+            models = [
+                config["model_loading_config"]["model_id"] for config in application["args"]["llm_configs"]
+            ]
+            groups = {names.serve_deployment(model): names.worker_group(model) for model in models}
+            deployments = {}
+            for deployment in application["deployments"]:
+                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", 0)
+                group = groups.get(deployment["name"])
+                up = running is None or group is None or not fewest or group in running
+                status = "HEALTHY" if up else "UPDATING"
+                deployments[deployment["name"]] = {
+                    "name": deployment["name"],
+                    "status": status,
+                    "message": "",
+                }
+            settled = all(each["status"] == "HEALTHY" for each in deployments.values())
+            applications[application["name"]] = {
                 "name": application["name"],
-                "status": "RUNNING",
+                "status": "RUNNING" if settled else "DEPLOYING",
                 "message": "",
-                "deployments": {
-                    deployment["name"]: {"name": deployment["name"], "status": "HEALTHY", "message": ""}
-                    for deployment in application["deployments"]
-                },
+                "deployments": deployments,
             }
-            for application in configuration.get("applications", [])
-        }
-    }
+        return {"applications": applications}

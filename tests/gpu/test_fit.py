@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cluster import FakeNode
-from tests.api.admin import Admin
+from tests.api.admin import Admin, eventually
 from tests.gpu.looks import GPU, TOLERATED, big, gpus, node_of, placed, pods, said, service, small
 from tests.gpu.nodes import H100, L4, PRODUCT, Nodes, h100
 
@@ -23,11 +23,10 @@ def undisturbed(admin: Admin, name: str) -> Any:
     )
 
 
-def nothing_made(admin: Admin, name: str) -> bool:
-    """Whether nothing at all was made for a service."""
-    label = {"labelSelector": f"daybreak.dev/service={name}"}
-    kinds = ("RayService", "RayCluster", "Pod", "Service", "ServiceAccount", "PodDisruptionBudget")
-    return not any(admin.list(kind, **label) for kind in kinds)
+def waits(admin: Admin, name: str) -> bool:
+    """Whether the worker pod of a service was made, and waits for a node as an autoscaler wants to see it."""
+    found = [pod for pod in pods(admin, name) if not node_of(pod)]
+    return bool(found) and len(found) == len(pods(admin, name))
 
 
 def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
@@ -40,7 +39,7 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
     message = said(admin, "one", "Schedulable", "False", f"needs 8 {GPU} on one node", fix)
     assert "the largest node has 4" in message
     assert said(admin, "one", "Stalled", "True", reason="NoNodeFits") == message
-    assert nothing_made(admin, "one")
+    eventually("its pod waits", lambda: waits(admin, "one"))
     assert undisturbed(admin, "neighbour") == before
 
     # A node that has them is added. Nobody touches the LLMService.
@@ -70,7 +69,7 @@ def test_a_label_that_no_node_has(admin: Admin) -> None:
     message = said(admin, "one", "Schedulable", "False", f"a node with label {PRODUCT}={selector[PRODUCT]}")
     assert f"nodes have {PRODUCT}={H100}" in message
     assert "change accelerator.nodeSelector" in message
-    assert nothing_made(admin, "one")
+    eventually("its pod waits", lambda: waits(admin, "one"))
 
     accelerator = {"nodeSelector": {PRODUCT: H100}}
     admin.merge("LLMService", "one", {"spec": {"models": [small(**accelerator, tolerations=TOLERATED)]}})
@@ -85,7 +84,7 @@ def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
     message = said(
         admin, "one", "Schedulable", "False", "fits on reserved-0, tainted team=research:NoSchedule"
     )
-    assert nothing_made(admin, "one")
+    eventually("its pod waits", lambda: waits(admin, "one"))
 
     # The message names the toleration to add, in YAML.
     before, _, after = message.partition("add to accelerator.tolerations ")

@@ -125,13 +125,16 @@ def test_a_pipeline_has_a_pod_for_each_stage(admin: Admin, nodes: Nodes) -> None
     nodes.add(h100("h100-big-0", 8))
     admin.create(sample(PIPELINE))
     said(admin, "llama-405b", "Schedulable", "False", "needs 2 pods of", f"8 {GPU} each", "have room for 1")
-    assert admin.get("RayService", "llama-405b") is None
+    eventually("both stages asked for", lambda: len(pods(admin, "llama-405b")) == 2)
 
     nodes.add(h100("h100-big-1", 8))
     stages = placed(admin, "llama-405b", 2)
     said(admin, "llama-405b", "Schedulable", "True", reason="Fits")
     assert {node_of(pod) for pod in stages} == {"h100-big-0", "h100-big-1"}
     assert [gpus(pod) for pod in stages] == [8, 8]
+    # KubeRay's own would ask for a Serve proxy, which the second stage does not have.
+    probes = [pod["spec"]["containers"][0]["readinessProbe"]["httpGet"] for pod in stages]
+    assert [probe["path"] for probe in probes] == ["/api/healthz"] * 2
     config = llm_config(admin, "llama-405b")
     assert config["placement_group_config"]["strategy"] == "PACK"
     replica = bundles(config)

@@ -7,7 +7,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from daybreak.api.llmservice import validation
-from daybreak.api.llmservice.definition import InvalidSpec, LLMService
+from daybreak.api.llmservice.definition import NAME_LIMIT, InvalidSpec, LLMService
 
 SECRET = "the-secret-of-the-hub"  # noqa: S105 - a Secret's name, by which tests find it again
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -18,7 +18,7 @@ _model_names = st.one_of(
     st.sampled_from(["a", "A", "a.b", "a_b", "a/b", "Qwen/Qwen2.5-72B-Instruct", "x" * 96, "a-b", "A--B"]),
     st.builds("{}{}{}".format, _edges, st.text(f"{_EDGE}._/-", max_size=94), _edges),
 )
-_service_names = st.integers(1, 47).map(lambda length: ("qwen7-b" * 8)[:length].rstrip("-"))
+_service_names = st.integers(1, NAME_LIMIT).map(lambda length: ("qwen7-b" * 8)[:length].rstrip("-"))
 _durations = st.one_of(
     st.integers(1, 7200).map("{}s".format),
     st.integers(1, 120).map("{}m".format),

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_status import GateState
-from daybreak.gates.state_machine import SleepPolicy, SleepState, WorkloadHealth, look_again, start, step
+from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, look_again, start, step
 from daybreak.gates.traffic import Report, Seen, Traffic, together
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -71,12 +71,14 @@ class Sleeper:
     sleep_policy: SleepPolicy
     gateways: list[Gateway]
     now: datetime = BEGIN
-    sleep_state: SleepState = field(default_factory=lambda: start(BEGIN))
+    sleep_state: SleepState = field(default_factory=lambda: start(BEGIN, SleepPolicy(None)))
     broken: bool = False
     """Whether the models cannot start."""
     up: bool = False
     """Whether they answer."""
     updating: bool = False
+    hindered: bool = False
+    """Whether the update has no room."""
     heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
     """The last report of each gateway, and when it came: not how the gateway is now."""
     gates: list[tuple[int, GateState]] = field(default_factory=list)
@@ -89,13 +91,15 @@ class Sleeper:
     def traffic(self) -> Traffic:
         """What the operator takes the traffic for."""
         rows = [self.heard.get(number) for number in range(len(self.gateways))]
-        return together(None if row is None else Seen(row[1], self.now - row[0]) for row in rows)
+        return together(
+            (None if row is None else {"m": Seen(row[1], self.now - row[0])} for row in rows), "m"
+        )
 
     @property
-    def health(self) -> WorkloadHealth:
+    def health(self) -> Health:
         """How the models are. They cannot be up while their objects are down."""
         failed = BROKEN if self.broken and not self.up else ""
-        return WorkloadHealth(answers=self.up, failed=failed, updating=self.updating, stalled=bool(failed))
+        return Health(answers=self.up, failed=failed, updating=self.updating, hindered=self.hindered)
 
     def look(self) -> SleepState:
         """The operator looks, decides and writes; what it decided before is returned."""

@@ -11,9 +11,10 @@ from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
 from daybreak.gates.state_machine import (
     FORCED_ASLEEP,
+    UPDATE_PATIENCE,
+    Health,
     SleepPolicy,
     SleepState,
-    WorkloadHealth,
     look_again,
     step,
 )
@@ -199,6 +200,26 @@ class SleepAndWake(RuleBasedStateMachine):
             assert it.sleep_state.phase is Phase.ASLEEP
             assert it.sleep_state.asleep is not None
 
+    @rule(hindered=st.booleans())
+    def an_update_hangs_and_nobody_asks(self, hindered: bool) -> None:
+        """It keeps nobody awake for ever, and without room for no longer than idleness does."""
+        it = self.it
+        it.broken = False
+        self.calm()
+        for gateway in it.gateways:
+            while gateway.in_flight:
+                gateway.end(it.now)
+        for pause in (timedelta(0), AFTER_IDLE if hindered else UPDATE_PATIENCE):
+            it.now += pause
+            for _ in range(3):
+                it.updating, it.hindered = it.sleep_state.asleep is None, hindered
+                for number in range(len(it.gateways)):
+                    it.carry_out(number)
+                self.the_operator_hears_all_and_looks()
+        it.updating = it.hindered = False
+        if it.sleep_policy.may_sleep or it.sleep_policy.must_sleep:
+            assert it.sleep_state.asleep is not None
+
     @invariant()
     def nothing_is_taken_from_who_is_served(self) -> None:
         if not hasattr(self, "it") or self.it.sleep_state.asleep is None:
@@ -227,11 +248,12 @@ traffics = st.builds(
     acknowledged=st.integers(-1, 12),
 )
 backends = st.builds(
-    WorkloadHealth,
+    Health,
     answers=st.booleans(),
     failed=st.sampled_from(["", BROKEN]),
     updating=st.booleans(),
-    stalled=st.booleans(),
+    hindered=st.booleans(),
+    waits=st.booleans(),
 )
 courses = st.builds(
     SleepState,
@@ -245,7 +267,7 @@ courses = st.builds(
 
 
 def at_rest(
-    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> SleepState:
     """Where it comes to rest when everything stays as it is, even the clock."""
     for _ in range(ROUNDS):
@@ -255,9 +277,7 @@ def at_rest(
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
-def test_one_step(
-    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
-) -> None:
+def test_one_step(before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health) -> None:
     after = step(before, sleep_policy, traffic, health, BEGIN)
     if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
         assert health.answers
@@ -275,7 +295,7 @@ def test_one_step(
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
 def test_comes_to_rest_whatever_the_status_says(
-    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(sleep_state, sleep_policy, traffic, health)
     assert step(rest, sleep_policy, traffic, health, BEGIN) == rest
@@ -285,7 +305,7 @@ def test_comes_to_rest_whatever_the_status_says(
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=1000)
 def test_time_alone_changes_nothing_before_it_is_looked_at_again(
-    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+    sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(sleep_state, sleep_policy, traffic, health)
     pause = look_again(rest, sleep_policy, traffic, BEGIN)

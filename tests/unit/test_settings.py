@@ -1,5 +1,7 @@
 """The operator's environment variables."""
 
+import re
+
 import pytest
 
 from daybreak.api.pods.gateway_pods import GatewayPods
@@ -8,7 +10,8 @@ from daybreak.settings import InvalidSettings, Settings
 
 def test_nothing_set() -> None:
     settings = Settings.from_environment({})
-    assert settings.namespace is None
+    assert settings.namespaces == ()
+    assert settings.watch_nodes
     assert settings.operator_namespace == "default"
     assert settings.network_policy
     assert settings.http_port == 8080
@@ -19,6 +22,7 @@ def test_everything_set() -> None:
     settings = Settings.from_environment(
         {
             "DAYBREAK_NAMESPACE": "models",
+            "DAYBREAK_WATCH_NODES": "true",
             "DAYBREAK_OPERATOR_NAMESPACE": "daybreak",
             "DAYBREAK_KUBERAY_NAMESPACE": "kuberay",
             "DAYBREAK_RAY_IMAGE": "r:1",
@@ -35,7 +39,8 @@ def test_everything_set() -> None:
         }
     )
     assert settings == Settings(
-        "models",
+        ("models",),
+        True,
         "daybreak",
         "operator-1",
         "kuberay",
@@ -60,8 +65,25 @@ def test_everything_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "namespaces", "lease_in"),
+    [
+        ("", (), "default"),
+        ("one", ("one",), "one"),
+        ("b, a,b,", ("b", "a"), "default"),
+    ],
+)
+def test_namespaces(text: str, namespaces: tuple[str, ...], lease_in: str) -> None:
+    settings = Settings.from_environment({"DAYBREAK_NAMESPACE": text})
+    assert (settings.namespaces, settings.operator_namespace) == (namespaces, lease_in)
+    assert settings.watch_nodes == (not namespaces), "what no Role can give is not asked for"
+
+
+@pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("NAMESPACE", "a b"),
+        ("NAMESPACE", "a,B"),
+        ("NAMESPACE", '["a","b"]'),
         ("NETWORK_POLICY", "maybe"),
         ("ASSIGNED_USERS", "1"),
         ("LOG_LEVEL", "loud"),
@@ -71,7 +93,7 @@ def test_everything_set() -> None:
     ],
 )
 def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
-    with pytest.raises(InvalidSettings, match=f"DAYBREAK_{name} is '{value}'"):
+    with pytest.raises(InvalidSettings, match=re.escape(f"DAYBREAK_{name} is '{value}'")):
         Settings.from_environment({f"DAYBREAK_{name}": value})
 
 

@@ -20,13 +20,13 @@ def numbers(version: str) -> tuple[int, ...]:
 @pytest.mark.parametrize(
     ("module", "folder", "version"),
     [
-        ("k8s.io/kubernetes", "kubernetes", versions.KUBERNETES),
+        ("k8s.io/kubernetes", ".", versions.KUBERNETES),
         ("github.com/ray-project/kuberay/ray-operator", "kuberay", versions.KUBERAY),
-        ("go.etcd.io/etcd/server/v3", "etcd", versions.ETCD),
+        ("go.etcd.io/etcd/server/v3", ".", versions.ETCD),
         ("github.com/containerd/containerd/v2", "containerd", versions.CONTAINERD),
-        ("github.com/coredns/coredns", "coredns", versions.COREDNS),
-        ("helm.sh/helm/v4", "helm", versions.HELM),
-        ("sigs.k8s.io/kwok", "kwok", versions.KWOK),
+        ("github.com/coredns/coredns", ".", versions.COREDNS),
+        ("helm.sh/helm/v4", ".", versions.HELM),
+        ("sigs.k8s.io/kwok", ".", versions.KWOK),
     ],
 )
 def test_go_modules(module: str, folder: str, version: str) -> None:

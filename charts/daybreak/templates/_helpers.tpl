@@ -43,6 +43,28 @@ app.kubernetes.io/part-of: daybreak
 {{- end -}}
 {{- end -}}
 
+{{- /* The namespaces that are watched, as JSON; an empty list stands for all of them. */ -}}
+{{- define "daybreak.namespaces" -}}
+{{- $listed := .Values.watch.namespaces | default list -}}
+{{- if kindIs "string" $listed -}}
+{{- $listed = list $listed -}}
+{{- end -}}
+{{- if and .Values.watch.namespaced (not $listed) -}}
+{{- $listed = list .Release.Namespace -}}
+{{- end -}}
+{{- $listed | uniq | toJson -}}
+{{- end -}}
+
+{{- /* Whether nodes are read: they belong to the cluster. */ -}}
+{{- define "daybreak.watchesNodes" -}}
+{{- if and .Values.watch.nodes (not .Values.watch.namespaced) -}}true{{- end -}}
+{{- end -}}
+
+{{- /* For objects of the cluster's scope: two namespaces may each have a release of one name. */ -}}
+{{- define "daybreak.clusterName" -}}
+{{- printf "%s-%s" (include "daybreak.fullname" . | trunc 40 | trimSuffix "-") .Release.Namespace | trunc 56 | trimSuffix "-" -}}
+{{- end -}}
+
 {{- define "daybreak.image" -}}
 {{- if .Values.image.digest -}}
 {{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
@@ -82,13 +104,15 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 */ -}}
 {{- define "daybreak.env" -}}
 - name: DAYBREAK_NAMESPACE
-  {{- if .Values.watch.namespaced }}
+  {{- if and .Values.watch.namespaced (not .Values.watch.namespaces) }}
   valueFrom:
     fieldRef:
       fieldPath: metadata.namespace
   {{- else }}
-  value: ""
+  value: {{ include "daybreak.namespaces" . | fromJsonArray | join "," | quote }}
   {{- end }}
+- name: DAYBREAK_WATCH_NODES
+  value: {{ include "daybreak.watchesNodes" . | default "false" | quote }}
 - name: DAYBREAK_OPERATOR_NAMESPACE
   valueFrom:
     fieldRef:

@@ -41,7 +41,8 @@ async def run(
         settings.platform,
         lease,
         client,
-        namespace=settings.namespace,
+        namespaces=settings.namespaces,
+        nodes=settings.watch_nodes,
         on_end=stop.set,
         listen=listen,
     )
@@ -52,8 +53,8 @@ async def run(
             registry=registry(operator, WORKLOADS),
             # kopf would ask for the user's name, which a container's user need not have.
             identity=settings.identity,  # type: ignore[arg-type]  # a name for text, which kopf keeps private
-            clusterwide=settings.namespace is None,
-            namespaces=[settings.namespace] if settings.namespace else [],
+            clusterwide=not settings.namespaces,
+            namespaces=settings.namespaces,
             stop_flag=stop,
         )
     finally:

@@ -32,7 +32,8 @@ def assemble(
     lease: Lease,
     client: ModelClient,
     *,
-    namespace: str | None,
+    namespaces: Collection[str],
+    nodes: bool,
     on_end: Callable[[], None],
     listen: Listen = GatewayReports,
 ) -> Operator:
@@ -43,24 +44,25 @@ def assemble(
         platform: Settings of the installation.
         lease: What is to be held before anything is written.
         client: Asks models.
-        namespace: Only this namespace; None means all.
+        namespaces: Only these namespaces; none means all.
+        nodes: Whether nodes are read.
         on_end: Called when the lease is lost, so that the process must end, and when it has ended.
         listen: Makes what listens to gateways.
     """
     cache, queue = Cache(), Queue()
-    with_gateways = bool(platform.gateway_image)
-    watches = Watches(api, cache, namespace=namespace, gateways=with_gateways)
+    watches = Watches(api, cache, namespaces=namespaces, nodes=nodes)
     applier = Applier(api, cache)
 
     def may_act() -> bool:
         return lease.held
 
     enqueue = partial(_enqueue, queue, LLMServices.name)
-    reports = listen(cache, WORKLOADS, enqueue) if with_gateways else None
+    reports = listen(cache, WORKLOADS, enqueue)
     services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
-    kinds: list[Kind] = [services]
-    if reports is not None:
-        kinds.append(GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act))
+    kinds: list[Kind] = [
+        services,
+        GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act),
+    ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=WORKLOADS, on_end=on_end)
     watches.on_kuberay = operator.resync
     return operator

@@ -1,6 +1,7 @@
 """The operator's settings: environment variables, set by the chart."""
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.platform import Platform
 
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -25,8 +27,11 @@ class InvalidSettings(ValueError):
 class Settings:
     """What can be set of an installation."""
 
-    namespace: str | None
-    """DAYBREAK_NAMESPACE: the one namespace that is watched; None (empty) means all."""
+    namespaces: tuple[str, ...]
+    """DAYBREAK_NAMESPACE: the namespaces that are watched, separated by commas; empty: all."""
+    watch_nodes: bool
+    """DAYBREAK_WATCH_NODES: whether nodes are read, for the check whether a replica fits; unset: if all
+    namespaces are watched."""
     operator_namespace: str
     """DAYBREAK_OPERATOR_NAMESPACE: where the operator runs and its lease lies."""
     identity: str
@@ -76,10 +81,13 @@ class Settings:
         replicas = text("GATEWAY_REPLICAS", "2")
         if not replicas.isdecimal() or not 0 < int(replicas) < 100:
             raise InvalidSettings(f"DAYBREAK_GATEWAY_REPLICAS is {replicas!r}: use a number from 1 to 99")
-        namespace = text("NAMESPACE", "") or None
+        namespaces = _namespaces(text("NAMESPACE", ""))
         return cls(
-            namespace=namespace,
-            operator_namespace=text("OPERATOR_NAMESPACE", namespace or "default"),
+            namespaces=namespaces,
+            watch_nodes=flag("WATCH_NODES", "false" if namespaces else "true"),
+            operator_namespace=text(
+                "OPERATOR_NAMESPACE", namespaces[0] if len(namespaces) == 1 else "default"
+            ),
             identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
             kuberay_namespace=text("KUBERAY_NAMESPACE", ""),
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
@@ -111,6 +119,17 @@ class Settings:
             gateway_pods=self.gateway_pods,
             operator_namespace=self.operator_namespace,
         )
+
+
+def _namespaces(text: str) -> tuple[str, ...]:
+    """Read DAYBREAK_NAMESPACE: each once, in their order."""
+    found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in found:
+        if not _NAMESPACE.fullmatch(name):
+            raise InvalidSettings(
+                f"DAYBREAK_NAMESPACE is {text!r}: use names of namespaces, separated by commas"
+            )
+    return found
 
 
 def _gateway_pods(text: str) -> GatewayPods:

@@ -29,7 +29,7 @@ KUBERNETES_CLIENT = "37.0.2"
 """The package `kubernetes`, whose asynchronous half the operator and the gateway use."""
 
 HELM = "4.3.1"
-ETCD = "3.6.6"
+ETCD = "3.6.8"
 CONTAINERD = "2.4.2"
 COREDNS = "1.15.0"
 KWOK = "0.8.0"

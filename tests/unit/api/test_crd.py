@@ -128,4 +128,4 @@ def test_a_type_without_a_structural_form_is_refused(annotation: Any) -> None:
 
 
 def test_the_name_limit_is_kuberays() -> None:
-    assert definition.NAME_LIMIT == 47
+    assert definition.RAY_SERVICE_NAME_LIMIT == 47

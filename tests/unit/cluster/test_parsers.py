@@ -51,9 +51,15 @@ def test_start_time_is_found_whatever_the_program_is_called(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("go1.26.8", (1, 26)), ("go1.27rc1", (1, 27)), ("go2.0", (2, 0)), ("", (0, 0)), ("devel +abc", (0, 0))],
+    [
+        ("go1.26.8", (1, 26, 8)),
+        ("go1.27rc1", (1, 27, 0)),
+        ("go2.0", (2, 0, 0)),
+        ("", (0, 0, 0)),
+        ("devel +abc", (0, 0, 0)),
+    ],
 )
-def test_go_version(text: str, expected: tuple[int, int]) -> None:
+def test_go_version(text: str, expected: tuple[int, int, int]) -> None:
     assert parse_go_version(text) == expected
 
 

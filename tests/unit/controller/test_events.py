@@ -19,7 +19,14 @@ def status(**conditions: str) -> dict[str, Any]:
 
 
 NONE: list[tuple[str, str, bool]] = []
-WAKING: Any = {"wake": {"depth": "Workers"}}
+
+
+def gates(*models: dict[str, Any]) -> Any:
+    """A status with these gates."""
+    return {"gate": {"models": [{"name": f"m{number}", **model} for number, model in enumerate(models)]}}
+
+
+WAKING = gates({"wake": {"depth": "Workers"}})
 
 
 @pytest.mark.parametrize(
@@ -62,6 +69,19 @@ def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, boo
     ],
 )
 def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
-    awake = {"wake": {"depth": "Workers", **ended}}
+    awake = gates({"wake": {"depth": "Workers", **ended}})
     assert [(found.type, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
     assert transitions(awake, awake) == []
+
+
+def test_one_of_several_models_is_named() -> None:
+    def notes(before: Any, after: Any) -> list[str]:
+        return [found.note for found in transitions(before, after)]
+
+    awake, sleeping = gates({}, {}), gates({}, {"asleep": "Workers"})
+    assert notes(awake, sleeping) == ["model m1: the workers are given back; a request wakes it"]
+    assert notes(sleeping, awake) == ["model m1: waking from sleep at depth Workers"]
+    assert notes(gates({}), gates({"asleep": "Cluster"})) == [
+        "the whole Ray cluster is given back; a request wakes it"
+    ]
+    assert notes(sleeping, sleeping) == []

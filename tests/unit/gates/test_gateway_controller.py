@@ -1,17 +1,18 @@
 """The gateway of a namespace: what is written and deleted, by what is known of its LLMServices."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateway_controller import UNTOLD_SECONDS, GatewayController
+from daybreak.gates.gateway_controller import LEAVING_SECONDS, UNTOLD_SECONDS, GatewayController
 from daybreak.gates.gateway_objects import gateway
 from daybreak.gates.gateway_reports import gateway_key
 from daybreak.kube.cache import Cache
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import of
+from daybreak.kube.resources import SERVICES, of
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")
@@ -122,6 +123,68 @@ async def test_secrets_are_added_without_a_question() -> None:
     applier = Applier()
     await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile(HERE)
     assert applier.secrets == {"keys-of-0", "keys-of-1"}
+
+
+async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over() -> None:
+    """Whatever it was that had the gateway looked at before: the queue keeps one time for each."""
+
+    class Reports:
+        def refresh(self, namespace: str) -> float | None:
+            return 42.0
+
+    cache, api, reports, noted = Cache(), cast(Any, Api([])), cast(Any, Reports()), cast(Any, Applier())
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM, reports)
+    assert await found.reconcile(HERE) == 42.0
+
+
+class Reports:
+    """Gateway pods of a namespace that run, or none."""
+
+    def __init__(self, *, run: bool) -> None:
+        self.run = run
+        self.told: list[str] = []
+
+    def refresh(self, namespace: str) -> None:
+        """No pod is being deleted."""
+
+    def runs(self, namespace: str) -> bool:
+        """As said."""
+        return self.run
+
+    def remains(self, namespace: str) -> bool:
+        """No object is left."""
+        return self.run
+
+    def tell(self, namespace: str) -> None:
+        """Noted."""
+        self.told.append(namespace)
+
+
+@pytest.mark.parametrize("through", [True, False])
+@pytest.mark.parametrize("run", [True, False])
+async def test_one_that_is_switched_off_goes_when_no_address_leads_to_it(through: bool, run: bool) -> None:
+    """Whatever the LLMServices: what they are reached by is what counts."""
+    applier, cache, reports = Applier(), Cache(), Reports(run=run)
+    for manifest in gateway("ns", [LLM_SERVICES], PLATFORM):
+        kept = {**manifest["metadata"], "uid": manifest["kind"], "resourceVersion": "1"}
+        cache.put(of(manifest), {**manifest, "metadata": kept})
+    copied = {"name": "copied", "labels": names.gateway_labels(), **METADATA, "uid": "copied"}
+    cache.put(SERVICES, {"apiVersion": "v1", "kind": "Service", "metadata": copied, "spec": {}})
+    for name, leads in (("s0", False), ("s1", through)):
+        cache.put(LLM_SERVICES, service(name))
+        selector = names.gateway_selector() if leads else {names.RAY_CLUSTER_LABEL: "c"}
+        labels = names.labels(name, "front")
+        front = {"metadata": {**METADATA, "name": name, "uid": f"front-{name}", "labels": labels}}
+        cache.put(SERVICES, {**front, "spec": {"selector": selector}})
+    api, noted, heard = cast(Any, Api([])), cast(Any, applier), cast(Any, reports)
+    off = replace(PLATFORM, gateway_image="")
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, off, heard)
+    assert await found.reconcile(HERE) == LEAVING_SECONDS
+    assert applier.applied == []
+    first = {"Deployment", "PodDisruptionBudget", "Service"}
+    last = {"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}
+    assert sorted(applier.deleted) == sorted(set() if through else first if run else first | last)
+    assert reports.told == ([] if through or run else ["ns"])
 
 
 async def test_a_namespace_without_either_needs_nothing() -> None:

@@ -49,7 +49,7 @@ class Stream:
 
     def say(self, *, boot: str = "1", full: bool = True, **services: dict[str, Any]) -> None:
         """One line."""
-        rows = {name: {**REPORT, **row} for name, row in services.items()}
+        rows = {f"{name}/m": {**REPORT, **row} for name, row in services.items()}
         self.raw(json.dumps({"boot": boot, "full": full, "services": rows}) + "\n")
 
     def raw(self, text: str) -> None:
@@ -115,8 +115,8 @@ async def heard(stream: Stream, listener: GatewayListener, **services: Any) -> N
 
 
 def held(listener: GatewayListener, service: str) -> int | None:
-    """How many are held there, as last told."""
-    seen = listener.seen(service)
+    """How many are held for its model m, as last told."""
+    seen = (listener.seen(service) or {}).get("m")
     return seen.report.held if seen else None
 
 
@@ -126,16 +126,14 @@ async def test_it_is_heard_with_its_first_line(
     assert listener.seen("a") is None
     await heard(stream, listener, a={"held": 2})
     assert held(listener, "a") == 2
-    assert listener.seen("b") is None
+    assert listener.seen("b") == {}
     assert told == [None]
     assert listener.tried.is_set()
 
 
 async def test_how_long_nothing_has_answered_there(stream: Stream, listener: GatewayListener) -> None:
     def unrouted() -> timedelta:
-        seen = listener.seen("a")
-        assert seen is not None
-        return seen.unrouted
+        return (listener.seen("a") or {})["m"].unrouted
 
     await heard(stream, listener, a={"servers_up": 0})
     await until(lambda: unrouted() > timedelta(seconds=0.05))
@@ -171,14 +169,25 @@ async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: Ga
     assert held(listener, "a") == 0
     stream.say(b={"held": 2})
     await until(lambda: held(listener, "b") == 2)
-    assert listener.seen("a") is None
+    assert listener.seen("a") == {}
+
+
+async def test_a_gate_that_has_gone_is_called_back_about(
+    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+) -> None:
+    await until(lambda: stream.listeners)
+    for gates in ({"a": REPORT, "a/m": REPORT, "b/m": REPORT}, {"a/m": REPORT, "b/m": REPORT}):
+        stream.raw(json.dumps({"boot": "1", "full": True, "services": gates}) + "\n")
+    await until(lambda: len(told) == 2)
+    assert told == [None, {"a"}]
+    assert list(listener.seen("a") or {}) == ["m"]
 
 
 async def test_another_boot_forgets_everything(stream: Stream, listener: GatewayListener) -> None:
     await heard(stream, listener, a={"held": 4}, b={"held": 4})
     stream.say(boot="2", full=False, b={"held": 0})
     await until(lambda: held(listener, "b") == 0)
-    assert listener.seen("a") is None
+    assert listener.seen("a") == {}
 
 
 async def test_silence_is_not_heard(

@@ -12,7 +12,7 @@ from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates import gateway_reports as module
 from daybreak.gates.gateway_reports import GatewayReports, gateway_key
-from daybreak.gates.traffic import UNKNOWN, Report, Seen
+from daybreak.gates.traffic import Heard, Report, Seen, together
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
 
@@ -31,9 +31,9 @@ class GatewayListener:
         self.tried = asyncio.Event()
         type(self).made[url] = self
 
-    def seen(self, service: str) -> Seen | None:
-        """What was said."""
-        return Seen(self.report, timedelta(0)) if self.report else None
+    def seen(self, service: str) -> Heard | None:
+        """What was said of model m."""
+        return {"m": Seen(self.report, timedelta(0))} if self.report else None
 
     async def close(self) -> None:
         """No more."""
@@ -103,19 +103,20 @@ def report(**said: Any) -> Report:
 
 
 async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Cache) -> None:
-    assert gateways.traffic(A) is UNKNOWN
+    assert gateways.heard(A) == ()
     cache.put(PODS, pod("one", "10.0.0.1"))
     cache.put(PODS, pod("two", "fd00::2"))
     gateways.refresh("ns")
     one, two = GatewayListener.made[url("10.0.0.1")], GatewayListener.made[url("[fd00::2]")]
-    assert gateways.traffic(A) == UNKNOWN
+    assert gateways.heard(A) == (None, None)
     one.report = report(held=2, epoch=4)
-    assert (gateways.traffic(A).known, gateways.traffic(A).held) == (False, 2)
+    half = together(gateways.heard(A), "m")
+    assert (half.known, half.held) == (False, 2)
     two.report = report(held=1, in_flight=5)
-    traffic = gateways.traffic(A)
+    traffic = together(gateways.heard(A), "m")
     assert traffic.known
     assert (traffic.held, traffic.in_flight, traffic.acknowledged) == (3, 5, 3)
-    assert gateways.traffic(Key("other", "a")) is UNKNOWN
+    assert gateways.heard(Key("other", "a")) == ()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +137,7 @@ async def test_who_can_let_nobody_through_does_not_count(
     gateways.refresh("ns")
     await asyncio.sleep(0)
     assert GatewayListener.made[url("10.0.0.1")].closed
-    assert gateways.traffic(A) is UNKNOWN
+    assert gateways.heard(A) == ()
     assert set(enqueued) == {A, Key("ns", "b")}
 
 

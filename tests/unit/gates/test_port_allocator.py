@@ -81,6 +81,27 @@ def test_all_taken_and_one_given_back() -> None:
     assert ports.of(A) == free
 
 
+def test_who_got_none_is_told_when_one_is_given_back() -> None:
+    """Else it would learn of it when everything is looked at again, after ten minutes."""
+    told: list[Key] = []
+    ports = PortAllocator(Cache(), told.append)
+    keys = [Key("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
+    for key in keys:
+        ports.of(key)
+    ports.forget(Key("ns", "never-there"))
+    assert (ports.of(A), ports.of(B)) == (None, None)
+    ports.forget(Key("other", "s7"))
+    assert told == []
+    ports.forget(keys[7])
+    assert told == [A], "who waits longest"
+    # It has gone meanwhile: then the port is for the next one.
+    ports.forget(A)
+    assert told == [A, B]
+    assert ports.of(B) is not None
+    ports.forget(keys[8])
+    assert told == [A, B], "nobody waits any more"
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_of_two_services_with_one_port_the_older_one_keeps_it(turned: bool) -> None:
     later = "2026-01-01T00:00:01Z"

@@ -3,14 +3,20 @@
 from typing import Any
 
 from daybreak.controller import metrics
-from daybreak.gates.savings import SAVED, Savings, count_wake, saves
+from daybreak.gates.savings import SAVED, Savings, count_wakes
 from daybreak.kube.cache import Key
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.clock import Clock
-from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, service
+from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, Manifest, service
 
-WAKING = {"wake": {"depth": "Workers"}}
-AWAKE = {"wake": {"depth": "Workers", "seconds": 42}}
+
+def status(**wake: Any) -> Any:
+    """A status with the last wake of one model."""
+    return {"gate": {"models": [{"name": "m", "wake": {"depth": "Workers", **wake}}]}}
+
+
+WAKING = status()
+AWAKE = status(seconds=42)
 ONE, OTHER = Key("ns", "one"), Key("ns", "other")
 
 
@@ -45,23 +51,16 @@ def test_nothing_is_added_awake_or_when_the_service_has_gone() -> None:
     assert told(savings) == {"one": 23, "other": 1001}
 
 
-def test_what_a_service_saves() -> None:
-    two = service({**GPU_MODEL, "replicas": {"min": 2}})
-    assert (
-        saves(accelerators_awake(two.workload), {"asleep": "Workers"})
-        == saves(accelerators_awake(two.workload), {"asleep": "Cluster"})
-        == 2
-    )
-    assert saves(accelerators_awake(two.workload), {}) == 0
-    assert (
-        saves(
-            accelerators_awake(service({**GPU_MODEL, "replicas": {"min": 0}}).workload), {"asleep": "Workers"}
-        )
-        == 1
-    )
-    assert saves(accelerators_awake(service(CPU_MODEL).workload), {"asleep": "Workers"}) == 0, (
-        "a CPU is no accelerator"
-    )
+def held(model: Manifest, **spec: Any) -> int:
+    """Accelerators of a model that is awake."""
+    found = service(model, **spec)
+    return accelerators_awake(found.workload, found.spec.models[0])
+
+
+def test_what_a_sleeping_model_saves() -> None:
+    assert held({**GPU_MODEL, "replicas": {"min": 2}}) == 2
+    assert held({**GPU_MODEL, "replicas": {"min": 0}}) == 1
+    assert held(CPU_MODEL) == 0, "a CPU is no accelerator"
 
 
 def test_it_is_told_with_the_other_metrics() -> None:
@@ -70,8 +69,8 @@ def test_it_is_told_with_the_other_metrics() -> None:
 
 def counted(name: str, before: Any, after: Any) -> float:
     """How many wakes of that service are counted after these two statuses."""
-    count_wake(Key("ns", name), before, after)
-    return float(metrics.WAKES.labels("ns", name, "Workers")._value.get())
+    count_wakes(Key("ns", name), before, after)
+    return float(metrics.WAKES.labels("ns", name, "m", "Workers")._value.get())
 
 
 def test_a_wake_is_counted_when_it_has_ended() -> None:
@@ -82,19 +81,17 @@ def test_a_wake_is_counted_when_it_has_ended() -> None:
 
 
 def test_how_long_a_wake_took_that_had_failed_is_no_measure() -> None:
-    failed = {
-        "wake": {"depth": "Workers", "seconds": 18_000, "failed": True, "phases": {"firstToken": 18_000}}
-    }
+    failed = status(seconds=18_000, failed=True, phases={"firstToken": 18_000})
     sums = [metrics.WAKE_SECONDS.labels("Workers"), metrics.WAKE_STEP_SECONDS.labels("Workers", "firstToken")]
     before = [each._sum.get() for each in sums]
-    assert counted("eight", {"wake": {"depth": "Workers", "failed": True}}, failed) == 1
+    assert counted("eight", status(failed=True), failed) == 1
     assert [each._sum.get() for each in sums] == before
 
 
 def test_each_step_is_counted_with_the_wake() -> None:
     phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
-    deep = {"wake": {"depth": "Cluster", "seconds": 42, "phases": phases}}
-    counted("seven", {"wake": {"depth": "Cluster", "phases": {"headReady": 0}}}, deep)
+    deep = status(depth="Cluster", seconds=42, phases=phases)
+    counted("seven", status(depth="Cluster", phases={"headReady": 0}), deep)
     steps = metrics.WAKE_STEP_SECONDS
     assert steps.labels("Cluster", "workerReady")._sum.get() == 30
     assert steps.labels("Cluster", "firstToken")._sum.get() == 42
@@ -103,5 +100,5 @@ def test_each_step_is_counted_with_the_wake() -> None:
 
 
 def test_a_fixed_number_of_replicas_counts_for_every_model() -> None:
-    assert accelerators_awake(service(GPU_MODEL, replicas=3).workload) == 3
-    assert accelerators_awake(service(GPU_MODEL, replicas=0).workload) == 1, "one is made for a request"
+    assert held(GPU_MODEL, replicas=3) == 3
+    assert held(GPU_MODEL, replicas=0) == 1, "one is made for a request"

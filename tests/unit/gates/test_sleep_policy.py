@@ -1,6 +1,7 @@
 """The course as the status keeps it, what the person wants, and how long requests are held."""
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,21 +10,34 @@ from daybreak.api.gates.gate_status import GateState, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, SleepDepth, State
 from daybreak.gates.sleep_policy import (
     REASON_LIMIT,
-    gate_status,
+    backends_before,
+    depth,
+    gates_before,
     hold_seconds,
     kept_gate,
+    model_gate,
+    node_wait,
+    overdue,
+    phase,
     sleep_policy,
-    sleep_state_before,
-    sleep_state_or_start,
+    sleep_state_of,
     told_to_clients,
-    wake_under_way,
-    wakes_before,
 )
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from tests.unit.llmservice.decide.scenes import START, World, manifest, service
+from tests.unit.llmservice.decide.sleeping import view
 
-GATE = {"state": "Closed", "epoch": 7, "port": 20001, "holdSeconds": 60, "reason": "why"}
-STATUS = {"phase": "Asleep", "phaseSince": "2026-11-21T11:00:00Z", "asleep": "Workers", "gate": GATE}
+GATE = {
+    "name": "tiny",
+    "state": "Closed",
+    "epoch": 7,
+    "holdSeconds": 60,
+    "reason": "why",
+    "phase": "Asleep",
+    "since": "2026-11-21T11:00:00Z",
+    "asleep": "Workers",
+}
+STATUS = {"gate": {"port": 20001, "models": [GATE]}}
 
 
 def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
@@ -32,35 +46,80 @@ def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
     return sleep_policy(world.seen.manifest, asked.sleep, asked.state, world.seen.now)
 
 
+def status_of(gate: Any) -> dict[str, Any]:
+    """A status with this one gate."""
+    return {"gate": {"port": 20001, "models": [gate]}}
+
+
 def test_what_is_written_is_read_back() -> None:
-    before = sleep_state_before(STATUS, START)
-    assert before is not None
+    before = sleep_state_of(gates_before(STATUS)["tiny"], START)
     assert (before.phase, before.asleep, before.gate) == (Phase.ASLEEP, SleepDepth.WORKERS, GateState.CLOSED)
     assert (before.epoch, before.reason, before.since.hour) == (7, "why", 11)
+    written = model_gate("tiny", before, Hold(timeout="60s"), None, ())
+    assert written.model_dump(mode="json", by_alias=True, exclude_none=True) == GATE
 
 
 @pytest.mark.parametrize(
     "status",
     [
         {},
-        {"phase": "Awake"},
-        {"gate": GATE},
-        {**STATUS, "phase": "Strange"},
-        {**STATUS, "gate": {**GATE, "state": "Ajar"}},
-        {**STATUS, "gate": "open"},
+        {"gate": "open"},
+        {"gate": {"port": 20001}},
+        {"gate": {"port": 20001, "models": "tiny"}},
+        status_of({**GATE, "phase": "Strange"}),
+        status_of({**GATE, "state": "Ajar"}),
+        status_of({key: value for key, value in GATE.items() if key != "epoch"}),
+        status_of("tiny"),
     ],
 )
 def test_what_does_not_say_it_is_the_beginning(status: dict[str, Any]) -> None:
-    assert sleep_state_before(status, START) is None
-    world = World()
+    assert gates_before(status) == {}
+    world = World(gateway=view())
     seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
-    assert sleep_state_or_start(seen.status, seen.now) == start(START)
+    assert seen.sleep_states == {"tiny": start(START, SleepPolicy(None))}
+
+
+def test_one_gate_that_cannot_be_read_disturbs_no_other() -> None:
+    assert set(gates_before({"gate": {"models": [{**GATE, "epoch": "x"}, {**GATE, "name": "other"}]}})) == {
+        "other"
+    }
 
 
 def test_without_a_time_the_phase_begins_now() -> None:
-    before = sleep_state_before({**STATUS, "phaseSince": "yesterday"}, START)
-    assert before is not None
-    assert before.since == START
+    gate = gates_before(status_of({**GATE, "since": "yesterday"}))["tiny"]
+    assert sleep_state_of(gate, START).since == START
+
+
+W, C = SleepDepth.WORKERS, SleepDepth.CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("depths", "expected"),
+    [([], None), ([None], None), ([W], W), ([C], C), ([W, C], W), ([C, C], C), ([None, C], None)],
+)
+def test_the_cluster_goes_when_all_models_say_so(
+    depths: list[SleepDepth | None], expected: SleepDepth | None
+) -> None:
+    states = [SleepState(Phase.ASLEEP, START, each, GateState.CLOSED, 1) for each in depths]
+    assert depth(states) is expected
+
+
+@pytest.mark.parametrize(
+    ("phases", "expected"),
+    [
+        ("Awake", "Awake"),
+        ("Awake Asleep", "Awake"),
+        ("Awake Draining", "Awake"),
+        ("Asleep Draining", "Draining"),
+        ("Asleep Asleep", "Asleep"),
+        ("Awake Waking", "Waking"),
+        ("Waking Updating", "Updating"),
+        ("Awake Failed Updating", "Failed"),
+    ],
+)
+def test_one_word_on_several_models(phases: str, expected: str) -> None:
+    states = [SleepState(Phase(each), START, None, GateState.OPEN, 1) for each in phases.split()]
+    assert phase(states) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,35 +162,39 @@ def test_held_for_twice_what_nearly_every_wake_took(p95: int | None, expected: i
 @pytest.mark.parametrize(("timeout", "expected"), [("Auto", 900), ("90s", 90), ("1h30m", 5400), ("1ms", 1)])
 def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
     sleep_state = SleepState(Phase.FAILED, START, None, GateState.FAILED, 4, "w" * 5000)
-    gate = gate_status(sleep_state, Hold(timeout=timeout), 20005, "", None, ["tiny"])
-    assert (gate.state, gate.epoch, gate.port, gate.hold_seconds) == ("Failed", 4, 20005, expected)
-    assert gate.cluster is None
+    gate = model_gate("tiny", sleep_state, Hold(timeout=timeout), None, ())
+    assert (gate.state, gate.epoch, gate.adapters, gate.hold_seconds) == ("Failed", 4, None, expected)
     assert len(gate.reason or "") == REASON_LIMIT
-    opened = gate_status(replace(sleep_state, reason=""), None, 20005, "chat-aaaaa", None, ["tiny"])
-    assert (opened.cluster, opened.reason, opened.models) == ("chat-aaaaa", None, ["tiny"])
+    opened = model_gate("tiny", replace(sleep_state, reason=""), None, None, ["style"])
+    assert (opened.reason, opened.adapters) == (None, ["style"])
 
 
 def test_a_status_of_another_form_reads_as_nothing() -> None:
     assert kept_gate({}) is None
-    assert kept_gate({"gate": {**GATE, "port": "http"}}) is None
-    kept = kept_gate({"gate": GATE})
+    assert kept_gate({"gate": {**STATUS["gate"], "port": "http"}}) is None
+    kept = kept_gate(STATUS)
     assert kept is not None
-    assert kept.epoch == 7
-    assert wakes_before({"wake": {"depth": "Ocean"}}) is None
+    assert kept.models[0].epoch == 7
+    assert backends_before({"gate": {"backends": [{"cluster": "a"}, {}, "b"]}}) == ["a"]
 
 
 @pytest.mark.parametrize(
-    ("wake", "expected"),
+    ("wake", "left", "late"),
     [
-        (None, False),
-        ({"depth": "Ocean"}, False),
-        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z"}, True),
-        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z", "failed": True}, True),
-        ({"depth": "Workers", "startedAt": "2026-11-21T12:00:00Z", "seconds": 40}, False),
+        (None, None, False),
+        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:30Z"}, 30, False),
+        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:00Z"}, None, True),
+        ({"depth": "Workers", "startedAt": "2026-11-21T11:00:00Z", "failed": True}, None, True),
+        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:30Z", "seconds": 20}, None, False),
     ],
 )
-def test_a_wake_goes_on_until_it_has_taken_some_time(wake: Any, expected: bool) -> None:
-    assert wake_under_way({"wake": wake}) is expected
+def test_a_wake_waits_for_nodes_as_long_as_its_requests_are_held(
+    wake: Any, left: int | None, late: bool
+) -> None:
+    gate = gates_before(status_of({**GATE, "wake": wake}))["tiny"]
+    assert node_wait(gate, START) == (None if left is None else timedelta(seconds=left))
+    assert overdue(gate, START) is late
+    assert node_wait(None, START) is None
 
 
 def test_clients_are_told_everything_up_to_a_limit() -> None:

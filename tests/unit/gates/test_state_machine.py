@@ -7,7 +7,15 @@ import pytest
 
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, SleepPolicy, SleepState, WorkloadHealth, start, step
+from daybreak.gates.state_machine import (
+    FORCED_ASLEEP,
+    UPDATE_PATIENCE,
+    Health,
+    SleepPolicy,
+    SleepState,
+    start,
+    step,
+)
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from tests.unit.llmservice.decide.sleep_states import (
     ASKED,
@@ -58,9 +66,7 @@ from tests.unit.llmservice.decide.sleep_states import (
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, id="it has just woken"),
         pytest.param(AWAKE, IN_WINDOW, IDLE, UP, id="the schedule keeps it awake"),
         pytest.param(AWAKE, KEPT_AWAKE, IDLE, UP, id="a person keeps it awake"),
-        pytest.param(
-            UPDATING, SLEEPS, IDLE, WorkloadHealth(True, updating=True), id="an update is on its way"
-        ),
+        pytest.param(UPDATING, SLEEPS, IDLE, Health(True, updating=True), id="an update is on its way"),
         pytest.param(DRAINING, SLEEPS, STREAMING, UP, id="a long stream is waited for"),
         pytest.param(DRAINING, SLEEPS, UNTOLD, UP, id="a gateway has not closed yet"),
         pytest.param(DRAINING, SLEEPS, UNHEARD, UP, id="draining, and a gateway is not heard"),
@@ -76,7 +82,7 @@ from tests.unit.llmservice.decide.sleep_states import (
     ],
 )
 def test_stays_as_it_is(
-    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     assert step(before, sleep_policy, traffic, health, NOW) == before
 
@@ -98,7 +104,7 @@ def test_stays_as_it_is(
         pytest.param(
             SLEEPS,
             IDLE,
-            WorkloadHealth(True, updating=True),
+            Health(True, updating=True),
             changed(AWAKE, Phase.UPDATING, OPEN),
             id="an update leaves the gate open",
         ),
@@ -106,24 +112,22 @@ def test_stays_as_it_is(
             SLEEPS, IDLE, DOWN, changed(AWAKE, Phase.WAKING, OPEN), id="silent models leave the gate open"
         ),
         pytest.param(
-            NEVER,
+            SLEEPS,
             IDLE,
-            WorkloadHealth(True, stalled=True),
-            changed(AWAKE, Phase.FAILED, OPEN),
-            id="one of two models has failed",
+            Health(True, updating=True, hindered=True),
+            changed(AWAKE, Phase.DRAINING, CLOSED),
+            id="an update without room keeps nobody awake",
         ),
         pytest.param(
             SLEEPS,
-            IDLE,
-            WorkloadHealth(True, stalled=True),
-            changed(AWAKE, Phase.DRAINING, CLOSED),
-            id="what has half failed may sleep",
+            STREAMING,
+            Health(True, updating=True, hindered=True),
+            changed(AWAKE, Phase.UPDATING, OPEN),
+            id="requests keep it awake",
         ),
     ],
 )
-def test_from_awake(
-    sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, after: SleepState
-) -> None:
+def test_from_awake(sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState) -> None:
     assert step(AWAKE, sleep_policy, traffic, health, NOW) == after
 
 
@@ -198,7 +202,7 @@ def test_from_awake(
     ],
 )
 def test_from_draining(
-    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, after: SleepState
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, traffic, health, NOW) == after
 
@@ -265,13 +269,6 @@ def test_from_asleep(
     [
         pytest.param(WAKING, SLEEPS, UP, changed(WAKING, Phase.AWAKE, OPEN), id="it answers"),
         pytest.param(
-            WAKING,
-            SLEEPS,
-            WorkloadHealth(True, stalled=True),
-            changed(WAKING, Phase.FAILED, OPEN),
-            id="a part does",
-        ),
-        pytest.param(
             WAKING, SLEEPS, FAILING, changed(WAKING, Phase.FAILED, REFUSING, reason=BROKEN), id="it fails"
         ),
         pytest.param(
@@ -281,36 +278,80 @@ def test_from_asleep(
             changed(WAKING, Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP),
             id="a person puts it to sleep",
         ),
+        pytest.param(
+            WAKING,
+            SLEEPS,
+            Health(False, waits=True),
+            WAKING,
+            id="somebody waits for it",
+        ),
         pytest.param(FAILED, SLEEPS, UP, changed(FAILED, Phase.AWAKE, OPEN), id="it answers after all"),
         pytest.param(FAILED, SLEEPS, DOWN, changed(FAILED, Phase.WAKING, CLOSED), id="it may start again"),
         pytest.param(
             FAILED,
             SLEEPS,
-            WorkloadHealth(False, failed="no room"),
+            Health(False, failed="no room"),
             changed(FAILED, Phase.FAILED, REFUSING, reason="no room"),
             id="it fails for another reason",
         ),
     ],
 )
 def test_on_the_way_up(
-    before: SleepState, sleep_policy: SleepPolicy, health: WorkloadHealth, after: SleepState
+    before: SleepState, sleep_policy: SleepPolicy, health: Health, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, ASKED, health, NOW) == after
 
 
 def test_a_new_service_wakes_behind_a_closed_gate() -> None:
-    assert replace(start(NOW), epoch=1) == SleepState(Phase.WAKING, NOW, None, CLOSED, 1)
+    assert replace(start(NOW, NEVER), epoch=1) == SleepState(Phase.WAKING, NOW, None, CLOSED, 1)
 
 
 def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:
     """The one before was made a second earlier, and its gate has changed since; its gateway speaks late."""
-    before = start(NOW - timedelta(seconds=1))
+    before = start(NOW - timedelta(seconds=1), NEVER)
     late = replace(IDLE, acknowledged=before.epoch + 100)
-    made = replace(start(NOW), phase=Phase.DRAINING)
+    made = replace(start(NOW, NEVER), phase=Phase.DRAINING)
     assert step(made, SLEEPS, late, UP, NOW) == made
     told = replace(IDLE, acknowledged=made.epoch)
     assert step(made, SLEEPS, told, UP, NOW).phase is Phase.ASLEEP
 
 
 def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> None:
-    assert start(NOW).epoch < 2**53
+    assert start(NOW, NEVER).epoch < 2**53
+
+
+def test_an_update_keeps_it_awake_for_a_time_only() -> None:
+    health = Health(True, updating=True)
+    before = replace(UPDATING, since=NOW - UPDATE_PATIENCE + MINUTE)
+    assert step(before, SLEEPS, IDLE, health, NOW) == before
+    after = step(before, SLEEPS, IDLE, health, NOW + MINUTE)
+    assert (after.phase, after.gate) == (Phase.DRAINING, CLOSED)
+
+
+WAITS, ANSWERS = Health(False, waits=True), Health(True, waits=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "sleep_policy", "traffic", "health", "after"),
+    [
+        pytest.param(WAKING, SLEEPS, IDLE, WAITS, changed(WAKING, Phase.DRAINING, CLOSED), id="all left"),
+        pytest.param(
+            FAILED,
+            SLEEPS,
+            IDLE,
+            Health(False, failed=BROKEN, waits=True),
+            changed(FAILED, Phase.DRAINING, CLOSED),
+            id="all were refused",
+        ),
+        pytest.param(WAKING, SLEEPS, LATELY, WAITS, WAKING, id="one may come back"),
+        pytest.param(WAKING, SLEEPS, UNHEARD, WAITS, WAKING, id="a gateway is not heard"),
+        pytest.param(WAKING, SLEEPS, IDLE, DOWN, WAKING, id="it has room"),
+        pytest.param(WAKING, NEVER, IDLE, WAITS, WAKING, id="it never sleeps"),
+        pytest.param(WAKING, KEPT_AWAKE, IDLE, WAITS, WAKING, id="a person wants it awake"),
+        pytest.param(WAKING, SLEEPS, IDLE, ANSWERS, changed(WAKING, Phase.AWAKE, OPEN), id="it is up"),
+    ],
+)
+def test_a_wake_without_room_for_which_nobody_waits_any_more(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState
+) -> None:
+    assert step(before, sleep_policy, traffic, health, NOW) == after

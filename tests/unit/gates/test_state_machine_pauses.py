@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from daybreak.api.gates.gate_status import Phase
 from daybreak.gates.state_machine import SleepPolicy, SleepState, look_again
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.sleep_states import (
@@ -34,11 +35,12 @@ from tests.unit.llmservice.decide.sleep_states import (
         pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
         pytest.param(AWAKE, SLEEPS, STREAMING, 10 * MINUTE, id="a stream runs"),
-        pytest.param(UPDATING, SLEEPS, IDLE, None, id="idle, but kept awake by something else"),
+        pytest.param(replace(AWAKE, phase=Phase.WAKING), SLEEPS, IDLE, None, id="idle, and silent"),
+        pytest.param(UPDATING, SLEEPS, IDLE, 60 * MINUTE, id="kept awake by an update, for a time"),
         pytest.param(AWAKE, SLEEPS, UNHEARD, None, id="a gateway is not heard"),
         pytest.param(AWAKE, NEVER, IDLE, None, id="never sleeps"),
         pytest.param(AWAKE, IN_WINDOW, LATELY, None, id="in a window"),
-        pytest.param(WAKING, SLEEPS, LATELY, None, id="waking"),
+        pytest.param(WAKING, SLEEPS, LATELY, MINUTE, id="waking, and soon nobody may wait for it"),
         pytest.param(DRAINING, SLEEPS, STREAMING, None, id="draining"),
         pytest.param(ASLEEP, SLEEPS, IDLE, None, id="asleep for good"),
         pytest.param(ASLEEP, DEEPER_LATER, IDLE, 110 * MINUTE, id="deeper later"),

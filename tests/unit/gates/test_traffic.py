@@ -2,18 +2,19 @@
 
 from datetime import timedelta
 
-from daybreak.gates.traffic import UNKNOWN, Report, Seen, Traffic, Update, together
+from daybreak.gates.traffic import UNKNOWN, Heard, Report, Seen, Traffic, Update, named, together
 
 QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60_000, servers_up=1)
 BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)
 
 
-def seen(report: Report, age: float = 0) -> Seen:
-    return Seen(report, timedelta(seconds=age))
+def seen(report: Report, age: float = 0) -> Heard:
+    """What a gateway says of model m."""
+    return {"m": Seen(report, timedelta(seconds=age))}
 
 
 def test_two_gateways() -> None:
-    assert together([seen(QUIET), seen(BUSY)]) == Traffic(
+    assert together([seen(QUIET), seen(BUSY)], "m") == Traffic(
         known=True,
         held=2,
         in_flight=3,
@@ -24,32 +25,53 @@ def test_two_gateways() -> None:
 
 
 def test_the_age_of_a_report_counts_as_idleness() -> None:
-    assert together([seen(QUIET, 5), seen(QUIET, 2)]).idle == timedelta(seconds=62)
+    assert together([seen(QUIET, 5), seen(QUIET, 2)], "m").idle == timedelta(seconds=62)
 
 
 def test_one_is_not_heard() -> None:
-    found = together([seen(BUSY), None])
+    found = together([seen(BUSY), None], "m")
     assert not found.known
     assert (found.held, found.in_flight, found.acknowledged) == (2, 3, 3), "the others still count"
 
 
 def test_nobody_is_heard() -> None:
-    assert together([]) == together([None, None]) == UNKNOWN
+    assert together([], "m") == together([None, None], "m") == UNKNOWN
     assert not UNKNOWN.known
 
 
 def test_no_server_answers_anywhere() -> None:
-    assert not together([seen(BUSY)]).routed
+    assert not together([seen(BUSY)], "m").routed
 
 
 def test_for_how_long_no_server_has_answered() -> None:
-    lost = [Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since)) for since in (9, 4)]
-    assert together(lost).unrouted == timedelta(seconds=4)
-    assert together([*lost, seen(QUIET)]).unrouted == timedelta(0)
+    lost = [{"m": Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since))} for since in (9, 4)]
+    assert together(lost, "m").unrouted == timedelta(seconds=4)
+    assert together([*lost, seen(QUIET)], "m").unrouted == timedelta(0)
+
+
+def test_a_gateway_that_does_not_tell_of_the_model_is_not_known() -> None:
+    found = together([seen(QUIET), {"other": Seen(BUSY, timedelta(0))}], "m")
+    assert (found.known, found.held) == (False, 0)
+    assert together([{"": Seen(BUSY, timedelta(0))}], "m") == UNKNOWN
+
+
+def test_what_is_of_no_other_model_counts_for_each() -> None:
+    """Requests whose model nobody could read, and those of a model that has gone."""
+    both = {"m": Seen(QUIET, timedelta(0)), "other": Seen(BUSY, timedelta(0))}
+    assert together([both], "m", ("m", "other")).held == 0
+    for name in ("", "gone"):
+        found = together([{**both, name: Seen(BUSY, timedelta(0))}], "m", ("m", "other"))
+        assert (found.held, found.in_flight, found.idle) == (2, 3, timedelta(seconds=0.5))
+        assert (found.acknowledged, found.routed) == (4, True), "its own gate tells what was carried out"
+
+
+def test_names_of_gates() -> None:
+    assert named("chat/meta/llama") == ("chat", "meta/llama")
+    assert named("chat") == ("chat", "")
 
 
 def test_the_wire_form_is_read_back() -> None:
-    update = Update(boot="a", full=True, services={"chat": QUIET, "code": BUSY})
+    update = Update(boot="a", full=True, services={"chat/m": QUIET, "code": BUSY})
     assert Update.parse(update.wire()) == update
 
 

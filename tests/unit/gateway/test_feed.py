@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -36,14 +37,14 @@ class PlayedGateway:
             "idle_ms": 0,
             "servers_up": 1,
         } | more
-        self.slots[slot] = SlotState(slot, name, Gate.OPEN, ends={}, **numbers)
+        self.slots[slot] = SlotState(f"s{slot}", name, "", Gate.OPEN, ends={}, **numbers)
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:
         self.asked.append(since)
         if self.away:
             raise RuntimeApiError("away")
         slots = {slot: state for slot, state in self.slots.items() if self.changed[slot] > since}
-        return self.sequence, Snapshot("boot", slots)
+        return self.sequence, Snapshot("boot", {state.slot: state for state in slots.values()})
 
 
 @pytest.fixture
@@ -159,3 +160,8 @@ async def test_old_counts_are_not_told(
     await feed.look()
     async with asyncio.timeout(20):
         assert not (await following).services
+
+
+def test_a_gate_is_told_by_its_service_and_its_model() -> None:
+    state = SlotState("m0", "a", "org/b", Gate.OPEN, 1, 0, 0, 0, 0, 1, {})
+    assert (state.name, replace(state, model="").name) == ("a/org/b", "a")

@@ -1,7 +1,7 @@
 """What HAProxy is told, and in which order; a HAProxy that the test plays."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -16,7 +16,7 @@ from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Service
+from daybreak.gateway.hold.table import Slot
 from daybreak.kube.cache import Cache
 from daybreak.kube.resources import PODS
 
@@ -24,43 +24,43 @@ from daybreak.kube.resources import PODS
 class PlayedGateway:
     """Writes down what it is told."""
 
-    config = SimpleNamespace(first_port=20000, last_port=20003, model_backends=2)
+    config = SimpleNamespace(first_port=20000, last_port=20003, model_backends=4)
 
     def __init__(self) -> None:
         self.told: list[tuple[Any, ...]] = []
         self.refuses: set[str] = set()
-        self.services: dict[int, Service] = {}
-        self.left: dict[int, int] = {}
-        self.ended: list[int] = []
-        self.empty: set[int] = set()
-        """Backends of models whose last request has ended."""
+        self.gates: dict[str, Slot] = {}
+        self.left: set[str] = set()
+        self.looked: set[str] = set()
+        self.empties: set[str] = set()
+        """Backends whose last request has ended."""
 
-    async def set_service(self, slot: int, service: Service) -> None:
+    async def set_gate(self, backend: str, slot: Slot) -> None:
         self._refuse("set")
-        self.services[slot] = service
-        self.told.append(("set", slot, service.name, service.gate.value, service.epoch))
+        self.gates[backend] = slot
+        self.told.append(("set", backend, slot.name, slot.gate.value, slot.epoch))
 
     async def told_all(self) -> None:
         self._refuse("ready")
 
-    async def unset_service(self, slot: int) -> None:
+    async def remove_gate(self, backend: str) -> None:
+        self._refuse("remove")
+        self.told.append(("remove", backend))
+
+    async def unset_gate(self, backend: str) -> None:
         self._refuse("unset")
-        self.told.append(("unset", slot))
+        self.told.append(("unset", backend))
 
-    async def set_servers(self, slot: int, servers: Collection[Server]) -> None:
+    async def set_servers(self, backend: str, servers: Collection[Server]) -> None:
         self._refuse("servers")
-        self.told.append(("servers", slot, *(server.host for server in servers)))
+        self.told.append(("servers", backend, *(server.host for server in servers)))
 
-    async def set_model_servers(self, number: int, servers: Collection[Server]) -> None:
-        self._refuse("servers")
-        self.told.append(("model servers", number, *(server.host for server in servers)))
+    async def empty(self, backend: str) -> bool:
+        self.looked.add(backend)
+        return backend in self.empties
 
-    async def end_model_backend(self, number: int) -> bool:
-        self.ended.append(number)
-        return number in self.empty
-
-    async def remove_left_servers(self, slot: int) -> bool:
-        self.left[slot] = self.left.get(slot, 0) + 1
+    async def remove_left_servers(self, backend: str) -> bool:
+        self.left.add(backend)
         return False
 
     def _refuse(self, what: str) -> None:
@@ -89,10 +89,24 @@ class Scene:
             on_told=self.pokes.append,
         )
 
-    def service(self, name: str, state: str, slot: int = 0, *, uid: str = "", **gate: Any) -> None:
+    def service(self, name: str, state: str, slot: int = 0, *, uid: str = "", **more: Any) -> None:
+        """A service with one model."""
+        self.several(name, {"x": state}, slot, uid=uid, **{"epoch": self.version + 1} | more)
+
+    def several(
+        self,
+        name: str,
+        states: Mapping[str, str],
+        slot: int = 0,
+        *,
+        uid: str = "",
+        cluster: str = "c",
+        epoch: int = 1,
+    ) -> None:
         self.version += 1
         metadata = self._metadata(name, uid or name) | {"creationTimestamp": name}
-        gate = {"state": state, "epoch": self.version, "port": 20000 + slot, "cluster": "c"} | gate
+        models = [{"name": model, "state": state, "epoch": epoch} for model, state in states.items()]
+        gate = {"port": 20000 + slot, "backends": [{"cluster": cluster}], "models": models}
         self.cache.put(LLM_SERVICES, {"metadata": metadata, "spec": {}, "status": {"gate": gate}})
 
     def gone(self, name: str) -> None:
@@ -127,15 +141,15 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
 async def test_opens_last_and_closes_first(scene: Scene) -> None:
     scene.head("a", "10.0.0.1")
     scene.service("a", "Open")
-    assert await scene.settled() == [("servers", 0, "10.0.0.1"), ("set", 0, "a", "open", 2)]
+    assert await scene.settled() == [("servers", "s0", "10.0.0.1"), ("set", "s0", "a/x", "open", 2)]
     scene.service("a", "Closed", cluster="none")
-    assert await scene.settled() == [("set", 0, "a", "closed", 3), ("servers", 0)]
+    assert await scene.settled() == [("set", "s0", "a/x", "closed", 3), ("servers", "s0")]
     assert scene.pokes == [False, False]
 
 
 async def test_nothing_new_is_told_once(scene: Scene) -> None:
     scene.service("a", "Closed")
-    assert await scene.settled() == [("set", 0, "a", "closed", 1), ("servers", 0)]
+    assert await scene.settled() == [("set", "s0", "a/x", "closed", 1), ("servers", "s0")]
     scene.service("a", "Closed", epoch=1)
     scene.head("a", "10.0.0.1", cluster="other")
     assert await scene.settled() == []
@@ -145,23 +159,23 @@ async def test_a_service_that_goes(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.gone("a")
-    assert await scene.settled() == [("unset", 0)]
+    assert await scene.settled() == [("unset", "s0")]
     assert scene.pokes[-1] is True
-    assert scene.gateway.left[0]
+    assert "s0" in scene.gateway.left
 
 
 async def test_another_service_of_the_same_name(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.service("a", "Closed", uid="second")
-    assert (await scene.settled())[0] == ("unset", 0)
+    assert (await scene.settled())[0] == ("unset", "s0")
 
 
 async def test_a_service_that_moves(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.service("a", "Closed", slot=2)
-    assert await scene.settled() == [("unset", 0), ("set", 2, "a", "closed", 2), ("servers", 2)]
+    assert await scene.settled() == [("unset", "s0"), ("set", "s2", "a/x", "closed", 2), ("servers", "s2")]
 
 
 async def test_a_port_given_twice(scene: Scene) -> None:
@@ -172,14 +186,14 @@ async def test_a_port_given_twice(scene: Scene) -> None:
     assert await scene.settled() == []
     scene.gone("old")
     told = await scene.settled()
-    assert told[0] == ("unset", 0)
-    assert told[-1][:4] == ("set", 0, "young", "open")
+    assert told[0] == ("unset", "s0")
+    assert told[-1][:4] == ("set", "s0", "young/x", "open")
 
 
 async def test_a_port_out_of_range(scene: Scene) -> None:
     scene.service("a", "Open", slot=4)
     scene.service("b", "Closed", slot=3)
-    assert {row[1] for row in await scene.settled()} == {3}
+    assert {row[1] for row in await scene.settled()} == {"s3"}
 
 
 @pytest.mark.parametrize("refused", ["set", "servers"])
@@ -197,7 +211,7 @@ async def test_what_failed_is_tried_again(scene: Scene, refused: str) -> None:
     scene.gone("a")
     assert await scene.settled() == []
     scene.gateway.refuses.clear()
-    assert await scene.settled() == [("unset", 0)]
+    assert await scene.settled() == [("unset", "s0")]
 
 
 async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> None:
@@ -207,7 +221,7 @@ async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> N
     scene.gateway.refuses.clear()
     told: list[tuple[Any, ...]] = []
     async with asyncio.timeout(20):
-        while ("set", 0, "a", "closed", 1) not in told:
+        while ("set", "s0", "a/x", "closed", 1) not in told:
             scene.service("b", "Closed", slot=1)
             await asyncio.sleep(0.002)
             told += scene.gateway.take()
@@ -216,59 +230,126 @@ async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> N
 async def test_what_was_told_only_in_part_is_taken_away(scene: Scene) -> None:
     scene.gateway.refuses.add("servers")
     scene.service("a", "Closed")
-    assert await scene.settled() == [("set", 0, "a", "closed", 1)]
+    assert await scene.settled() == [("set", "s0", "a/x", "closed", 1)]
     scene.gone("a")
-    assert await scene.settled() == [("unset", 0)]
+    assert await scene.settled() == [("unset", "s0")]
 
 
 async def test_the_end(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     await scene.programmer.refuse()
-    assert scene.gateway.take() == [("set", 0, "a", "failed", 1)]
+    assert scene.gateway.take() == [("set", "s0", "a/x", "failed", 1)]
     scene.service("a", "Open")
     assert await scene.settled() == []
 
 
 class TestSeveralModels:
-    """Each model has a backend of its own, as long as there are backends."""
+    """Each model has a gate of its own, and what names none comes to the front."""
 
-    def set(self, scene: Scene, *models: str, slot: int = 0, name: str = "a") -> None:
-        scene.service(name, "Open", slot, models=list(models))
-
-    async def test_backends_before_the_gate_that_leads_there(self, scene: Scene) -> None:
+    async def test_what_opens_servers_models_front(self, scene: Scene) -> None:
         scene.head("a", "10.0.0.1")
-        self.set(scene, "x", "y")
+        scene.several("a", {"x": "Open", "y": "Open"})
         told = await scene.settled()
-        assert told[:-1] == [
-            ("servers", 0, "10.0.0.1"),
-            ("model servers", 0, "10.0.0.1"),
-            ("model servers", 1, "10.0.0.1"),
+        new = [("set", "m0", "a/x", "closed", -1), ("set", "m1", "a/y", "closed", -1)]
+        assert told[:2] == new, "so that nobody who asks for a model comes to the front"
+        assert sorted(told[2:5]) == [("servers", name, "10.0.0.1") for name in ("m0", "m1", "s0")]
+        assert sorted(told[5:7]) == [("set", "m0", "a/x", "open", 1), ("set", "m1", "a/y", "open", 1)]
+        assert told[7:] == [("set", "s0", "a", "open", 1)]
+        front = scene.gateway.gates["s0"]
+        assert (front.listed, front.models, front.front, front.waits) == (("x", "y"), (), True, True)
+        assert [scene.gateway.gates[name].front for name in ("m0", "m1")] == [False, False]
+
+    async def test_what_closes_front_first(self, scene: Scene) -> None:
+        scene.several("a", {"x": "Open", "y": "Open"})
+        await scene.settled()
+        scene.several("a", {"x": "Open", "y": "Closed"}, epoch=2)
+        told = await scene.settled()
+        assert told[:2] == [("set", "s0", "a", "closed", 2), ("set", "m1", "a/y", "closed", 2)]
+        assert told[2:] == [("set", "m0", "a/x", "open", 2)]
+
+    async def test_the_first_model_keeps_its_backend_when_others_come(self, scene: Scene) -> None:
+        scene.service("a", "Closed", epoch=1)
+        await scene.settled()
+        scene.several("a", {"x": "Closed", "y": "Closed"})
+        told = await scene.settled()
+        assert [row for row in told if row[0] == "set"] == [
+            ("set", "m1", "a/y", "closed", -1),
+            ("set", "m0", "a", "closed", 1),
+            ("set", "s0", "a/x", "closed", 1),
+            ("set", "m1", "a/y", "closed", 1),
         ]
-        assert told[-1][0] == "set"
-        assert scene.gateway.services[0].backends == {"x": 0, "y": 1}
+        assert [scene.gateway.gates[name].front for name in ("s0", "m0", "m1")] == [False, True, False]
 
-    async def test_the_models_that_none_is_left_for_are_asked_by_the_proxy(self, scene: Scene) -> None:
-        self.set(scene, "x", "y", "z")
+    async def test_a_model_that_goes_is_removed_last_and_unset_when_it_is_empty(self, scene: Scene) -> None:
+        scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
-        assert scene.gateway.services[0].backends == {"x": 0, "y": 1}
+        scene.several("a", {"y": "Open"})
+        told = await scene.settled()
+        assert told == [("set", "s0", "a", "open", 1), ("remove", "m0"), ("servers", "m0")]
+        assert scene.gateway.gates["s0"].listed == ("y",)
+        assert "m0" in scene.gateway.looked
+        scene.pokes.clear()
+        scene.gateway.empties.add("m0")
+        assert await scene.settled() == [("unset", "m0")]
+        assert True in scene.pokes
+        scene.several("b", {"v": "Open", "w": "Open"}, slot=1)
+        await scene.settled()
+        assert "m0" in {name for name, slot in scene.gateway.gates.items() if slot.service == "b"}
 
-    async def test_a_backend_is_given_again_when_its_last_request_has_ended(self, scene: Scene) -> None:
-        self.set(scene, "x", "y")
+    async def test_a_model_that_comes_back_before_that_has_the_same(self, scene: Scene) -> None:
+        scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
-        self.set(scene, "x")
+        scene.several("a", {"y": "Open"})
         await scene.settled()
-        assert scene.gateway.services[0].backends == {}, "a service with one model has the slot's own"
-        self.set(scene, "v", "w", slot=1, name="b")
+        scene.several("a", {"x": "Closed", "y": "Open"}, epoch=2)
+        assert ("set", "m0", "a/x", "closed", 2) in await scene.settled()
+        scene.gateway.empties.add("m0")
+        assert await scene.settled() == []
+
+    async def test_the_models_that_none_is_left_for_are_the_fronts(self, scene: Scene) -> None:
+        scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
-        assert scene.gateway.services[1].backends == {}, "both may still have requests"
-        scene.gateway.empty.update((0, 1))
+        scene.several("b", {name: "Open" for name in "uvw"}, slot=1)
         await scene.settled()
-        assert sorted(scene.gateway.services[1].backends.values()) == [0, 1]
+        assert list(scene.gateway.gates["s1"].models) == ["w"]
+        scene.gone("a")
+        scene.gateway.empties.update(("m0", "m1"))
+        await scene.settled()
+        assert not scene.gateway.gates["s1"].models
+        assert {slot.model for slot in scene.gateway.gates.values() if slot.service == "b"} == {*"uvw", ""}
+
+    async def test_where_none_is_left_for_a_front_the_first_models_own_becomes_it(self, scene: Scene) -> None:
+        scene.several("a", {name: "Open" for name in "uvwx"})
+        scene.service("b", "Open", slot=1)
+        await scene.settled()
+        scene.several("b", {"x": "Open", "y": "Open"}, slot=1)
+        await scene.settled()
+        front = scene.gateway.gates["s1"]
+        assert (front.model, front.models, front.listed) == ("", ("x", "y"), ("x", "y"))
+
+    async def test_without_a_model_whoever_is_held_is_held_on(self, scene: Scene) -> None:
+        scene.service("a", "Open")
+        await scene.settled()
+        scene.several("a", {})
+        assert [row[:4] for row in await scene.settled()] == [("set", "s0", "a", "closed")]
+        scene.service("a", "Open")
+        assert [row[:4] for row in await scene.settled()] == [("set", "s0", "a/x", "open")]
 
     async def test_a_service_that_goes_gives_them_back(self, scene: Scene) -> None:
-        self.set(scene, "x", "y")
+        scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.gone("a")
+        assert await scene.settled() == [("unset", "m0"), ("unset", "m1"), ("unset", "s0")]
+        assert {"m0", "m1"} <= scene.gateway.looked
+        assert "s0" not in scene.gateway.looked
+
+    async def test_the_end_refuses_at_every_gate(self, scene: Scene) -> None:
+        scene.several("a", {"x": "Open", "y": "Closed"})
         await scene.settled()
-        assert set(scene.gateway.ended) == {0, 1}
+        await scene.programmer.refuse()
+        assert {row[1:4] for row in scene.gateway.take()} == {
+            ("m0", "a/x", "failed"),
+            ("m1", "a/y", "failed"),
+            ("s0", "a", "failed"),
+        }

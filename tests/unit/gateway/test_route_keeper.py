@@ -40,7 +40,7 @@ async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: p
         "models": [{"name": "tiny"}],
         "access": {"apiKeys": [{"secretRef": {"name": "team", "key": "research"}}]},
     }
-    gate = {"state": "Closed", "epoch": 1, "port": 20000}
+    gate = {"port": 20000, "models": [{"name": "tiny", "state": "Closed", "epoch": 1}]}
     cache.put(LLM_SERVICES, {"metadata": metadata, "spec": spec, "status": {"gate": gate}})
     keeper = RouteKeeper(
         cache, cast(Router, router), namespace="ns", ports=range(20000, 20010), keys=KeyFiles(tmp_path)

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from daybreak.gateway.agent.wanted import Wanted
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.agent.wanted import Wanted, WantedGate
+from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
 from daybreak.gateway.router.routes import routes
 
@@ -11,8 +11,8 @@ PORTS = range(20000, 20010)
 
 
 def service(name: str, port: int, created: str, *models: str) -> Wanted:
-    told = Service(name=name, gate=Gate.CLOSED, epoch=1, models=models)
-    return Wanted(uid=name, created=created, port=port, service=told, servers=())
+    front = Slot(service=name, gate=Gate.CLOSED, epoch=1, listed=models)
+    return Wanted(uid=name, created=created, port=port, front=WantedGate(front, ()), gates=())
 
 
 def test_each_model_leads_to_its_service() -> None:
@@ -55,5 +55,5 @@ def test_routes_are_two_words_whatever_the_names() -> None:
 def test_a_route_has_the_keys_of_its_service() -> None:
     one = service("one", 20000, "1", "a")
     digests = ("0" * 64, "1" * 64)
-    found, _ = routes([replace(one, service=replace(one.service, keys=digests))], PORTS)
+    found, _ = routes([replace(one, front=WantedGate(replace(one.front.slot, keys=digests), ()))], PORTS)
     assert found == {"a": Route(20000, "one", digests)}

@@ -15,6 +15,7 @@ from daybreak.gateway.agent.wanted import (
     Claims,
     Ports,
     Wanted,
+    WantedGate,
     wanted,
 )
 from daybreak.gateway.hold.servers import Server
@@ -26,7 +27,7 @@ JSON = st.recursive(
         st.lists(inner, max_size=3)
         | st.dictionaries(
             st.sampled_from(
-                ["metadata", "name", "spec", "models", "hold", "status", "gate", "state", "port"]
+                ["metadata", "name", "spec", "models", "hold", "status", "gate", "state", "port", "backends"]
             ),
             inner,
             max_size=4,
@@ -44,8 +45,13 @@ def manifest(gate: Any, **spec: Any) -> dict[str, Any]:
     }
 
 
-def gate(**more: Any) -> dict[str, Any]:
-    return {"state": "Open", "epoch": 7, "port": 20003, "holdSeconds": 90, "cluster": "tiny-abc"} | more
+def entry(name: str, state: Any = "Open", **more: Any) -> dict[str, Any]:
+    return {"name": name, "state": state, "epoch": 7, "holdSeconds": 90} | more
+
+
+def gate(*models: Any, **more: Any) -> dict[str, Any]:
+    found = models or (entry("small"), entry("org/big", epoch=9))
+    return {"port": 20003, "backends": [{"cluster": "tiny-abc"}], "models": list(found)} | more
 
 
 def head(
@@ -72,36 +78,84 @@ def read(found: Any, *pods: Any) -> Wanted:
     return claim
 
 
+def small(found: Any, *pods: Any) -> WantedGate:
+    """The gate of the first model."""
+    return read(found, *pods).gates[0]
+
+
 def test_all_of_it() -> None:
     hold = {"maxRequests": 5, "maxBodyBytes": "1Ki"}
     claim = read(manifest(gate(), hold=hold), head())
-    service = claim.service
-    assert (claim.port, claim.uid, claim.servers) == (20003, "u1", (Server("10.0.0.1", 8000),))
-    assert (service.name, service.gate, service.epoch, service.hold_ms) == ("tiny", Gate.OPEN, 7, 90_000)
-    assert (service.max_held, service.max_body_bytes) == (5, 1024)
-    assert service.models == ("small", "org/big")
+    assert (claim.port, claim.uid, claim.name) == (20003, "u1", "tiny")
+    assert claim.models == ("small", "org/big")
+    slots = [each.slot for each in (*claim.gates, claim.front)]
+    assert [(slot.service, slot.model, slot.gate, slot.epoch) for slot in slots] == [
+        ("tiny", "small", Gate.OPEN, 7),
+        ("tiny", "org/big", Gate.OPEN, 9),
+        ("tiny", "", Gate.OPEN, 9),
+    ]
+    assert {(slot.hold_ms, slot.max_held, slot.max_body_bytes, slot.port) for slot in slots} == {
+        (90_000, 5, 1024, 20003)
+    }
+    assert claim.front.servers == (Server("10.0.0.1", 8000),)
+    assert [slot.front for slot in slots] == [False, False, True]
 
 
 @pytest.mark.parametrize(
-    ("named", "expected"),
-    [(["tiny"], ("tiny",)), (["a", 7, "", "b"], ("a", "b")), ([], ()), (None, ("small", "org/big"))],
+    ("models", "expected"),
+    [
+        ([entry("tiny")], ("tiny",)),
+        ([entry("a", adapters=["x", 7, "", "a"]), 7, entry(""), {}, entry("b")], ("a", "x", "b")),
+        ([], ()),
+        (None, ()),
+        (["small"], ()),
+    ],
 )
-def test_models_are_those_of_the_gate(named: Any, expected: tuple[str, ...]) -> None:
-    """The spec's, where an operator from before has named none."""
-    assert read(manifest(gate(models=named))).service.models == expected
+def test_models_are_those_of_the_gate(models: Any, expected: tuple[str, ...]) -> None:
+    assert read(manifest(gate() | {"models": models})).models == expected
 
 
 def test_defaults() -> None:
-    service = read(manifest(gate())).service
-    assert (service.max_held, service.max_body_bytes) == (1000, 10 * 2**20)
+    slot = small(manifest(gate())).slot
+    assert (slot.max_held, slot.max_body_bytes) == (1000, 10 * 2**20)
 
 
 @pytest.mark.parametrize(
     ("state", "expected"),
-    [("Open", Gate.OPEN), ("Closed", Gate.CLOSED), ("Failed", Gate.FAILED), ("Unheard", Gate.CLOSED)],
+    [
+        ("Open", Gate.OPEN),
+        ("Closed", Gate.CLOSED),
+        ("Failed", Gate.FAILED),
+        ("Unheard", Gate.CLOSED),
+        ([], Gate.CLOSED),
+    ],
 )
-def test_gates(state: str, expected: Gate) -> None:
-    assert read(manifest(gate(state=state))).service.gate is expected
+def test_gates(state: Any, expected: Gate) -> None:
+    assert small(manifest(gate(entry("small", state)))).slot.gate is expected
+
+
+@pytest.mark.parametrize(
+    ("states", "expected"),
+    [
+        ((), Gate.CLOSED),
+        (("Open", "Open"), Gate.OPEN),
+        (("Open", "Closed"), Gate.CLOSED),
+        (("Failed", "Closed"), Gate.CLOSED),
+        (("Failed", "Open"), Gate.OPEN),
+        (("Failed", "Failed"), Gate.FAILED),
+    ],
+)
+def test_the_front_waits_for_all(states: tuple[str, ...], expected: Gate) -> None:
+    models = [
+        entry(f"m{number}", state, holdSeconds=10 + number, reason=f"no GPU {number}")
+        for number, state in enumerate(states)
+    ]
+    front = read(manifest(gate() | {"models": models})).front.slot
+    assert front.gate is expected
+    if states:
+        assert front.hold_ms == 11_000, "as long as any of them"
+    if expected is Gate.FAILED:
+        assert front.reason == "m0: no GPU 0; m1: no GPU 1"
 
 
 @pytest.mark.parametrize("found", [None, {}, {"port": "20003"}, []])
@@ -111,11 +165,11 @@ def test_no_gate_no_port(found: Any) -> None:
 
 @pytest.mark.parametrize("size", ["many", "", -1, [], {"a": 1}])
 def test_a_size_that_nobody_can_read(size: Any) -> None:
-    assert read(manifest(gate(), hold={"maxBodyBytes": size})).service.max_body_bytes == MAX_BODY_BYTES
+    assert small(manifest(gate(), hold={"maxBodyBytes": size})).slot.max_body_bytes == MAX_BODY_BYTES
 
 
 def test_nothing_may_be_held() -> None:
-    assert read(manifest(gate(), hold={"maxRequests": 0})).service.max_held == 0
+    assert small(manifest(gate(), hold={"maxRequests": 0})).slot.max_held == 0
 
 
 @pytest.mark.parametrize(
@@ -133,57 +187,94 @@ def test_nothing_may_be_held() -> None:
 )
 def test_pods_that_take_no_requests(pod: Any) -> None:
     found = read(manifest(gate()), pod)
-    assert [found.servers, *(group.servers for group in found.groups)] == [(), (), ()]
+    assert [each.servers for each in (found.front, *found.gates)] == [(), (), ()]
 
 
-def test_without_a_cluster_nobody_is_asked() -> None:
-    found = read(manifest(gate(cluster=None)), head(), head(cluster=""), worker("small", cluster=""))
-    assert [found.servers, *(group.servers for group in found.groups)] == [(), (), ()]
+@pytest.mark.parametrize(
+    "backends", [None, [], [{}], [{"cluster": ""}], [{"cluster": "tiny-abc", "weight": 0}]]
+)
+def test_without_a_cluster_nobody_is_asked(backends: Any) -> None:
+    found = read(
+        manifest(gate(backends=backends)),
+        head(),
+        head(cluster=""),
+        worker("small"),
+        worker("small", cluster=""),
+    )
+    assert [each.servers for each in (found.front, *found.gates)] == [(), (), ()]
 
 
-def test_the_replicas_of_one_model_come_before_the_proxy() -> None:
-    one = manifest(gate(models=["small"]), models=[{"name": "small", "serve": {"maxOngoingRequests": 7}}])
-    found = read(one, head(), worker("small", "10.0.0.3"), worker("small", "10.0.0.2"), worker("other"))
-    assert found.groups == ()
+def test_the_replicas_of_a_model_come_before_the_proxy() -> None:
+    one = manifest(gate(entry("small")), models=[{"name": "small", "serve": {"maxOngoingRequests": 7}}])
+    found = small(one, head(), worker("small", "10.0.0.3"), worker("small", "10.0.0.2"), worker("other"))
     assert found.servers == (
         Server("10.0.0.2", 8100, max_connections=7),
         Server("10.0.0.3", 8100, max_connections=7),
         Server("10.0.0.1", 8000, backup=True),
     )
-    assert (found.service.replicas_listen, found.service.adapters) == (True, ())
+    assert (found.slot.replicas_listen, found.slot.adapters) == (True, ())
 
 
 def test_without_direct_ingress_the_proxy_alone_is_asked() -> None:
-    one = manifest(gate(), models=[{"name": "small"}], runtime={"directIngress": False})
-    found = read(one, head(), worker("small", "10.0.0.2"))
-    assert (found.servers, found.groups) == ((Server("10.0.0.1", 8000),), ())
-    assert not found.service.replicas_listen
+    found = small(manifest(gate(), runtime={"directIngress": False}), head(), worker("small", "10.0.0.2"))
+    assert found.servers == (Server("10.0.0.1", 8000),)
+    assert not found.slot.replicas_listen
 
 
-def test_several_models_have_a_group_each_and_adapters_go_with_their_base() -> None:
-    models = [
-        {"name": "small", "lora": {"adapters": [{"name": "kind"}, {"name": "rude"}]}},
-        {"name": "org/big"},
-    ]
+def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
     found = read(
-        manifest(gate(models=["small", "kind", "org/big", "rude"]), models=models),
+        manifest(gate(entry("small", adapters=["kind", "rude"]), entry("org/big"))),
         head(),
         worker("small", "10.0.0.2"),
         worker("org/big", "10.0.0.3"),
     )
     backup = Server("10.0.0.1", 8000, backup=True)
-    assert found.servers == (Server("10.0.0.1", 8000),)
-    assert [(group.models, group.servers) for group in found.groups] == [
-        (("small", "kind", "rude"), (Server("10.0.0.2", 8100, max_connections=256), backup)),
-        (("org/big",), (Server("10.0.0.3", 8100, max_connections=256), backup)),
+    assert found.front.servers == (Server("10.0.0.1", 8000),)
+    assert [(each.slot.models, each.slot.adapters, each.servers) for each in found.gates] == [
+        (
+            ("small", "kind", "rude"),
+            ("kind", "rude"),
+            (Server("10.0.0.2", 8100, max_connections=256), backup),
+        ),
+        (("org/big",), (), (Server("10.0.0.3", 8100, max_connections=256), backup)),
     ]
-    assert found.service.adapters == ("kind", "rude")
 
 
 def test_a_model_that_the_spec_has_no_more_keeps_its_replicas() -> None:
     """The cluster of yesterday serves on until its successor does."""
-    found = read(manifest(gate(models=["old"])), head(), worker("old", "10.0.0.2"))
+    found = small(manifest(gate(entry("old"))), head(), worker("old", "10.0.0.2"))
     assert found.servers[0] == Server("10.0.0.2", 8100, max_connections=256)
+
+
+def test_clusters_have_the_models_and_the_weights_that_the_gate_gives_them() -> None:
+    backends = [
+        {"cluster": "tiny-abc", "weight": 90},
+        {"cluster": "tiny-new", "models": ["small"], "weight": 10},
+        {"cluster": "tiny-none", "weight": 0},
+    ]
+    pods = [
+        made
+        for number, cluster in enumerate(("tiny-abc", "tiny-new", "tiny-none"))
+        for made in (
+            head(f"10.0.1.{number}", cluster),
+            worker("small", f"10.0.2.{number}", cluster),
+            worker("org/big", f"10.0.3.{number}", cluster),
+        )
+    ]
+    found = read(manifest(gate(backends=backends)), *pods)
+    assert [each.servers for each in (*found.gates, found.front)] == [
+        (
+            Server("10.0.2.0", 8100, max_connections=256, weight=90),
+            Server("10.0.2.1", 8100, max_connections=256, weight=10),
+            Server("10.0.1.0", 8000, backup=True, weight=90),
+            Server("10.0.1.1", 8000, backup=True, weight=10),
+        ),
+        (
+            Server("10.0.3.0", 8100, max_connections=256),
+            Server("10.0.1.0", 8000, backup=True),
+        ),
+        (Server("10.0.1.0", 8000, weight=90), Server("10.0.1.1", 8000, weight=10)),
+    ]
 
 
 @given(JSON, st.lists(JSON, max_size=2))
@@ -201,7 +292,7 @@ def claim(name: str, port: int, created: str = "1") -> Wanted:
 
 def holder(claims: Claims, port: int) -> str | None:
     found = claims.holder(port)
-    return found.service.name if found else None
+    return found.name if found else None
 
 
 def test_the_older_one_keeps_the_port() -> None:
@@ -239,12 +330,10 @@ def test_a_service_that_moves() -> None:
 )
 def test_routing(routing: Any, expected: Choice | None) -> None:
     model = {"name": "small", "serve": {"maxOngoingRequests": 7}, "routing": routing}
-    adapters = {"lora": {"adapters": [{"name": "kind"}]}}
-    found = manifest(gate(), models=[model | adapters, {"name": "other"}])
-    choices = read(found).service.choices
-    assert choices == ({"small": expected, "kind": expected} if expected else {})
+    found = manifest(gate(), models=[model, {"name": "org/big"}])
+    assert [each.slot.choice for each in read(found).gates] == [expected, None]
     found["spec"]["runtime"] = {"directIngress": False}
-    assert read(found).service.choices == {}, "Serve chooses"
+    assert small(found).slot.choice is None, "Serve chooses"
 
 
 @pytest.mark.parametrize(
@@ -261,9 +350,9 @@ def test_routing(routing: Any, expected: Choice | None) -> None:
 def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int) -> None:
     found = manifest(gate(), models=[{"name": "small", "serve": serve}])
     pods = [worker("small", f"10.0.0.{number + 1}") for number in range(workers)]
-    assert read(found, *pods).service.queues == {"small": expected}
+    assert small(found, *pods).slot.queue == expected
     found["spec"]["runtime"] = {"directIngress": False}
-    assert read(found, *pods).service.queues == {}, "Serve's proxy has a queue of its own"
+    assert small(found, *pods).slot.queue is None, "Serve's proxy has a queue of its own"
 
 
 def test_the_defaults_of_routing_are_those_of_the_api() -> None:

@@ -63,10 +63,11 @@ def test_the_variables_are_the_images(image: str) -> None:
 
 
 def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
+    gate = {"name": "m", "state": "Open"}
     manifest = {
         "metadata": {"name": "s", "uid": "u"},
         "spec": {"models": [{"name": "m", "serve": {"maxOngoingRequests": 64}}]},
-        "status": {"gate": {"port": 20000, "state": "Open", "cluster": "c"}},
+        "status": {"gate": {"port": 20000, "backends": [{"cluster": "c"}], "models": [gate]}},
     }
     labels = {"ray.io/cluster": "c"}
     status = {"podIP": "127.0.0.1", "phase": "Running"}
@@ -75,8 +76,8 @@ def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
     worker = {"metadata": {"labels": labels | more}, "status": status}
     found = wanted(manifest, [head, worker], Ports(serve=1, replica=2))
     assert found is not None
-    assert set(found.servers) == set(servers(1, [2], 64))
-    assert found.service.replicas_listen
+    assert set(found.gates[0].servers) == set(servers(1, [2], 64))
+    assert found.gates[0].slot.replicas_listen
 
 
 def test_engine_arguments_on_the_command_line() -> None:

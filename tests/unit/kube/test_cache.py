@@ -96,6 +96,21 @@ def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told:
     assert told == [TINY]
 
 
+def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, told: list[Key]) -> None:
+    other = {"metadata": {"name": "front", "namespace": "other", "resourceVersion": "4"}}
+    cache.put(SERVICES, service(5, name="gone"))
+    cache.put(SERVICES, other)
+    cache.settle(SERVICES, [], "10", "ns")
+    assert cache.keys(SERVICES) == [Key("other", "front")]
+    cache.settle(SERVICES, [], "11", "ns")
+    assert not cache.lost(SERVICES, Key("ns", "gone")), "remembered until the next list"
+    cache.put(SERVICES, service(12, name="new"))
+    cache.clear(SERVICES, "ns")
+    assert cache.keys(SERVICES) == [Key("other", "front")]
+    cache.clear(SERVICES)
+    assert cache.keys(SERVICES) == []
+
+
 def test_whose_an_object_is(cache: Cache) -> None:
     labelled = {"metadata": {"name": "pod", "namespace": "ns", "labels": {names.SERVICE_LABEL: "tiny"}}}
     cache.put(PODS, labelled)

@@ -1,6 +1,7 @@
 """Serve's configuration: what stands in it, and in which half."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import yaml
 from daybreak import versions
 from daybreak.api.common import names
 from daybreak.api.ray.routing import RoutingPolicy
-from daybreak.ray.serve.serve_config import NO_MEDIA_DOMAIN, SERVER_CLASS, serve_config
+from daybreak.ray.serve.serve_config import NO_MEDIA_DOMAIN, SERVER_CLASS, configuration, serve_config
 from tests.unit.ray.services import model, service
 
 RAY = json.loads(Path(__file__).with_name("serve_schema.json").read_text())
@@ -31,7 +32,6 @@ EVERYTHING = service(
             "targetOngoingRequests": 12.5,
             "upscaleDelay": "1500ms",
             "downscaleDelay": "10m",
-            "downscaleToZeroDelay": "1h",
             "upscalingFactor": 2,
             "downscalingFactor": 0.5,
             "lookBackPeriod": "20s",
@@ -75,13 +75,12 @@ def test_every_serve_setting_of_the_api_is_handed_to_serve() -> None:
         "graceful_shutdown_wait_loop_s": 1,
         "graceful_shutdown_timeout_s": 90,
         "autoscaling_config": {
-            "min_replicas": 0,
+            "min_replicas": 1,
             "initial_replicas": 2,
             "max_replicas": 4,
             "target_ongoing_requests": 12.5,
             "upscale_delay_s": 1.5,
             "downscale_delay_s": 600,
-            "downscale_to_zero_delay_s": 3600,
             "upscaling_factor": 2,
             "downscaling_factor": 0.5,
             "look_back_period_s": 20,
@@ -251,14 +250,19 @@ def test_initial_replicas_are_left_out_where_they_say_nothing() -> None:
     assert "initial_replicas" not in grown["autoscaling_config"]
 
 
-def test_a_model_that_may_sleep_starts_once() -> None:
-    scaling = deployment(service(model(replicas={"min": 0})))["autoscaling_config"]
-    assert (scaling["min_replicas"], scaling["initial_replicas"], scaling["max_replicas"]) == (0, 1, 1)
+def test_serve_never_takes_the_last_replica_of_a_model_that_is_awake() -> None:
+    for svc in (service(model(replicas={"min": 0})), service(replicas=0)):
+        scaling = deployment(svc)["autoscaling_config"]
+        assert (scaling["min_replicas"], scaling["max_replicas"]) == (1, 1)
+        assert "initial_replicas" not in scaling
 
 
-def test_scaling_a_service_to_zero_stops_replicas_at_once_and_lets_a_request_wake_one() -> None:
-    scaling = deployment(service(replicas=0))["autoscaling_config"]
+def test_a_model_that_falls_asleep_stops_at_once_and_what_it_is_stays() -> None:
+    svc = service(model(replicas={"min": 2, "max": 8}))
+    sleeping = replace(svc, asleep=frozenset({"m"}))
+    scaling = deployment(sleeping)["autoscaling_config"]
     assert (scaling["min_replicas"], scaling["initial_replicas"], scaling["max_replicas"]) == (0, 0, 1)
+    assert configuration(sleeping.workload) == configuration(svc.workload), "no replica is restarted by it"
 
 
 def test_models_of_equal_size_ask_for_different_resources() -> None:

@@ -50,18 +50,26 @@ def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
 
 def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Transition]:
     found = []
-    depth, deeper = before.get("asleep"), after.get("asleep")
-    wake = after.get("wake") or {}
-    if deeper is not None and deeper != depth:
-        given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
-        found.append(
-            Transition("Sleep", False, Reason.ASLEEP, f"{given_back} given back; a request wakes it")
-        )
-    if depth is not None and deeper is None:
-        found.append(Transition("Wake", False, Reason.WAKING, f"waking from sleep at depth {depth}"))
-    if wake.get("seconds") is not None and (before.get("wake") or {}).get("seconds") is None:
-        found.append(Transition("Wake", False, Reason.AWAKE, _awake(wake)))
+    gates = _gates(after)
+    for name, gate in gates.items():
+        was = _gates(before).get(name, {})
+        model = f"model {name}: " if len(gates) > 1 else ""
+        depth, deeper = was.get("asleep"), gate.get("asleep")
+        if deeper is not None and deeper != depth:
+            given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
+            said = f"{model}{given_back} given back; a request wakes it"
+            found.append(Transition("Sleep", False, Reason.ASLEEP, said))
+        if depth is not None and deeper is None:
+            said = f"{model}waking from sleep at depth {depth}"
+            found.append(Transition("Wake", False, Reason.WAKING, said))
+        wake = gate.get("wake") or {}
+        if wake.get("seconds") is not None and (was.get("wake") or {}).get("seconds") is None:
+            found.append(Transition("Wake", False, Reason.AWAKE, f"{model}{_awake(wake)}"))
     return found
+
+
+def _gates(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {gate["name"]: gate for gate in (status.get("gate") or {}).get("models") or ()}
 
 
 def _awake(wake: Mapping[str, Any]) -> str:

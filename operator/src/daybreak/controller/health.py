@@ -1,39 +1,14 @@
 """The operator's own HTTP port: is it alive, is it ready, what does it count."""
 
-import asyncio
-from typing import Protocol
-
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from daybreak.controller.queue import Queue
+from daybreak.controller.operator import Operator
 
 STUCK_SECONDS = 180.0
 """A service that waits or is worked on for so long means that the queue does not move."""
 LAG_SECONDS = 30.0
 """An event loop that comes so late to a timer does nothing else in time either."""
-
-
-class Lease(Protocol):
-    """What must be held before anything is written."""
-
-    @property
-    def held(self) -> bool:
-        """Whether it is held."""
-        ...
-
-
-class Operator(Protocol):
-    """What is looked at of the operator that runs."""
-
-    queue: Queue
-    ready: asyncio.Event
-    lag: float
-
-    @property
-    def lease(self) -> Lease:
-        """Its lease."""
-        ...
 
 
 def unhealthy(operator: Operator) -> str:

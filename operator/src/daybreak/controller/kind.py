@@ -35,6 +35,10 @@ class Kind(Protocol):
         """Every object of this kind that is known."""
         ...
 
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """Told that nodes have changed. Returns which objects of this kind are to be reconciled for that."""
+        ...
+
     async def settle(self) -> None:
         """Called when everything that is there is known, and before the first reconcile."""
         ...

@@ -15,7 +15,9 @@ LOOP_LAG = Gauge(
     "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
 )
 WRITES = Counter("daybreak_writes_total", "Objects written, by kind.", ["kind"])
-WAKES = Counter("daybreak_wakes_total", "Wakes that ended with an answer.", ["namespace", "service", "depth"])
+WAKES = Counter(
+    "daybreak_wakes_total", "Wakes that ended with an answer.", ["namespace", "service", "model", "depth"]
+)
 _WAKE_BUCKETS = (1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200)
 WAKE_SECONDS = Histogram(
     "daybreak_wake_seconds",

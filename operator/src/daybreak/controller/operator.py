@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import structlog
@@ -25,7 +25,7 @@ WORKERS = 16
 RESYNC_SECONDS = 600.0
 """How often every object is looked at again, whether anything has changed or not."""
 NODES_SECONDS = 5.0
-"""Over how long changes of nodes are gathered before the objects that need nodes are looked at again."""
+"""Over how long changes of nodes are gathered before it is found out whom they concern."""
 UNREACHABLE_SECONDS = 10.0
 """Longest pause of an object while the API server does not answer."""
 DRAIN_SECONDS = 10.0
@@ -77,7 +77,7 @@ class Operator:
         self._on_end = on_end
         self._tasks: list[asyncio.Task[None]] = []
         self._ticker: asyncio.Task[None] | None = None
-        self._nodes_timer: asyncio.TimerHandle | None = None
+        self._nodes_changed = asyncio.Event()
         self._stopping = False
         cache.subscribe(self._changed)
 
@@ -92,6 +92,7 @@ class Operator:
         self._spawn("watches", self._watches.run(listed))
         self._spawn("begin", self._begin(listed))
         self._spawn("resync", self._resync_slowly())
+        self._spawn("nodes", self._follow_nodes())
         for number in range(WORKERS):
             self._spawn(f"worker {number}", self._work())
 
@@ -115,8 +116,11 @@ class Operator:
     def resync(self, over_seconds: float = 0.0) -> None:
         """Look at every object again, spread over some time."""
         for kind in self._kinds.values():
-            for key in kind.objects():
-                self.queue.add(Item(kind.name, key), random.uniform(0, over_seconds))  # noqa: S311 -- spread
+            self._look_at(kind, kind.objects(), over_seconds)
+
+    def _look_at(self, kind: Kind, keys: Collection[Key], over_seconds: float) -> None:
+        for key in keys:
+            self.queue.add(Item(kind.name, key), random.uniform(0, over_seconds))  # noqa: S311 -- spread
 
     async def _begin(self, listed: asyncio.Event) -> None:
         """Let the workers begin as soon as everything is known."""
@@ -127,21 +131,21 @@ class Operator:
 
     def _changed(self, resource: Resource, key: Key) -> None:
         if resource is NODES:
-            if self._nodes_timer is None:
-                loop = asyncio.get_running_loop()
-                self._nodes_timer = loop.call_later(NODES_SECONDS, self._nodes_changed)
+            self._nodes_changed.set()
             return
         for kind in self._kinds.values():
             if resource in kind.watched and (found := kind.concerned(resource, key)) is not None:
                 mine, after = found
                 self.queue.add(Item(kind.name, mine), after)
 
-    def _nodes_changed(self) -> None:
-        self._nodes_timer = None
-        for kind in self._kinds.values():
-            if NODES in kind.watched:
-                for key in kind.objects():
-                    self.queue.add(Item(kind.name, key), random.uniform(0, NODES_SECONDS))  # noqa: S311 -- spread
+    async def _follow_nodes(self) -> None:
+        """Have those objects looked at to which a change of nodes makes a difference."""
+        while True:
+            await self._nodes_changed.wait()
+            await asyncio.sleep(NODES_SECONDS)
+            self._nodes_changed.clear()
+            for kind in self._kinds.values():
+                self._look_at(kind, await kind.concerned_by_nodes(), NODES_SECONDS)
 
     async def _work(self) -> None:
         await self.ready.wait()

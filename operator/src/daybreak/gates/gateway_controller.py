@@ -1,11 +1,11 @@
 """The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
-from daybreak.api.common.unstructured import at, mapping, mappings, text
+from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateway_objects import gateway
@@ -13,7 +13,17 @@ from daybreak.gates.gateway_reports import GatewayReports, gateway_key
 from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.resources import DEPLOYMENTS, OF_GATEWAYS, PODS, of
+from daybreak.kube.resources import (
+    DEPLOYMENTS,
+    NETWORK_POLICIES,
+    OF_GATEWAYS,
+    PODS,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    of,
+)
 from daybreak.platform import Platform
 
 AGAIN_SECONDS = 15.0
@@ -23,9 +33,14 @@ GATHER_SECONDS = 1.0
 UNTOLD_SECONDS = 2.0
 """When to look again at the gateway of LLMServices that the watch has not told of yet."""
 
+LEAVING_SECONDS = 2.0
+"""When to look again at a gateway that goes."""
+NEEDED_TO_THE_END = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES)
+"""What a gateway's pods need as long as they run."""
+
 
 class GatewayController:
-    """Makes and removes gateways: one in each namespace that has a workload.
+    """Makes and removes gateways: one in each namespace that has a workload, or none in any.
 
     Args:
         api: The API server.
@@ -74,6 +89,10 @@ class GatewayController:
         """The gateway of every namespace with a workload."""
         return {gateway_key(key.namespace) for kind in self._workloads for key in self._cache.keys(kind)}
 
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """None: where gateways run is the scheduler's business."""
+        return ()
+
     async def settle(self) -> None:
         """Hear those gateways that are there, before anything is judged."""
         if self._reports is not None:
@@ -89,13 +108,14 @@ class GatewayController:
         if not self._may_act():
             raise LeaseLost
         namespace = key.namespace
-        if self._reports is not None:
-            self._reports.refresh(namespace)
+        again = self._reports.refresh(namespace) if self._reports is not None else None
         there = [
             live
             for resource in OF_GATEWAYS
             for live in self._cache.of_service(resource, gateway_key(namespace))
         ]
+        if not self._platform.gateway_image:
+            return await self._remove(namespace, there, again)
         needed = any(self._known(namespace))
         # A new operator may know the gateway before it knows the LLMServices: only the API server can say
         # that there are none. If there are, the gateway stays as it is until they are known: what they need
@@ -104,20 +124,43 @@ class GatewayController:
             return UNTOLD_SECONDS
         secrets = await self._secrets(namespace) if needed else set()
         wanted = gateway(namespace, self._workloads, self._platform, secrets) if needed else []
-        again = None
         for manifest in wanted:
             try:
                 if await self._applier.apply(manifest, self._cache.get(of(manifest), key_of(manifest))):
                     metrics.WRITES.labels(manifest["kind"]).inc()
             except Occupied:
                 # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
-                again = AGAIN_SECONDS
+                again = min(AGAIN_SECONDS, again or AGAIN_SECONDS)
         kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
         for live in there:
             if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
                 await self._applier.delete(live)
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
+
+    async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
+        """Take the gateway away, as gateways are switched off.
+
+        Services are led past it first, each when what is behind it answers. Its pods finish what they hold
+        and stream, and keep what they need for that until they are gone.
+        """
+        if any(_leads_here(front) for front in self._fronts(namespace)):
+            return LEAVING_SECONDS if there else again
+        runs = self._reports is not None and self._reports.runs(namespace)
+        for live in there:
+            needed = runs and of(live) in NEEDED_TO_THE_END
+            if _is_ours(live) and not needed and not live["metadata"].get("deletionTimestamp"):
+                await self._applier.delete(live)
+                metrics.WRITES.labels(live["kind"]).inc()
+        if self._reports is not None and not self._reports.remains(namespace):
+            self._reports.tell(namespace)
+        return LEAVING_SECONDS if there else again
+
+    def _fronts(self, namespace: str) -> Iterator[Manifest | None]:
+        """The addresses of the namespace's workloads, also of those that are being deleted."""
+        for key in self._cache.keys(SERVICES):
+            if key.namespace == namespace:
+                yield self._cache.get(SERVICES, key)
 
     async def _secrets(self, namespace: str) -> set[str]:
         """Names of the Secrets with API keys that the gateway shall have.
@@ -145,6 +188,20 @@ class GatewayController:
             if found.get("items"):
                 return True
         return False
+
+
+def _leads_here(service: Manifest | None) -> bool:
+    """Whether an LLMService's address leads to the gateway."""
+    of_a_service = bool(at(service, "metadata", "labels").get(names.SERVICE_LABEL))
+    return of_a_service and at(service, "spec", "selector") == names.gateway_selector()
+
+
+def _is_ours(live: Manifest) -> bool:
+    """Whether it is one of the objects that a gateway is made of, by its name and its labels."""
+    metadata = live["metadata"]
+    name = names.ROUTER if of(live) is SERVICES else names.GATEWAY
+    ours = names.gateway_labels().items() <= mapping(metadata.get("labels")).items()
+    return ours and bool(metadata["name"] == name)
 
 
 def _secrets_of(services: Iterable[Mapping[str, Any] | None]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Listening to one gateway: its stream of states, kept as the last report of each service."""
+"""Listening to one gateway: its stream of states, kept as the last report of each gate."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ import aiohttp
 import orjson
 import structlog
 
-from daybreak.gates.traffic import Report, Seen, Update
+from daybreak.gates.traffic import Heard, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
 """A gateway says something every second: after so long it is not heard any more."""
@@ -22,13 +22,13 @@ log = structlog.get_logger("daybreak.listener")
 
 
 class _Heard(NamedTuple):
-    """The last report of a service; times are of the monotonic clock."""
+    """The last report of a gate; times are of the monotonic clock."""
 
     report: Report
     at: float
     """When it came."""
     routed: float
-    """Until when there was a Serve proxy that answers, where the report has none."""
+    """Until when there was a server that answers, where the report has none."""
 
 
 class GatewayListener:
@@ -48,20 +48,23 @@ class GatewayListener:
         self._session = session
         self._on_change = on_change
         self._boot = ""
-        self._reports: dict[str, _Heard] = {}
+        self._reports: dict[str, dict[str, _Heard]] = {}
+        """By service, then by model."""
         self.heard = False
         """Whether the reports are of now."""
         self.tried = asyncio.Event()
         """Set when it has been heard once, or could not be."""
         self._task = asyncio.create_task(self._listen(), name=f"listen {url}")
 
-    def seen(self, service: str) -> Seen | None:
-        """What it says of a service; None when it says nothing, or is not heard."""
-        found = self._reports.get(service) if self.heard else None
-        if found is None:
+    def seen(self, service: str) -> Heard | None:
+        """What it says of a service; None when it is not heard."""
+        if not self.heard:
             return None
         now = time.monotonic()
-        return Seen(found.report, timedelta(seconds=now - found.at), _unrouted(found, now))
+        return {
+            model: Seen(found.report, timedelta(seconds=now - found.at), _unrouted(found, now))
+            for model, found in self._reports.get(service, {}).items()
+        }
 
     async def close(self) -> None:
         """Stop listening."""
@@ -97,16 +100,19 @@ class GatewayListener:
         if update.full or update.boot != self._boot:
             self._reports = {}
             self._boot = update.boot
-        else:
-            before = dict(before)
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():
-            old = before.get(name)
+            service, model = named(name)
+            old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed
-            self._reports[name] = _Heard(report, now, routed)
             if old is None or _matters(old.report) != _matters(report):
-                changed.add(name)
+                changed.add(service)
+            self._reports.setdefault(service, {})[model] = _Heard(report, now, routed)
+        if update.full:
+            changed |= {
+                name for name, models in before.items() if models.keys() - self._reports.get(name, {}).keys()
+            }
         if not self.heard:
             self.heard = True
             self.tried.set()

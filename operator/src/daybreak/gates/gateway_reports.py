@@ -13,9 +13,9 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
-from daybreak.gates.traffic import UNKNOWN, Traffic, together
+from daybreak.gates.traffic import Heard
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import PODS
+from daybreak.kube.resources import OF_GATEWAYS, PODS
 
 SPREAD_SECONDS = 1.0
 """Over how long the services of a namespace are looked at again when a gateway comes or goes."""
@@ -51,12 +51,25 @@ class GatewayReports:
         """By namespace, then by address."""
         self._closing: set[asyncio.Task[None]] = set()
 
-    def traffic(self, service: Key) -> Traffic:
-        """What all gateways of its namespace say of a service together."""
-        listeners = self._listeners.get(service.namespace)
-        if not listeners:
-            return UNKNOWN
-        return together(listener.seen(service.name) for listener in listeners.values())
+    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+        """What each gateway of its namespace says of a service; None: that one is not heard."""
+        listeners = self._listeners.get(service.namespace, {})
+        return tuple(listener.seen(service.name) for listener in listeners.values())
+
+    def remains(self, namespace: str) -> bool:
+        """Whether anything of a namespace's gateway is there: objects, or pods that finish what they hold."""
+        mine = gateway_key(namespace)
+        return bool(self._listeners.get(namespace)) or any(
+            self._cache.of_service(resource, mine) for resource in OF_GATEWAYS
+        )
+
+    def runs(self, namespace: str) -> bool:
+        """Whether pods of a namespace's gateway may let requests through."""
+        return bool(self._listeners.get(namespace))
+
+    def tell(self, namespace: str) -> None:
+        """Have every service of a namespace looked at: something about its gateway has changed."""
+        self._all_of(namespace)
 
     def refresh(self, namespace: str) -> float | None:
         """Listen to those gateway pods of a namespace that are there now.

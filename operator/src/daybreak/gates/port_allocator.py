@@ -1,7 +1,7 @@
 """The gateway's ports: every LLMService of a namespace has one, and keeps it."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from daybreak.api.common import names
@@ -13,13 +13,20 @@ class PortAllocator:
     """Gives every LLMService a port of its own within its namespace.
 
     What is given out is kept in the front Services themselves: a new operator reads it there.
+
+    Args:
+        cache: Where the front Services are known from.
+        freed: Called with a service that got no port, when there is one for it.
     """
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, freed: Callable[[Key], None] = lambda _: None) -> None:
         self._cache = cache
+        self._freed = freed
         self._taken: dict[str, dict[int, str]] = {}
         """By namespace: port → name of the LLMService."""
         self._given: dict[Key, int] = {}
+        self._refused: dict[str, dict[Key, None]] = {}
+        """By namespace: services that got none, the one that waits longest first."""
         self._learned = False
 
     def of(self, service: Key) -> int | None:
@@ -29,7 +36,9 @@ class PortAllocator:
         port = self._given.get(service)
         if port is None:
             port = self._free(service)
-            if port is not None:
+            if port is None:
+                self._refused.setdefault(service.namespace, {})[service] = None
+            else:
                 self._give(service, port)
         return port
 
@@ -38,6 +47,11 @@ class PortAllocator:
         port = self._given.pop(service, None)
         if port is not None:
             self._taken[service.namespace].pop(port, None)
+        refused = self._refused.get(service.namespace, {})
+        refused.pop(service, None)
+        # One port, one service: should that one have gone too, it is forgotten in its turn.
+        if refused and self._free(service) is not None:
+            self._freed(next(iter(refused)))
 
     def _learn(self) -> None:
         # Where two have one port, which should not be, the older one keeps it: every operator sees it so.
@@ -53,6 +67,7 @@ class PortAllocator:
 
     def _give(self, service: Key, port: int) -> None:
         self._given[service] = port
+        self._refused.get(service.namespace, {}).pop(service, None)
         self._taken.setdefault(service.namespace, {})[port] = service.name
 
     def _free(self, service: Key) -> int | None:

@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
-from daybreak.api.common.unstructured import mapping, text, whole
+from daybreak.api.common.unstructured import mapping, mappings, text, whole
 from daybreak.controller import metrics
 from daybreak.kube.cache import Key
 
@@ -60,19 +60,22 @@ SAVED = Savings()
 REGISTRY.register(SAVED)
 
 
-def saves(awake: int, status: Mapping[str, Any]) -> int:
-    """How many accelerators a workload saves in this state, if it holds so many while it is awake."""
-    return awake if status.get("asleep") else 0
-
-
-def count_wake(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Count a wake when a status says for the first time that it has ended."""
-    wake = mapping(after.get("wake"))
-    if wake.get("seconds") is not None and mapping(before.get("wake")).get("seconds") is None:
+def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Count the wakes of which a status says for the first time that they have ended."""
+    was, now = _wakes(before), _wakes(after)
+    for model, wake in now.items():
+        if wake.get("seconds") is None or was.get(model, {}).get("seconds") is not None:
+            continue
         depth = text(wake.get("depth"))
-        metrics.WAKES.labels(key.namespace, key.name, depth).inc()
+        metrics.WAKES.labels(key.namespace, key.name, model, depth).inc()
         if wake.get("failed"):
-            return  # how long it took is mostly the time until somebody acted
+            continue  # how long it took is mostly the time until somebody acted
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
         for step, seconds in mapping(wake.get("phases")).items():
             metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(seconds))
+
+
+def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The last wake of each model, as a status says it."""
+    gates = mappings(mapping(status.get("gate")).get("models"))
+    return {text(gate.get("name")): mapping(gate.get("wake")) for gate in gates}

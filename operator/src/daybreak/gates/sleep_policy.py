@@ -1,6 +1,6 @@
-"""Sleep and wake of one workload: the state machine's inputs, and its state as the status keeps it."""
+"""Sleep and wake of a workload's models: the state machine's inputs, and its states as the status says it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from daybreak.api.common import names
 from daybreak.api.common.scalars import seconds
-from daybreak.api.common.unstructured import Manifest, at, mapping, parse_time, text, whole
-from daybreak.api.gates.gate_status import GateState, GateStatus, Phase, WakeStatus
+from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
+from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.gates.schedule import inside
-from daybreak.gates.state_machine import SleepPolicy, SleepState, start
+from daybreak.gates.state_machine import SleepPolicy, SleepState
 
 HOLD_BOUNDS = (300, 1800)
 """Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in
@@ -23,27 +23,44 @@ REASON_LIMIT = 1000
 """Longest reason that clients are told, in characters."""
 
 
-def sleep_state_before(status: Mapping[str, Any], now: datetime) -> SleepState | None:
-    """What was decided before; None when the status does not say it."""
-    gate = mapping(status.get("gate"))
-    phase, state, asleep = text(status.get("phase")), text(gate.get("state")), text(status.get("asleep"))
-    if phase not in set(Phase) or state not in set(GateState):
+def gates_before(status: Mapping[str, Any]) -> dict[str, ModelGate]:
+    """The gates as the status says them, by model; without those that are not in their form."""
+    found = {}
+    for item in mappings(mapping(status.get("gate")).get("models")):
+        try:
+            gate = ModelGate.model_validate(item)
+        except ValidationError:
+            continue
+        found[gate.name] = gate
+    return found
+
+
+def backends_before(status: Mapping[str, Any]) -> list[str]:
+    """The Ray clusters that requests went to, as the status says it."""
+    backends = mappings(mapping(status.get("gate")).get("backends"))
+    return [name for backend in backends if (name := text(backend.get("cluster")))]
+
+
+def sleep_state_of(gate: ModelGate, now: datetime) -> SleepState:
+    """What was decided before."""
+    since = parse_time(gate.since) or now
+    return SleepState(gate.phase, since, gate.asleep, gate.state, gate.epoch, gate.reason or "")
+
+
+def depth(states: Iterable[SleepState]) -> SleepDepth | None:
+    """What is given back of a workload: the whole Ray cluster only where all of its models say so."""
+    depths = {state.asleep for state in states}
+    if not depths or None in depths:
         return None
-    return SleepState(
-        phase=Phase(phase),
-        since=parse_time(text(status.get("phaseSince"))) or now,
-        asleep=SleepDepth(asleep) if asleep in set(SleepDepth) else None,
-        gate=GateState(state),
-        epoch=whole(gate.get("epoch")),
-        reason=text(gate.get("reason")),
-    )
+    return SleepDepth.WORKERS if SleepDepth.WORKERS in depths else SleepDepth.CLUSTER
 
 
-def sleep_state_or_start(
-    status: Mapping[str, Any], now: datetime, policy: SleepPolicy | None = None
-) -> SleepState:
-    """What was decided before, or the beginning."""
-    return sleep_state_before(status, now) or start(now, policy)
+_FIRST = (Phase.FAILED, Phase.UPDATING, Phase.WAKING, Phase.AWAKE, Phase.DRAINING, Phase.ASLEEP)
+
+
+def phase(states: Iterable[SleepState]) -> Phase:
+    """One word on a workload, from its models: what needs somebody's eye first."""
+    return min((state.phase for state in states), key=_FIRST.index)
 
 
 def sleep_policy(manifest: Manifest, sleep: Sleep | None, state: State | None, now: datetime) -> SleepPolicy:
@@ -55,62 +72,50 @@ def sleep_policy(manifest: Manifest, sleep: Sleep | None, state: State | None, n
     return SleepPolicy(sleep=sleep, forced=forced, window=window)
 
 
-def gate_status(
+def model_gate(
+    model: str,
     sleep_state: SleepState,
     hold: Hold | None,
-    port: int,
-    cluster: str,
-    wakes: WakeStatus | None,
-    models: Sequence[str],
-) -> GateStatus:
-    """The gate as gateways read it; `models` are the names that can be asked for."""
-    return GateStatus(
+    wake: WakeStatus | None,
+    adapters: Sequence[str],
+) -> ModelGate:
+    """A model's gate as gateways read it; `adapters` are the names of those that can be asked for."""
+    return ModelGate(
+        name=model,
         state=sleep_state.gate,
         epoch=sleep_state.epoch,
-        port=port,
-        hold_seconds=_hold_seconds(hold or Hold(), wakes),
-        cluster=cluster or None,
-        models=list(models),
+        hold_seconds=_hold_seconds(hold or Hold(), wake),
+        adapters=list(adapters) or None,
         reason=sleep_state.reason[:REASON_LIMIT] or None,
+        phase=sleep_state.phase,
+        since=written(sleep_state.since),
+        asleep=sleep_state.asleep,
+        wake=wake,
     )
 
 
 def kept_gate(status: Mapping[str, Any]) -> GateStatus | None:
-    """The gate as the status says it, to be said again; None when it does not, or not in its form."""
+    """The gates as the status says them, to be said again; None when it does not, or not in their form."""
     try:
         return GateStatus.model_validate(status.get("gate"))
     except ValidationError:
         return None
 
 
-def wakes_before(status: Mapping[str, Any]) -> WakeStatus | None:
-    """The history of wakes as the status says it; None when it does not, or not in its form."""
-    try:
-        return WakeStatus.model_validate(status.get("wake"))
-    except ValidationError:
-        return None
-
-
-def wake_under_way(status: Mapping[str, Any]) -> bool:
-    """Whether a wake has been begun, and requests have not been let through since."""
-    wakes = wakes_before(status)
-    return wakes is not None and wakes.under_way
-
-
-def node_wait(wakes: WakeStatus | None, gate: GateStatus | None, now: datetime) -> timedelta | None:
+def node_wait(gate: ModelGate | None, now: datetime) -> timedelta | None:
     """How much longer a wake that is under way may wait for nodes: for as long as its requests are held.
 
     None: no wake is under way, or it has waited that long.
     """
-    if wakes is None or not wakes.under_way or gate is None:
+    if gate is None or gate.wake is None or not gate.wake.under_way:
         return None
-    left = (parse_time(wakes.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
+    left = (parse_time(gate.wake.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
     return left if left > timedelta(0) else None
 
 
-def overdue(wakes: WakeStatus | None, gate: GateStatus | None, now: datetime) -> bool:
+def overdue(gate: ModelGate, now: datetime) -> bool:
     """Whether a wake has lasted longer than its requests were held: the first of them have been refused."""
-    return wakes is not None and wakes.under_way and node_wait(wakes, gate, now) is None
+    return gate.wake is not None and gate.wake.under_way and node_wait(gate, now) is None
 
 
 def told_to_clients(said: Sequence[str]) -> str:

@@ -1,14 +1,16 @@
-"""Sleep and wake of a service: a pure function of what is seen, what was decided before, and the time.
+"""Sleep and wake of a model: a pure function of what is seen, what was decided before, and the time.
 
     Waking ── answers ──▶ Awake ── idle ──▶ Draining ── all gateways quiet ──▶ Asleep
       ▲  ▲                 ▲ ▲                 │                                 │
       │  └── can start ── Failed               └── a request ──▶ Awake           │
       └──────────────────────────── a request ───────────────────────────────────┘
 
+    A wake that has found no room, and for which nobody waits any more, drains too.
+
 The gate decides what happens to a request that arrives. Its epoch grows by one with each change of it, and
-the gateways tell back which epoch they have carried out: a service falls asleep only when every gateway has
+the gateways tell back which epoch they have carried out: a model falls asleep only when every gateway has
 carried the closing out and says that nothing is on its way through it, nor held. What was decided is kept in
-the service's status and nowhere else, so a new operator goes on where the one before was.
+the workload's status and nowhere else, so a new operator goes on where the one before was.
 """
 
 from dataclasses import dataclass, replace
@@ -21,6 +23,8 @@ from daybreak.gates.traffic import Traffic
 
 FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (state Asleep)."
 """What clients are told while a person keeps the service asleep."""
+UPDATE_PATIENCE = timedelta(hours=2)
+"""How long a change that is on its way may keep a service awake that nobody asks."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +55,19 @@ class SleepPolicy:
 
 
 @dataclass(frozen=True)
-class WorkloadHealth:
-    """How the models are, in the form that they have when they are awake."""
+class Health:
+    """How a model is, in the form that it has when it is awake."""
 
     answers: bool
-    """Whether requests get an answer: every model that can start has answered."""
+    """Whether requests get an answer."""
     failed: str = ""
-    """Why no model can start, in words for clients; empty when one can."""
+    """Why it cannot start, in words for clients; empty when it can."""
     updating: bool = False
-    """Whether a change of the spec is on its way to them."""
-    stalled: bool = False
-    """Whether somebody has to act before all of them answer."""
+    """Whether a change of the spec is on its way to it."""
+    hindered: bool = False
+    """Whether something is known to be in its way, such as room that a second Ray cluster does not find."""
+    waits: bool = False
+    """Whether it is on the way up from sleep, and has not found room for one replica."""
 
 
 @dataclass(frozen=True)
@@ -79,21 +85,28 @@ class SleepState:
     """Why the gate refuses, in words for clients."""
 
 
-def start(now: datetime, policy: SleepPolicy | None = None) -> SleepState:
-    """The state of a service that was never decided on. One that shall sleep from the beginning is
-    made as one that sleeps, so that it ends where one ends that is put to sleep later.
+def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) -> SleepState:
+    """The state of a model that was never decided on. One that shall sleep from the beginning is made as one
+    that sleeps, so that it ends where one ends that is put to sleep later.
 
     Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
     that what a gateway tells of that one is no acknowledgement for this one.
+
+    Args:
+        now: The time.
+        policy: What the person wants.
+        asleep: What is given back of it from the beginning, unless it must be awake; None: nothing.
     """
     epoch = round(now.timestamp() * 1000)
-    if policy is not None and policy.must_sleep:
-        return SleepState(Phase.ASLEEP, now, policy.depth, GateState.FAILED, epoch, FORCED_ASLEEP)
+    if policy.must_sleep:
+        return SleepState(Phase.ASLEEP, now, asleep or policy.depth, GateState.FAILED, epoch, FORCED_ASLEEP)
+    if asleep is not None:
+        return SleepState(Phase.ASLEEP, now, asleep, GateState.CLOSED, epoch)
     return SleepState(Phase.WAKING, now, None, GateState.CLOSED, epoch)
 
 
 def step(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
     """The next decision. The same input twice gives the same state: nothing changes by itself."""
     if before.asleep is not None:
@@ -102,6 +115,8 @@ def step(
         after = _draining(before, policy, traffic, health)
     elif before.gate is GateState.OPEN:
         after = _awake(before, policy, traffic, health, now)
+    elif health.waits and _forgotten(before, policy, traffic, health, now):
+        after = _shut(replace(before, phase=Phase.DRAINING), policy)
     else:
         after = _waking(before, policy, health)
     if (after.gate, after.reason) != (before.gate, before.reason):
@@ -118,11 +133,13 @@ def look_again(
         return None
     if sleep_state.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
         return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
-    if sleep_state.asleep is None and sleep_state.gate is GateState.OPEN and policy.may_sleep:
+    if sleep_state.asleep is None and sleep_state.phase is not Phase.DRAINING and policy.may_sleep:
         after_idle = timedelta(seconds=seconds(sleep.after_idle))
         if traffic.held or traffic.in_flight:
             return after_idle
         left = max(_left(sleep.after_idle, traffic), sleep_state.since + after_idle - now)
+        if sleep_state.phase is Phase.UPDATING and left <= timedelta(0):
+            left = sleep_state.since + UPDATE_PATIENCE - now
         # Due, and still awake: what keeps it so is not the time, such as models that do not answer.
         return left if left > timedelta(0) else None
     return None
@@ -139,9 +156,7 @@ def _asleep(before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic:
     return _shut(replace(before, phase=Phase.ASLEEP, asleep=depth), policy)
 
 
-def _draining(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth
-) -> SleepState:
+def _draining(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health) -> SleepState:
     # A gate that refuses was shut by a person who no longer wants that: nothing says that it is idle.
     released = before.gate is GateState.FAILED
     if not policy.must_sleep and (released or traffic.held or not policy.may_sleep):
@@ -154,24 +169,27 @@ def _draining(
 
 
 def _awake(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: WorkloadHealth, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
     if policy.must_sleep:
         return _shut(replace(before, phase=Phase.DRAINING), policy)
     if health.failed and not health.answers:
         return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=health.failed)
-    if policy.may_sleep and policy.sleep is not None and health.answers and not health.updating:
+    # A change that gets on is waited for. One that has no room would keep it awake for ever: asleep it gives
+    # its accelerators back, and wakes as what it is to be.
+    changing = health.updating and not health.hindered and now - before.since < UPDATE_PATIENCE
+    if policy.may_sleep and policy.sleep is not None and health.answers and not changing:
         after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
         # Who has just woken stays for as long as anybody who has just been asked.
         if idle and now - before.since >= after_idle:
             return _shut(replace(before, phase=Phase.DRAINING), policy)
-    # The gate stays open for models that do not answer for the moment: what has been let through is with
-    # them, and Serve, which knows best when they are back, lets the next ones wait.
+    # The gate stays open for a model that does not answer for the moment: what has been let through is with
+    # it, and Serve, which knows best when it is back, lets the next ones wait.
     return replace(before, phase=_up(health))
 
 
-def _waking(before: SleepState, policy: SleepPolicy, health: WorkloadHealth) -> SleepState:
+def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepState:
     if policy.must_sleep:
         # Nothing has been let through, but a gateway may not have heard of that yet.
         return _shut(replace(before, phase=Phase.DRAINING), policy)
@@ -182,17 +200,27 @@ def _waking(before: SleepState, policy: SleepPolicy, health: WorkloadHealth) -> 
     return replace(before, phase=Phase.WAKING, gate=GateState.CLOSED, reason="")
 
 
+def _forgotten(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+) -> bool:
+    """Whether everybody has gone for whom a model wakes: it would take the next accelerators that are free
+    for nobody, while somebody else waits for them."""
+    if health.answers or policy.sleep is None or not policy.may_sleep or not traffic.known:
+        return False
+    after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
+    gone = not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
+    return gone and now - before.since >= after_idle
+
+
 def _shut(sleep_state: SleepState, policy: SleepPolicy) -> SleepState:
-    """With the gate of a service that sleeps, or is about to: it holds requests, or refuses them by force."""
+    """With the gate of a model that sleeps, or is about to: it holds requests, or refuses them by force."""
     if policy.must_sleep:
         return replace(sleep_state, gate=GateState.FAILED, reason=FORCED_ASLEEP)
     return replace(sleep_state, gate=GateState.CLOSED, reason="")
 
 
-def _up(health: WorkloadHealth) -> Phase:
-    """The phase of a service whose gate is open."""
-    if health.stalled:
-        return Phase.FAILED
+def _up(health: Health) -> Phase:
+    """The phase of a model whose gate is open."""
     if health.updating:
         return Phase.UPDATING
     return Phase.AWAKE if health.answers else Phase.WAKING

@@ -1,6 +1,10 @@
-"""What gateways tell of the requests to a service: the report of one, and what all say together."""
+"""What gateways tell of the requests to a workload: the report of one gate, and what all say together.
 
-from collections.abc import Iterable, Mapping
+A gateway reports each gate under a name of its own: `SERVICE/MODEL` for the gate of a model, and `SERVICE`
+for the requests of a service with several models whose model it could not read.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self
@@ -10,7 +14,7 @@ from daybreak.api.common.unstructured import mapping, text, whole
 
 @dataclass(frozen=True)
 class Report:
-    """One service as one gateway sees it, at one moment."""
+    """One gate as one gateway sees it, at one moment."""
 
     epoch: int
     """The gate's epoch that this gateway has carried out."""
@@ -24,7 +28,7 @@ class Report:
     idle_ms: int
     """Milliseconds since the last arrival or end; never more than the truth."""
     servers_up: int
-    """Serve proxies that answer."""
+    """Servers that answer."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -60,8 +64,9 @@ class Update:
     boot: str
     """Changes when the gateway's HAProxy was started anew, and its counts with it."""
     full: bool
-    """Whether these are all services; else those that have changed since the line before, maybe none."""
+    """Whether these are all gates; else those that have changed since the line before, maybe none."""
     services: Mapping[str, Report]
+    """By the names of gates."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -89,15 +94,15 @@ class Seen:
     report: Report
     age: timedelta
     unrouted: timedelta = timedelta(0)
-    """How long it has told of no Serve proxy that answers, as far as it was heard; zero while it has one."""
+    """How long it has told of no server that answers, as far as it was heard; zero while it has one."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What all gateways of the namespace say of a service together."""
+    """What all gateways of the namespace say of the requests to a model together."""
 
     known: bool
-    """Whether every gateway that may pass a request on has told of the service, and is still heard."""
+    """Whether every gateway that may pass a request on has told of the model, and is still heard."""
     held: int = 0
     in_flight: int = 0
     idle: timedelta = timedelta(0)
@@ -105,7 +110,7 @@ class Traffic:
     acknowledged: int = -1
     """The lowest epoch that any gateway has carried out."""
     routed: bool = False
-    """Whether at least one gateway has a Serve proxy that answers."""
+    """Whether at least one gateway has a server for it that answers."""
     unrouted: timedelta = timedelta(0)
     """How long none of them has had one."""
 
@@ -113,19 +118,39 @@ class Traffic:
 UNKNOWN = Traffic(known=False)
 """Nobody is heard."""
 
+Heard = Mapping[str, Seen]
+"""What one gateway says of a service: by model; under an empty name what is of no model."""
 
-def together(seen: Iterable[Seen | None]) -> Traffic:
-    """Sum up gateways. None stands for one that has not told of the service, or is not heard any more."""
-    rows = list(seen)
-    heard = [row for row in rows if row is not None]
-    if not heard:
+
+def named(name: str) -> tuple[str, str]:
+    """The service and the model of a gate, from its name in a report; the model may be empty."""
+    service, _, model = name.partition("/")
+    return service, model
+
+
+def together(gateways: Iterable[Heard | None], model: str, others: Collection[str] = ()) -> Traffic:
+    """Sum up what gateways say of one model. None stands for a gateway that is not heard.
+
+    What is of none of the `others`, the service's other models, may be for this one, and counts for it:
+    requests whose model nobody could read, and those of a model that has gone.
+    """
+    rows = [_of(heard, model, others) for heard in gateways]
+    found = [row for row in rows if row is not None]
+    if not found:
         return UNKNOWN
     return Traffic(
-        known=len(heard) == len(rows),
-        held=sum(row.report.held for row in heard),
-        in_flight=sum(row.report.in_flight for row in heard),
-        idle=min(timedelta(milliseconds=row.report.idle_ms) + row.age for row in heard),
-        acknowledged=min(row.report.epoch for row in heard),
-        routed=any(row.report.servers_up for row in heard),
-        unrouted=min(row.unrouted for row in heard),
+        known=len(found) == len(rows),
+        held=sum(each.report.held for row in found for each in row),
+        in_flight=sum(each.report.in_flight for row in found for each in row),
+        idle=min(timedelta(milliseconds=each.report.idle_ms) + each.age for row in found for each in row),
+        acknowledged=min(row[0].report.epoch for row in found),
+        routed=any(row[0].report.servers_up for row in found),
+        unrouted=min(row[0].unrouted for row in found),
     )
+
+
+def _of(heard: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:
+    """What a gateway says of a model, its own gate first; None: nothing."""
+    if heard is None or model not in heard:
+        return None
+    return [heard[model], *(seen for name, seen in heard.items() if name != model and name not in others)]

@@ -172,22 +172,28 @@ class Cache:
             before is not None and before.packed is not None and self._remove(resource, key, before.version)
         )
 
-    def settle(self, resource: Resource, listed: Iterable[Key], version: str) -> None:
-        """After a complete list of `version`: forget what is not in it, unless it is newer than the list."""
+    def settle(
+        self, resource: Resource, listed: Iterable[Key], version: str, namespace: str | None = None
+    ) -> None:
+        """After a complete list of `version`: forget what is not in it, unless it is newer than the list.
+
+        `namespace` is that of the list; None: it was of all.
+        """
         known, at = set(listed), _version(version)
         for key, entry in list(self._entries.get(resource, {}).items()):
-            if key in known or entry.version > at:
+            if key in known or entry.version > at or namespace not in (None, key.namespace):
                 continue
             if entry.packed is None:
                 del self._entries[resource][key]
             else:
                 self._remove(resource, key, at)
 
-    def clear(self, resource: Resource) -> None:
-        """Forget a kind: it is not served, or may not be read."""
-        for key in self.keys(resource):
+    def clear(self, resource: Resource, namespace: str | None = None) -> None:
+        """Forget a kind, in one namespace or in all: it is not served, or may not be read."""
+        entries = self._entries.get(resource, {})
+        for key in [key for key in entries if namespace in (None, key.namespace)]:
             self.forget(resource, key)
-        self._entries.pop(resource, None)
+            del entries[key]
 
     def _remove(self, resource: Resource, key: Key, version: int) -> bool:
         before = self._entries.get(resource, {}).get(key)

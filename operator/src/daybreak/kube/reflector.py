@@ -52,6 +52,7 @@ class Reflector:
         self._api = api
         self._cache = cache
         self._resource = resource
+        self._namespace = namespace
         self._path = resource.path(namespace)
         self._selector = {"labelSelector": selector} if selector else {}
         self._optional = optional
@@ -96,7 +97,7 @@ class Reflector:
             if not token:
                 break
         version = str(page["metadata"]["resourceVersion"])
-        self._cache.settle(self._resource, listed, version)
+        self._cache.settle(self._resource, listed, version, self._namespace)
         metrics.RELISTS.labels(self._resource.plural).inc()
         self.permitted = True
         self.synced.set()
@@ -150,7 +151,7 @@ class Reflector:
             if self.permitted:
                 log.warning("no right to read", resource=self._resource.plural, error=error.message)
             self.permitted = False
-            self._cache.clear(self._resource)
+            self._cache.clear(self._resource, self._namespace)
             self.synced.set()
         elif failures == 0:
             log.warning("watch failed, trying again", resource=self._resource.plural, error=str(error))

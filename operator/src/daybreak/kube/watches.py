@@ -1,7 +1,7 @@
 """Everything that is watched, KubeRay's kinds as soon as the API server serves them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import structlog
 
@@ -44,8 +44,8 @@ class Watches:
     Args:
         api: The API server.
         cache: What they fill.
-        namespace: Only this namespace, and nothing of the cluster's scope; None means all.
-        gateways: Whether namespaces have gateways.
+        namespaces: Only these namespaces; none means all.
+        nodes: Whether nodes are watched, which belong to the cluster.
     """
 
     def __init__(
@@ -53,21 +53,18 @@ class Watches:
         api: Api,
         cache: Cache,
         *,
-        namespace: str | None,
-        gateways: bool,
+        namespaces: Collection[str],
+        nodes: bool,
     ) -> None:
         self._api = api
         self._cache = cache
-        self._namespace = namespace
+        self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.on_kuberay: Callable[[], None] = lambda: None
         """Called when KubeRay's kinds have come or gone."""
-        self._always = [self._reflector(resource, OURS) for resource in OWNED if resource is not RAY_SERVICES]
-        self._always.append(self._reflector(PODS, OF_SERVICES))
-        if gateways:
-            self._always += [
-                self._reflector(resource, OURS) for resource in (DEPLOYMENTS, ROLES, ROLE_BINDINGS)
-            ]
-        self._nodes = None if namespace else Reflector(api, cache, NODES)
+        ours = [*(each for each in OWNED if each is not RAY_SERVICES), DEPLOYMENTS, ROLES, ROLE_BINDINGS]
+        self._always = [each for resource in ours for each in self._reflectors(resource, OURS)]
+        self._always += self._reflectors(PODS, OF_SERVICES)
+        self._nodes = Reflector(api, cache, NODES) if nodes else None
         self.kuberay_installed = False
         """Whether the API server serves RayServices, as last seen."""
 
@@ -112,7 +109,11 @@ class Watches:
 
     async def _while_served(self, known: asyncio.Event) -> None:
         """Watch KubeRay's kinds until one of them is not served any more."""
-        reflectors = [self._reflector(kind, OURS, optional=True) for kind in (RAY_SERVICES, RAY_CLUSTERS)]
+        reflectors = [
+            each
+            for kind in (RAY_SERVICES, RAY_CLUSTERS)
+            for each in self._reflectors(kind, OURS, optional=True)
+        ]
         try:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(reflector.run()) for reflector in reflectors]
@@ -132,12 +133,16 @@ class Watches:
             self._cache.clear(kind)
         self.on_kuberay()
 
-    def _reflector(self, resource: Resource, selector: str, *, optional: bool = False) -> Reflector:
-        return Reflector(
-            self._api,
-            self._cache,
-            resource,
-            namespace=self._namespace,
-            selector=selector,
-            optional=optional,
-        )
+    def _reflectors(self, resource: Resource, selector: str, *, optional: bool = False) -> list[Reflector]:
+        """One for each namespace, or one for all of them."""
+        return [
+            Reflector(
+                self._api,
+                self._cache,
+                resource,
+                namespace=namespace,
+                selector=selector,
+                optional=optional,
+            )
+            for namespace in self._namespaces
+        ]

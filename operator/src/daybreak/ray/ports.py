@@ -9,6 +9,8 @@ METRICS = 8080
 """Prometheus metrics of the pod."""
 DASHBOARD = 8265
 """Dashboard and REST API of the head, through which KubeRay hands Serve its configuration."""
+AGENT = 52365
+"""Ray's agent on every pod, which says whether Ray is well there."""
 GCS = 6379
 """Ray's control store on the head."""
 CLIENT = 10001

@@ -35,6 +35,20 @@ class Misfit:
     """The numbers and the nearest fix."""
 
 
+class Question:
+    """Whether there is room for one thing of a workload: its head, or a replica of a model."""
+
+    def __init__(self, model: Model | None, demand: Demand, pods: int = 1) -> None:
+        self.model = model
+        """None: the head."""
+        self.demand = demand
+        self.pods = pods
+        """How many such pods there must be room for."""
+        parallel = (model.parallelism.tensor, model.parallelism.pipeline) if model is not None else ()
+        self.key: Any = (pods, parallel, demand.key)
+        """The same for questions with the same answer."""
+
+
 @dataclass
 class _Known:
     """Every node, read, and what was found out about them: many services ask the same."""
@@ -50,14 +64,30 @@ _last = _Known((), ())
 
 def fit(workload: RayWorkload, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
     """What of the workload fits on no node; empty when the head and a replica of every model have room."""
-    known = _read(nodes)
     found = []
-    if wrong := _head(known, workload.runtime.head):
-        found.append(Misfit(None, f"head: {wrong}"))
-    for model in workload.models:
-        if wrong := _replica(known, model):
-            found.append(Misfit(model.name, f"model {model.name}: {wrong}"))
+    for question in questions(workload):
+        if wrong := answer(question, nodes):
+            name = question.model.name if question.model is not None else None
+            found.append(Misfit(name, f"{'head' if name is None else f'model {name}'}: {wrong}"))
     return tuple(found)
+
+
+def questions(workload: RayWorkload) -> list[Question]:
+    """What is asked of the nodes for a workload."""
+    return [
+        Question(None, _head(workload.runtime.head)),
+        *(Question(model, _demand(model), pods_per_replica(model)) for model in workload.models),
+    ]
+
+
+def answer(question: Question, nodes: tuple[Node, ...]) -> str:
+    """Why there is no room; empty when there is."""
+    known = _read(nodes)
+    if question.key not in known.answers:
+        if len(known.answers) >= _REMEMBERED:
+            known.answers.clear()
+        known.answers[question.key] = _unknown(known.capacities, question)
+    return known.answers[question.key]
 
 
 def _read(nodes: tuple[Node, ...]) -> _Known:
@@ -67,13 +97,25 @@ def _read(nodes: tuple[Node, ...]) -> _Known:
     return _last
 
 
-def _head(known: _Known, head: Head) -> str:
+def _unknown(capacities: Sequence[NodeCapacity], question: Question) -> str:
+    model, demand, pods = question.model, question.demand, question.pods
+    split = (lambda: _split(capacities, model)) if model is not None else str
+    wrong = explain_unschedulable.nowhere(capacities, demand, split)
+    if wrong or pods == 1:
+        return wrong
+    room_for = places(capacities, demand)
+    if room_for >= pods:
+        return ""
+    return explain_unschedulable.too_few(demand, pods, room_for)
+
+
+def _head(head: Head) -> Demand:
     more = pod_additions.of(head.pod_template, "ray-head")
     own = {
         "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
         "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
     }
-    demand = Demand(
+    return Demand(
         who="it",
         requests=more.requests(own),
         selector={**head.node_selector, **more.selector},
@@ -82,33 +124,6 @@ def _head(known: _Known, head: Head) -> str:
         sizes="spec.runtime.head.resources",
         template="spec.runtime.head.podTemplate",
     )
-    if demand.key not in known.answers:
-        _remember(known, demand.key, explain_unschedulable.nowhere(known.capacities, demand))
-    return known.answers[demand.key]
-
-
-def _replica(known: _Known, model: Model) -> str:
-    demand, pods = _demand(model), pods_per_replica(model)
-    key = (pods, model.parallelism.tensor, model.parallelism.pipeline, demand.key)
-    if key not in known.answers:
-        _remember(known, key, _replica_unknown(known.capacities, model, demand, pods))
-    return known.answers[key]
-
-
-def _remember(known: _Known, key: Any, answer: str) -> None:
-    if len(known.answers) >= _REMEMBERED:
-        known.answers.clear()
-    known.answers[key] = answer
-
-
-def _replica_unknown(capacities: Sequence[NodeCapacity], model: Model, demand: Demand, pods: int) -> str:
-    wrong = explain_unschedulable.nowhere(capacities, demand, lambda: _split(capacities, model))
-    if wrong or pods == 1:
-        return wrong
-    room_for = places(capacities, demand)
-    if room_for >= pods:
-        return ""
-    return explain_unschedulable.too_few(demand, pods, room_for)
 
 
 def _demand(model: Model) -> Demand:

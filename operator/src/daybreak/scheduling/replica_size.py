@@ -71,15 +71,10 @@ def accelerators_per_pod(model: Model) -> int:
     return 0 if model.accelerator.kind is AcceleratorKind.CPU else bundles_per_pod(model)
 
 
-def accelerators_awake(workload: RayWorkload) -> int:
-    """Accelerators that the service holds at least while it is awake."""
-    fixed = workload.replicas
-    return sum(
-        max(model.replicas.min if fixed is None else fixed, 1)
-        * pods_per_replica(model)
-        * accelerators_per_pod(model)
-        for model in workload.models
-    )
+def accelerators_awake(workload: RayWorkload, model: Model) -> int:
+    """Accelerators that a model of a workload holds at least while it is awake."""
+    fewest = model.replicas.min if workload.replicas is None else workload.replicas
+    return max(fewest, 1) * pods_per_replica(model) * accelerators_per_pod(model)
 
 
 def ray_cpus_per_pod(model: Model) -> int:

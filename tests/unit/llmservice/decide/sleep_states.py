@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, SleepPolicy, SleepState, WorkloadHealth
+from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepPolicy, SleepState
 from daybreak.gates.traffic import Traffic
 
 OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED
@@ -14,9 +14,9 @@ LONG_AGO = NOW - timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 BROKEN = "the weights do not fit"
 
-UP = WorkloadHealth(answers=True)
-DOWN = WorkloadHealth(answers=False)
-FAILING = WorkloadHealth(answers=False, failed=BROKEN)
+UP = Health(answers=True)
+DOWN = Health(answers=False)
+FAILING = Health(answers=False, failed=BROKEN)
 
 NEVER = SleepPolicy(None)
 SLEEPS = SleepPolicy(Sleep(after_idle="10m"))

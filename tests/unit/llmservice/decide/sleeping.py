@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+from daybreak.api.gates.gate_status import WakeStatus
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.observed import GatewayView
@@ -12,9 +13,14 @@ LONG = 10_000.0
 """Seconds after which every service may sleep that nobody has asked."""
 
 
+MODELS = ("tiny", "other", "qwen", "small")
+"""Every model of these tests."""
+
+
 def view(**traffic: Any) -> GatewayView:
     """Gateways that have carried out whatever is decided."""
-    return GatewayView(20001, Traffic(known=True, **{"acknowledged": 2**53, "routed": True, **traffic}))
+    every = Traffic(known=True, **{"acknowledged": 2**53, "routed": True, **traffic})
+    return GatewayView(20001, dict.fromkeys(MODELS, every))
 
 
 IDLE = view(idle=timedelta(hours=3))
@@ -32,9 +38,16 @@ def up(*models: Manifest, **spec: Any) -> World:
 
 
 def gate(decision: Decision) -> tuple[str | None, str | None, str | None]:
-    """Phase, gate and depth that a decision says."""
+    """Phase, gate of the first model and depth that a decision says."""
     status = decision.status
-    return status.phase, status.gate.state if status.gate else None, status.asleep
+    gates = status.gate.models if status.gate else ()
+    return status.phase, gates[0].state if gates else None, status.asleep
+
+
+def wake(decision: Decision) -> WakeStatus | None:
+    """The history of the first model's wakes."""
+    assert decision.status.gate is not None
+    return decision.status.gate.models[0].wake
 
 
 def asleep(*models: Manifest, **spec: Any) -> World:

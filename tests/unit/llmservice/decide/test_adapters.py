@@ -63,7 +63,7 @@ def states(decision: Decision) -> list[str]:
 def listed(decision: Decision) -> Any:
     """The names that the gateways list."""
     assert decision.status.gate is not None
-    return decision.status.gate.models
+    return [name for gate in decision.status.gate.models for name in (gate.name, *(gate.adapters or ()))]
 
 
 def edit(world: World, written: Manifest) -> None:
@@ -180,7 +180,7 @@ def test_while_a_second_cluster_comes_up_the_names_of_the_first_stay() -> None:
     world = up(model("fr"))
     world.step(reports=says(model("fr")))
     edit(world, {**model("fr"), "name": "small"})
-    assert listed(world.step()) == ["tiny", "fr"]
+    assert listed(world.step()) == ["small", "fr", "tiny", "fr"]
 
 
 @pytest.mark.parametrize("written", [{"state": "Strange", "id": 3}, {"state": "Ready"}, {}])

@@ -247,82 +247,32 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     assert decision.status.replicas == 1
 
 
-SLEEPY = manifest({**CPU_MODEL, "replicas": {"min": 0}})
-
-
-def test_a_model_that_sleeps_is_ready_and_is_let_sleep() -> None:
-    world = World(SLEEPY)
-    started(world)
-    decision = world.step(pods=(HEAD,))
-    assert conditions(decision)["Ready"] == "True/Answering"
-    assert conditions(decision)["Active"] == "False/Asleep"
-    assert conditions(decision)["Reconciling"] == "False/Steady"
-    assert (decision.status.phase, decision.status.models[0].state) == ("Asleep", "Asleep")
-    assert "asleep until a request comes: tiny" in message(decision)
-    # The head is away for a moment: no reason to wake anybody.
-    decision = world.step(ray_service=running(world, ready=False, app=None, reason="ZeroServeEndpoints"))
-    assert conditions(decision)["Ready"] == "False/NotAnswering"
-    decision = world.step(ray_service=running(world))
-    assert decision.ask == ()
-    assert conditions(decision)["Ready"] == "True/Answering"
-    # Somebody asks.
-    for pods, tiny, state in (
-        ((HEAD,), "UPSCALING", "Asleep"),
-        ((HEAD, pod("w-tiny", ready=False)), "UPSCALING", "Starting"),
-        ((HEAD, WORKER), "UPSCALING", "Ready"),
-        ((HEAD, WORKER), "HEALTHY", "Ready"),
-    ):
-        decision = world.step(ray_service=running(world, models={"tiny": tiny}), pods=pods)
-        assert decision.ask == ()
-        assert conditions(decision)["Ready"] == "True/Answering"
-        assert decision.status.models[0].state == state
-
-
-def test_a_model_that_begins_asleep_has_nothing_to_prove() -> None:
+def test_without_a_gateway_a_model_with_no_fewest_replicas_keeps_one_and_is_told_so() -> None:
     world = World(manifest({**CPU_MODEL, "replicas": {"min": 0, "initial": 0}}))
-    world.step()
-    decision = world.step(ray_service=running(world), pods=(HEAD,))
-    assert decision.ask == ()
-    assert conditions(decision)["Ready"] == "True/Answering"
-    assert decision.status.models[0].answered is None
-    decision = world.step(
-        ray_service=running(world, models={"tiny": "UPSCALING"}), pods=(HEAD, pod(ready=False))
-    )
-    assert conditions(decision)["Ready"] == "Unknown/Progressing"
-    decision = world.step(ray_service=running(world), pods=(HEAD, WORKER))
-    assert decision.ask == ("tiny",)
-    decision = world.step(answers={"tiny": True})
-    assert conditions(decision)["Ready"] == "True/Answering"
+    started(world)
+    decision = world.step()
+    assert (decision.status.phase, decision.status.models[0].state) == ("Awake", "Ready")
+    assert "replicas.min: 0 means 1" in message(decision, ConditionType.ACTIVE)
 
 
-def test_a_model_that_fell_asleep_before_it_answered_is_woken_once() -> None:
-    world = World(SLEEPY)
-    world.step()
-    assert world.step(ray_service=running(world), pods=(HEAD,)).ask == ("tiny",)
-    assert conditions(world.step(answers={"tiny": True}))["Ready"] == "True/Answering"
-    assert world.step().ask == ()
-
-
-def test_scaled_to_zero_and_back_by_hand() -> None:
+def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
+    """Nobody could wake it: it is down until somebody scales it up."""
     world = World()
     started(world)
     world.edit(manifest(replicas=0))
     decision = world.step(
         ray_service=running(world, generation=2, models={"tiny": "DOWNSCALING"}, app="DEPLOYING")
     )
-    assert conditions(decision)["Reconciling"] == "True/Updating"
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "False/Asleep"
+    assert conditions(decision)["Reconciling"] == "False/Steady"
     decision = world.step(ray_service=running(world, generation=2), pods=(HEAD,))
-    assert decision.status.phase == "Asleep"
+    assert (decision.status.phase, decision.status.models[0].state) == ("Asleep", "Asleep")
     world.edit(manifest(replicas=1))
-    decision = world.step(
-        ray_service=running(world, generation=3, app="DEPLOYING", models={"tiny": "UPDATING"}), pods=(HEAD,)
-    )
-    assert decision.ask == ()
-    assert decision.status.models[0].state == "Asleep"
+    deploying = running(world, generation=3, app="DEPLOYING", models={"tiny": "UPDATING"})
+    decision = world.step(ray_service=deploying, pods=(HEAD,))
     assert conditions(decision)["Reconciling"] == "True/Progressing"
-    decision = world.step(ray_service=running(world, generation=3), pods=(HEAD, WORKER))
-    assert decision.ask == ()
+    assert world.step(ray_service=running(world, generation=3), pods=(HEAD, WORKER)).ask == ("tiny",)
+    decision = world.step(answers={"tiny": True})
     assert conditions(decision)["Ready"] == "True/Answering"
 
 

@@ -8,7 +8,6 @@ import pytest
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
-from daybreak.gates.traffic import UNKNOWN
 from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import gated_conditions
 from tests.unit.llmservice.decide.scenes import (
@@ -25,7 +24,7 @@ from tests.unit.llmservice.decide.scenes import (
     unplaced,
     waiting,
 )
-from tests.unit.llmservice.decide.sleeping import IDLE, LONG, asleep, gate, up, view
+from tests.unit.llmservice.decide.sleeping import IDLE, LONG, asleep, gate, up, view, wake
 
 BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
 NO_GPU = (node(),)
@@ -37,7 +36,7 @@ def test_a_service_that_has_never_answered_is_not_ready() -> None:
     decision = world.step()
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
     assert gate(decision) == ("Waking", "Closed", None)
-    assert decision.status.wake is None
+    assert wake(decision) is None
 
 
 def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
@@ -64,8 +63,9 @@ def test_waking_the_model_must_answer_anew() -> None:
     assert gate(waking) == ("Waking", "Closed", None)
     opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
-    assert opened.status.wake is not None
-    assert opened.status.wake.recent == [2]
+    taken = wake(opened)
+    assert taken is not None
+    assert taken.recent == [2]
 
 
 @pytest.mark.parametrize(
@@ -135,11 +135,11 @@ def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
 
 def test_no_gateway_heard() -> None:
     world = up()
-    decision = world.step(after=LONG, gateway=GatewayView(20001, UNKNOWN))
+    decision = world.step(after=LONG, gateway=GatewayView(20001))
     assert gate(decision) == ("Awake", "Open", None)
     assert conditions(decision)["Ready"] == "False/GatewayMissing"
     assert "daybreak-gateway" in message(decision)
-    fresh = World(gateway=GatewayView(20001, UNKNOWN))
+    fresh = World(gateway=GatewayView(20001))
     assert conditions(fresh.step())["Ready"] == "Unknown/GatewayMissing"
 
 
@@ -189,8 +189,9 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
         assert decision.requeue_after.total_seconds() <= HOLD
     opened = world.step(nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
-    assert opened.status.wake is not None
-    assert (opened.status.wake.failed, len(opened.status.wake.recent)) == (None, 1)
+    taken = wake(opened)
+    assert taken is not None
+    assert (taken.failed, len(taken.recent)) == (None, 1)
     # From here on it is a service that runs, and whose nodes ought to be there.
     lost = world.step(nodes=NO_GPU, pods=(HEAD, stuck), ray_service=running(world, ready=False, app=None))
     assert conditions(lost)["Stalled"] == "True/NoNodeFits"
@@ -208,35 +209,12 @@ def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
     assert gate(late) == ("Failed", "Failed", None)
     assert conditions(late)["Stalled"] == "True/NoNodeFits"
     assert late.status.gate is not None
-    assert "needs 1 nvidia.com/gpu" in (late.status.gate.reason or "")
+    assert "needs 1 nvidia.com/gpu" in (late.status.gate.models[0].reason or "")
     opened = world.step(after=3600, nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
-    assert opened.status.wake is not None
-    assert (opened.status.wake.failed, opened.status.wake.recent) == (True, [])
-
-
-def test_one_model_whose_nodes_are_gone_does_not_keep_the_others_from_answering_for_ever() -> None:
-    small, large = {**GPU_MODEL, "name": "small"}, {**BIG_MODEL, "parallelism": {"tensor": 4}}
-    llm = manifest(small, large, sleep={"afterIdle": "10m"})
-    world = World(llm, gateway=view(), nodes=(node(gpus=8),))
-    world.step()
-    both = running(world, models={"small": "HEALTHY", "tiny": "HEALTHY"})
-    pods = (HEAD, pod("w-2", model="small"), WORKER)
-    world.step(ray_service=both, pods=pods, answers={"small": True, "tiny": True})
-    assert gate(world.step()) == ("Awake", "Open", None)
-    world.step(after=LONG, gateway=IDLE)
-    assert world.step().status.asleep == "Workers"
-    world.step(pods=(HEAD,), nodes=(node(gpus=1),))
-    world.step(gateway=view(held=1))
-    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
-    one = running(world, models={"small": "HEALTHY", "tiny": "UPSCALING"})
-    waits = world.step(
-        ray_service=one, pods=(HEAD, pod("w-2", model="small"), stuck), answers={"small": True}
-    )
-    assert gate(waits) == ("Waking", "Closed", None)
-    late = world.step(after=HOLD)
-    assert gate(late)[1] == "Open"
-    assert conditions(late)["Stalled"] == "True/NoNodeFits"
+    taken = wake(opened)
+    assert taken is not None
+    assert (taken.failed, taken.recent) == (True, [])
 
 
 def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another() -> None:
@@ -257,10 +235,10 @@ def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another()
 def test_what_never_ran_is_refused_with_the_numbers() -> None:
     world = World(manifest(BIG_MODEL), gateway=view(held=1), nodes=NO_GPU)
     decision = world.step()
-    assert not decision.apply
+    assert decision.apply, "a pod that waits is what brings nodes"
     assert gate(decision) == ("Failed", "Failed", None)
     assert decision.status.gate is not None
-    assert "needs 1 nvidia.com/gpu" in (decision.status.gate.reason or "")
+    assert "needs 1 nvidia.com/gpu" in (decision.status.gate.models[0].reason or "")
 
 
 def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
@@ -273,11 +251,11 @@ def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
     mended = world.step(after=5 * 3600, pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(mended) == ("Awake", "Open", None)
     assert conditions(mended)["Ready"] == "True/Answering"
-    wake = mended.status.wake
-    assert wake is not None
-    assert (wake.failed, wake.recent, wake.p95_seconds) == (True, [], None)
-    assert wake.seconds is not None
-    assert wake.seconds > 5 * 3600
+    taken = wake(mended)
+    assert taken is not None
+    assert (taken.failed, taken.recent, taken.p95_seconds) == (True, [], None)
+    assert taken.seconds is not None
+    assert taken.seconds > 5 * 3600
 
 
 def test_ready_says_that_the_gateways_reach_it() -> None:
@@ -320,7 +298,7 @@ def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:
     decision = world.step(ray_service=failed, pods=(HEAD,))
     assert gate(decision) == ("Failed", "Failed", None)
     assert decision.status.gate is not None
-    assert "no such weights" in (decision.status.gate.reason or "")
+    assert "no such weights" in (decision.status.gate.models[0].reason or "")
 
 
 def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
@@ -330,14 +308,14 @@ def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
     world.edit(broken)
     decision = world.step()
     assert (decision.status.gate, decision.status.asleep) == (before.gate, before.asleep)
-    assert decision.sleep_state is None
+    assert decision.sleep_states == {}
     assert not decision.apply
 
 
 def test_without_a_gateway_nothing_of_it_is_said() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}))
     decision = world.step()
-    assert decision.sleep_state is None
+    assert decision.sleep_states == {}
     assert (decision.status.gate, decision.status.asleep) == (None, None)
     assert "sleep" in message(decision, kind=ConditionType.ACTIVE)
 
@@ -382,7 +360,7 @@ def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
     world = World(manifest(state="Asleep", sleep={"depth": depth}), gateway=view())
-    assert world.seen.sleep_state.asleep == depth, "before anything is decided or made"
+    assert world.seen.asleep == depth, "before anything is decided or made"
     decision = world.step()
     assert gate(decision) == ("Asleep", "Failed", depth)
     assert conditions(decision)["Ready"] == "False/Asleep"
@@ -390,3 +368,30 @@ def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
     assert world.step().status == decision.status
     world.edit(manifest())
     assert gate(world.step()) == ("Waking", "Closed", None)
+
+
+def test_a_wake_for_which_nobody_waits_any_more_takes_no_accelerator_that_comes_free() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    no_room = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu."))
+    assert gate(world.step(pods=(HEAD, no_room))) == ("Waking", "Closed", None)
+    assert gate(world.step(after=60, gateway=view())) == ("Waking", "Closed", None), "it may come back"
+    world.step(after=LONG, gateway=IDLE)
+    given_up = world.step()
+    assert gate(given_up) == ("Asleep", "Closed", "Workers")
+    assert conditions(given_up)["Ready"] == "True/Asleep"
+
+
+def test_a_wake_that_has_room_goes_on_although_nobody_waits_any_more() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    world.step(pods=(HEAD, pod(ready=False)))
+    assert gate(world.step(after=LONG, gateway=IDLE)) == ("Waking", "Closed", None)
+
+
+def test_a_first_start_without_room_goes_on_although_nobody_asks() -> None:
+    world = World(manifest(sleep={"afterIdle": "10m"}), gateway=IDLE)
+    world.step()
+    assert gate(world.step(after=LONG, pods=(HEAD,)))[1:] == ("Closed", None)

@@ -224,7 +224,7 @@ def test_a_failed_copy_is_told_to_clients_that_wake_it() -> None:
     refused = world.step()
     assert gate(refused) == ("Failed", "Failed", None)
     assert refused.status.gate is not None
-    assert "the bucket is gone" in (refused.status.gate.reason or "")
+    assert "the bucket is gone" in (refused.status.gate.models[0].reason or "")
 
 
 def test_a_spec_that_cannot_be_read_keeps_what_was_noted() -> None:

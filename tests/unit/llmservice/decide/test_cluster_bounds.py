@@ -38,6 +38,25 @@ def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
     edited(world)
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+    edited(world)
+    world.step()
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_has_in_sleep() -> None:
+    """It is there until its last requests have ended; its pods would take the new one's accelerators."""
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS, ray_service=running(world, active=NEW))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+    world.step(gateway=view(held=1))
     assert cluster_bounds(world.seen) == {NEW: ONE}
 
 

@@ -76,15 +76,6 @@ def test_at_first_nothing_is_known() -> None:
             id="names taken",
         ),
         pytest.param(
-            manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}),
-            {"nodes": (node(gpus=4), node("node-b", gpus=4))},
-            "NoNodeFits",
-            "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): use "
-            "parallelism pipeline: 2 with tensor: 4; if nodes are added on demand, annotate the LLMService "
-            "with daybreak.dev/fit-check=off",
-            id="no node fits",
-        ),
-        pytest.param(
             manifest(),
             {"refusal": "Service chat: exceeded quota"},
             "Refused",
@@ -114,6 +105,22 @@ def test_what_keeps_a_spec_from_being_applied(
         assert found["Schedulable"] == "Unknown/InvalidSpec"
     if reason != "InvalidSpec":
         assert message(decision) == said
+
+
+def test_what_fits_on_no_node_is_told_with_the_nearest_fix_and_applied() -> None:
+    llm = manifest({**GPU_MODEL, "parallelism": {"tensor": 8}})
+    decision = World(llm).step(nodes=(node(gpus=4), node("node-b", gpus=4)))
+    assert decision.apply
+    found = conditions(decision)
+    assert found["Ready"] == found["Schedulable"] == "False/NoNodeFits"
+    assert found["Stalled"] == "True/NoNodeFits"
+    assert found["Reconciling"] == "False/NoNodeFits"
+    assert decision.status.phase == "Failed"
+    assert message(decision) == (
+        "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): use "
+        "parallelism pipeline: 2 with tensor: 4; if nodes are added on demand, annotate the LLMService "
+        "with daybreak.dev/fit-check=off"
+    )
 
 
 def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
@@ -209,6 +216,15 @@ def test_devices_are_counted_where_pods_hold_them() -> None:
     )
     decision = world.step(ray_service=running(world), pods=pods, answers={"qwen": True})
     assert (decision.status.replicas, decision.status.gpus) == (1, 6)
+
+
+def test_a_replica_is_ready_when_all_its_pods_are() -> None:
+    world = World(manifest({**GPU_MODEL, "parallelism": {"pipeline": 2}, "replicas": {"max": 4}}))
+    world.step()
+    pods = (HEAD, *(pod(f"w-{number}", model="qwen", ready=number < 3) for number in range(4)))
+    assert world.step(ray_service=running(world), pods=pods, answers={"qwen": True}).status.replicas == 1
+    pods = (HEAD, *(pod(f"w-{number}", model="qwen") for number in range(4)))
+    assert world.step(pods=pods).status.replicas == 2
 
 
 def test_what_does_nothing_yet_is_said() -> None:

@@ -12,14 +12,11 @@ from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide import model_checks
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.decide.model_checks import CHECKS, Case, Judgement
-from daybreak.ray.serve.replica_range import ReplicaRange
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.ray.views.ray_service_view import Application, Deployment
 from tests.unit.llmservice.decide.scenes import START, pod
 from tests.unit.llmservice.decide.waking import snapshot
 
-ONE = ReplicaRange(1, 1, 1)
-FROM_ZERO = ReplicaRange(0, 1, 0)
 READY, UNPLACED, PLACED = (
     pod_views((each,))[0] for each in (pod(), pod(placed=False, ready=False), pod(ready=False))
 )
@@ -30,7 +27,6 @@ WAKING = SleepState(Phase.WAKING, START, None, GateState.CLOSED, 3)
 def case(
     *,
     pods: Any = (READY,),
-    allowed: ReplicaRange = ONE,
     proven: bool = False,
     said: str = "Ready",
     sleep_state: SleepState | None = None,
@@ -49,9 +45,11 @@ def case(
     before = replace(
         seen.before,
         models={"tiny": {"name": "tiny", "state": said, "answered": answered}},
-        sleep_state=sleep_state,
+        sleep_states={} if sleep_state is None else {"tiny": sleep_state},
     )
-    return Case(replace(seen, ray=view, before=before), seen.service.spec.models[0], allowed, pods, None)
+    given_back = frozenset({"tiny"} if sleep_state is not None and sleep_state.asleep is not None else ())
+    found = replace(seen, ray=view, before=before, given_back=given_back)
+    return Case(found, seen.service.spec.models[0], pods, None)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,6 @@ def case(
         ("asleep", case(sleep_state=SLEEPING), ModelState.ASLEEP),
         ("without_cluster", case(ready=False), ModelState.STARTING),
         ("without_cluster", case(active="", pods=()), ModelState.PENDING),
-        ("without_cluster", case(ready=False, proven=True, allowed=FROM_ZERO, pods=()), ModelState.ASLEEP),
         ("upgrading", case(pending="chat-bbbbb", proven=True), ModelState.READY),
         ("upgrading", case(pending="chat-bbbbb"), ModelState.STARTING),
         ("application_failed", case(application="DEPLOY_FAILED"), ModelState.FAILED),
@@ -68,8 +65,6 @@ def case(
         ("asked_while_waking", case(sleep_state=WAKING, pods=(UNPLACED,)), ModelState.STARTING),
         ("asked_while_waking", case(sleep_state=WAKING, pods=(PLACED,)), ModelState.STARTING),
         ("healthy", case(proven=True), ModelState.READY),
-        ("healthy", case(proven=True, allowed=FROM_ZERO, pods=()), ModelState.ASLEEP),
-        ("healthy", case(allowed=FROM_ZERO, pods=()), ModelState.ASLEEP),
         ("healthy", case(), ModelState.STARTING),
         ("scaled_by_serve", case(proven=True, deployment="UPSCALING"), ModelState.READY),
         ("answered_early", case(proven=True, deployment="UPDATING", said="Starting"), ModelState.STARTING),
@@ -114,10 +109,3 @@ def test_a_model_that_wakes_is_asked_as_soon_as_a_pod_has_a_node() -> None:
         return judged.ask
 
     assert [asked(), asked(UNPLACED), asked(PLACED), asked(READY)] == [False, False, True, True]
-
-
-def test_a_model_at_zero_is_asked_without_a_pod() -> None:
-    """Serve starts its first replica for a request: until there is one, nobody else asks."""
-    judged = model_checks.asked_while_waking(case(sleep_state=WAKING, allowed=FROM_ZERO, pods=()))
-    assert judged is not None
-    assert judged.ask

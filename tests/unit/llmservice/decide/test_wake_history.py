@@ -13,7 +13,6 @@ from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN, hold_seconds
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import RECENT, percentile, wake_history
-from daybreak.kinds.llmservice.decide.model_health import judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from tests.unit.llmservice.decide.scenes import START
@@ -30,8 +29,8 @@ BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, started_at="2026-11-21T12:00:00Z")
 
 def entry(before: WakeStatus | None, was: SleepState, now: SleepState, seen: Snapshot) -> WakeStatus | None:
     """The history after a decision."""
-    models = [judge(seen, model) for model in seen.service.spec.models]
-    return wake_history(before, was, now, seen.now, partial(wake_timeline, seen, models))
+    steps = partial(wake_timeline, seen, seen.service.spec.models[0])
+    return wake_history(before, was, now, seen.now, steps)
 
 
 @pytest.mark.parametrize(

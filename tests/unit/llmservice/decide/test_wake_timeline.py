@@ -1,7 +1,6 @@
 """The steps of a wake, read off pods and Serve's words."""
 
 from daybreak.api.gates.gate_status import WakePhases
-from daybreak.kinds.llmservice.decide.model_health import judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, OTHER_MODEL, START
@@ -14,9 +13,8 @@ TWO_STAGES = {**GPU_MODEL, "name": "tiny", "parallelism": {"pipeline": 2}}
 
 
 def read(seen: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
-    """The steps that are done."""
-    models = [judge(seen, model) for model in seen.service.spec.models]
-    found = wake_timeline(seen, models, START, before)
+    """The steps of the first model that are done."""
+    found = wake_timeline(seen, seen.service.spec.models[0], START, before)
     return None if found is None else found.model_dump(exclude_none=True)
 
 
@@ -76,30 +74,12 @@ def test_a_pod_that_is_gone_takes_nothing_back_and_the_next_one_tells_its_own() 
     }
 
 
-def test_every_model_is_waited_for() -> None:
+def test_another_model_is_not_waited_for() -> None:
     both = (CPU_MODEL, OTHER_MODEL)
-    one = read(snapshot(HEAD, UP, models=both))
-    assert one == {"objects": 0, "head_ready": 0}
-    assert read(snapshot(HEAD, UP, OTHER_UP, models=both)) == {
-        "objects": 0,
-        "head_ready": 0,
-        "worker_scheduled": 3,
-        "worker_ready": 50,
-        "engine_started": 90,
-    }
-
-
-def test_but_not_one_that_stays_at_zero() -> None:
-    still = {**OTHER_MODEL, "replicas": {"min": 0, "initial": 0}}
-    found = read(snapshot(HEAD, UP, models=(CPU_MODEL, still)))
+    assert read(snapshot(HEAD, OTHER_UP, models=both)) == {"objects": 0, "head_ready": 0}
+    found = read(snapshot(HEAD, UP, models=both))
     assert found is not None
-    assert found["worker_ready"] == 40
-
-
-def test_nor_one_that_has_failed_for_good() -> None:
-    found = read(snapshot(HEAD, UP, models=(CPU_MODEL, OTHER_MODEL), failed="other"))
-    assert found is not None
-    assert found["worker_ready"] == 40
+    assert (found["worker_ready"], found["engine_started"]) == (40, 90)
 
 
 def test_a_replica_of_two_pods_needs_both() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.llmservice.definition import NAME_LIMIT
 from daybreak.kinds.llmservice.objects.desired import desired
 from tests.unit.ray.services import PLATFORM, model, service
 
@@ -121,7 +122,7 @@ def test_a_job_that_says_something_else_has_another_name() -> None:
 
 
 def test_the_longest_name_of_a_job_is_a_label_still() -> None:
-    assert len(job(model(cache={"size": "1Gi"}), name="a" * 47)["metadata"]["name"]) <= 63
+    assert len(job(model(cache={"size": "1Gi"}), name="a" * NAME_LIMIT)["metadata"]["name"]) <= 63
 
 
 def test_a_volume_of_one_node_is_filled_where_the_model_runs() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.llmservice.definition import NAME_LIMIT
 from daybreak.kinds.llmservice.objects.desired import desired, group_bounds
 from tests.unit.ray.services import PLATFORM, model, service
 
@@ -50,7 +51,7 @@ def test_an_account_of_the_users_own_is_left_to_the_user() -> None:
 
 
 def test_the_account_has_no_token_by_itself_and_a_name_that_kuberay_keeps() -> None:
-    longest = "a" * 47
+    longest = "a" * NAME_LIMIT
     account = by_kind(service(name=longest))["ServiceAccount"]
     assert account["automountServiceAccountToken"] is False
     # KubeRay cuts it to its last 50 characters; the head would then name an account that is not there.
@@ -113,9 +114,9 @@ def test_network_policies_can_be_left_to_others() -> None:
     ("models", "available"),
     [
         ([model()], 1),
-        ([model(replicas={"min": 3}), model(name="n", replicas={"min": 0})], 3),
-        # Of a replica's pods only the one with Serve's proxy is ever ready.
-        ([model(parallelism={"pipeline": 4})], 1),
+        ([model(replicas={"min": 3}), model(name="n", replicas={"min": 0})], 4),
+        ([model(parallelism={"pipeline": 4})], 4),
+        ([model(parallelism={"pipeline": 4}, replicas={"min": 2}), model(name="n")], 9),
     ],
 )
 def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: int) -> None:
@@ -129,12 +130,30 @@ def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: i
     }
 
 
+def test_every_pod_of_a_pipeline_becomes_ready() -> None:
+    """KubeRay's own probe asks for a Serve proxy, which is with the first stage only."""
+
+    def probe(found: Any) -> Any:
+        [group] = by_kind(service(found))["RayService"]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        return group["template"]["spec"]["containers"][0].get("readinessProbe")
+
+    assert probe(model()) is None
+    assert probe(model(parallelism={"pipeline": 2}, placement="STRICT_PACK")) is None
+    assert probe(model(parallelism={"pipeline": 2}))["httpGet"] == {"path": "/api/healthz", "port": 52365}
+
+
+def test_without_a_gateway_a_pipeline_is_reached_by_the_head() -> None:
+    """A ready pod without a Serve proxy would refuse requests."""
+    front = by_kind(service(model(parallelism={"pipeline": 2})), "llama-abcde")["Service"]
+    assert front["spec"]["selector"]["ray.io/node-type"] == "head"
+
+
 def test_bounds_are_those_of_the_worker_groups() -> None:
     svc = service(
         model(name="a", replicas={"min": 0, "max": 4}),
         model(name="B", parallelism={"tensor": 2, "pipeline": 2}, replicas={"min": 1, "max": 3}),
     )
-    assert group_bounds(svc) == {"a": (0, 4), names.worker_group("B"): (2, 6)}
+    assert group_bounds(svc) == {"a": (1, 4), names.worker_group("B"): (2, 6)}
     groups = by_kind(svc)["RayService"]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     assert group_bounds(svc) == {
         group["groupName"]: (group["minReplicas"], group["maxReplicas"]) for group in groups
@@ -146,5 +165,14 @@ def test_scaling_the_service_moves_every_group() -> None:
     assert group_bounds(svc) == {"a": (3, 3), "b": (6, 6)}
 
 
-def test_a_service_scaled_to_zero_can_be_woken() -> None:
-    assert group_bounds(service(replicas=0)) == {"m": (0, 1)}
+def test_a_model_that_sleeps_has_no_pod_and_the_others_keep_theirs() -> None:
+    svc = service(model(name="a"), model(name="b", replicas={"min": 2, "max": 4}))
+    assert group_bounds(svc, {"b"}) == {"a": (1, 1), "b": (0, 0)}
+    objects = {each["kind"]: each for each in desired(svc, PLATFORM, None, given_back={"b"})}
+    groups = objects["RayService"]["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+    assert [(group["replicas"], group["minReplicas"]) for group in groups] == [(1, 1), (0, 0)]
+    assert objects["PodDisruptionBudget"]["spec"]["minAvailable"] == 1
+
+
+def test_a_service_scaled_to_zero_has_a_replica_while_a_request_keeps_it_awake() -> None:
+    assert group_bounds(service(replicas=0)) == {"m": (1, 1)}

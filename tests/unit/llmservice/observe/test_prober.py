@@ -17,9 +17,12 @@ MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} 
 SERVICE = LLMService.from_manifest({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"models": MODELS}})
 
 
-def question(about: str, models: int = 2) -> Question:
-    """A question to the first models."""
-    return Question(SERVICE, SERVICE.spec.models[:models], "http://head:8000/v1", about)
+def questions(about: str, models: int = 2, waking: str = "") -> list[Question]:
+    """Questions to the first models; one of them may be waking."""
+    return [
+        Question(SERVICE, model, "http://head:8000/v1", about, waking=model.name == waking)
+        for model in SERVICE.spec.models[:models]
+    ]
 
 
 class ModelClient:
@@ -77,15 +80,15 @@ async def settle() -> None:
 
 
 async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, called: list[Key]) -> None:
-    assert prober.answers(KEY, question("now")) == ()
+    assert prober.answers(KEY, questions("now")) == ()
     await settle()
-    assert prober.answers(KEY, question("now")) == ()
+    assert prober.answers(KEY, questions("now")) == ()
     assert client.asked == ["one", "two"]
     client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
-    assert prober.answers(KEY, question("now")) == (Answer("one", True), Answer("two", True))
-    assert prober.answers(KEY, question("now")) == (), "each answer is given once"
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True), Answer("two", True))
+    assert prober.answers(KEY, questions("now")) == (), "each answer is given once"
     await settle()
     assert client.asked == ["one", "two"] * 2
 
@@ -95,26 +98,49 @@ async def test_an_answer_is_given_while_another_model_is_silent(
 ) -> None:
     client.slow = {"two"}
     client.may_answer.set()
-    prober.answers(KEY, question("now"))
+    prober.answers(KEY, questions("now"))
     await settle()
     assert called == [KEY]
-    assert prober.answers(KEY, question("now")) == (Answer("one", True),)
-    assert prober.answers(KEY, question("now")) == (), "the round goes on"
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
+    assert prober.answers(KEY, questions("now")) == ()
     await settle()
-    assert client.asked == ["one", "two"], "nobody is asked twice in it"
+    assert client.asked.count("two") == 1, "nobody is asked twice at a time"
+
+
+async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
+    prober: Prober, client: ModelClient
+) -> None:
+    """The question to a model that wakes hangs for minutes: the next one must not wait for it."""
+    client.slow = {"one"}
+    client.may_answer.set()
+    prober.answers(KEY, questions("now", models=1, waking="one"))
+    await settle()
+    prober.answers(KEY, questions("now", waking="one"))
+    await settle()
+    assert prober.answers(KEY, questions("now", waking="one")) == (Answer("two", True),)
+    assert client.asked == ["one", "two"]
+
+
+async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: ModelClient) -> None:
+    prober.answers(KEY, questions("now"))
+    await settle()
+    prober.answers(KEY, questions("now", models=1))
+    client.may_answer.set()
+    await settle()
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
 
 
 async def test_answers_about_something_else_are_thrown_away(
     prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
-    prober.answers(KEY, question("the old cluster"))
+    prober.answers(KEY, questions("the old cluster"))
     await settle()
-    assert prober.answers(KEY, question("the new cluster")) == ()
+    assert prober.answers(KEY, questions("the new cluster")) == ()
     client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
     assert len(called) == 2, "only the new question calls back"
-    assert len(prober.answers(KEY, question("the new cluster"))) == 2
+    assert len(prober.answers(KEY, questions("the new cluster"))) == 2
 
 
 async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelClient) -> None:
@@ -123,28 +149,28 @@ async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelCl
 
     client.answer = broken
     client.may_answer.set()
-    prober.answers(KEY, question("now", models=1))
+    prober.answers(KEY, questions("now", models=1))
     await settle()
-    [answer] = prober.answers(KEY, question("now", models=1))
+    [answer] = prober.answers(KEY, questions("now", models=1))
     assert not answer.answered
     assert "a bug" in answer.message
 
 
-async def test_a_pause_between_rounds(
+async def test_a_pause_between_questions(
     prober: Prober, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
     client.may_answer.set()
-    prober.answers(KEY, question("now"))
+    prober.answers(KEY, questions("now"))
     await settle()
-    assert len(prober.answers(KEY, question("now"))) == 2
-    assert prober.answers(KEY, question("now")) == ()
+    assert len(prober.answers(KEY, questions("now"))) == 2
+    assert prober.answers(KEY, questions("now")) == ()
     await settle()
     assert client.asked == ["one", "two"]
 
 
 async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:
-    prober.answers(KEY, question("now"))
+    prober.answers(KEY, questions("now"))
     await settle()
     prober.forget(KEY)
     client.may_answer.set()

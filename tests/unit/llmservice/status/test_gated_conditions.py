@@ -7,29 +7,52 @@ from typing import Any
 import pytest
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.common.unstructured import written
+from daybreak.api.gates.gate_status import GateState, Phase, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.llmservice.status import ModelState
+from daybreak.gates.sleep_policy import model_gate
 from daybreak.gates.state_machine import FORCED_ASLEEP, SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
+from daybreak.kinds.llmservice.decide.model_health import judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
+from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import gated_conditions
 from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.problems.problem import Problem
 from tests.unit.llmservice.decide.scenes import START, World, service
+from tests.unit.llmservice.decide.sleeping import view
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
 UNROUTED = replace(JUST_LOST, unrouted=gated_conditions.FINDING)
 UP: Said = ("True", Reason.ANSWERING, "the model answers")
-STARTING: Said = ("False", Reason.PROGRESSING, "model tiny: it waits for a worker pod")
+STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
-def snapshot(before: str) -> Snapshot:
-    """A snapshot of a service whose condition Ready was this."""
-    world = World()
-    status = {"conditions": [{"type": "Ready", "status": before}]} if before else {}
+def snapshot(before: str, now: SleepState) -> Snapshot:
+    """A snapshot of a service whose condition Ready was this; if its model wakes, it wakes from sleep."""
+    started = WakeStatus(depth=SleepDepth.WORKERS, started_at=written(START))
+    gate = model_gate("tiny", now, None, started, ()).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    status: dict[str, Any] = {"gate": {"models": [gate]}}
+    if before:
+        status["conditions"] = [{"type": "Ready", "status": before}]
+    world = World(gateway=view())
     seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
     return snapshot_of(seen, service(), (), ())
+
+
+def ready(now: SleepState, traffic: Traffic, before: str, said: Said) -> Said:
+    """The condition of a service with one model of which this is said."""
+    seen = snapshot(before, now)
+    model = judge(seen, seen.service.spec.models[0])
+    answering = said[0] == "True"
+    problem = None if answering else Problem(said[1], said[2], stalled=now is FAILED)
+    model = replace(model, answering=answering, problem=problem, state=ModelState.STARTING)
+    return gated_conditions.ready(seen, [model], None, GatewayView(20001, {"tiny": traffic}), {"tiny": now})
 
 
 def sleep_state(
@@ -86,12 +109,12 @@ FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
     ],
 )
 def test_ready(now: SleepState, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
-    assert gated_conditions.ready(snapshot(before), traffic, now, models)[:2] == expected
+    assert ready(now, traffic, before, models)[:2] == expected
 
 
 def test_words_say_what_is_waited_for_and_who_decided() -> None:
-    assert STARTING[2] in gated_conditions.ready(snapshot("True"), HEARD, WAKING, STARTING)[2]
-    assert gated_conditions.ready(snapshot("True"), HEARD, FORCED, STARTING)[2] == FORCED_ASLEEP
+    assert STARTING[2] in ready(WAKING, HEARD, "True", STARTING)[2]
+    assert ready(FORCED, HEARD, "True", STARTING)[2] == FORCED_ASLEEP
 
 
 @pytest.mark.parametrize(
@@ -120,4 +143,4 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
 )
 def test_reconciling(now: SleepState, expected: Any) -> None:
     models: Said = ("True", Reason.UPDATING, "a change is being carried out")
-    assert gated_conditions.reconciling(now, UP, models)[:2] == expected
+    assert gated_conditions.reconciling({"tiny": now}, UP, models)[:2] == expected

@@ -8,8 +8,8 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.gates.sleep import SleepDepth
 
-MAX_ASKABLE = 256
-"""Most names that can be asked for: models and adapters of a spec, and of the one before."""
+MAX_GATES = 32
+"""Most gates of a service: for the models of a spec, and of the one before."""
 
 
 class Phase(StrEnum):
@@ -38,27 +38,6 @@ class GateState(StrEnum):
     """It is held until the gate opens."""
     FAILED = "Failed"
     """It is refused with the reason, and so is who is held."""
-
-
-class GateStatus(ApiModel):
-    """How the gateway is to treat requests to the service: the gateway reads it here."""
-
-    state: GateState
-    """What happens to a request that arrives."""
-    epoch: Annotated[int, Field(ge=0)]
-    """Number of the gate's last change; gateways tell back which one they have carried out."""
-    port: Annotated[int, Field(ge=1, le=65535)]
-    """The gateway's port for this service; the front Service leads to it."""
-    hold_seconds: Annotated[int, Field(ge=1)]
-    """How long a request is held before it is answered with 503."""
-    cluster: str | None = None
-    """The RayCluster that requests go to."""
-    models: Annotated[list[str], Field(max_length=MAX_ASKABLE)] | None = None
-    """Names of the models and LoRA adapters that can be asked for: those of the spec, without adapters that
-    were refused. While a change of them is on its way to a service that is awake, those from before and those
-    that answer already."""
-    reason: Annotated[str, Field(max_length=1024)] | None = None
-    """Why requests are refused, in words for clients."""
 
 
 class WakePhases(ApiModel):
@@ -106,3 +85,57 @@ class WakeStatus(ApiModel):
     def under_way(self) -> bool:
         """Whether requests have not been let through since it began."""
         return self.seconds is None
+
+
+class ModelGate(ApiModel):
+    """The gate of one model, and its sleep."""
+
+    name: Annotated[str, Field(max_length=253)]
+    """The model."""
+    state: GateState
+    """What happens to a request that arrives for it."""
+    epoch: Annotated[int, Field(ge=0)]
+    """Number of the gate's last change; gateways tell back which one they have carried out."""
+    hold_seconds: Annotated[int, Field(ge=1)]
+    """How long a request is held before it is answered with 503."""
+    adapters: Annotated[list[str], Field(max_length=64)] | None = None
+    """LoRA adapters of the model that can be asked for: those of the spec, without refused ones."""
+    reason: Annotated[str, Field(max_length=1024)] | None = None
+    """Why requests are refused, in words for clients."""
+    phase: Phase
+    """One word on the model's sleep."""
+    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the phase began."""
+    asleep: SleepDepth | None = None
+    """What is given back of it at present; absent: nothing."""
+    wake: WakeStatus | None = None
+    """What waking from sleep has taken."""
+
+
+class GateBackend(ApiModel):
+    """A Ray cluster that requests go to."""
+
+    cluster: Annotated[str, Field(max_length=253)]
+    """The RayCluster."""
+    models: Annotated[list[str], Field(max_length=MAX_GATES)] | None = None
+    """The models that it serves; absent: all."""
+    weight: Annotated[int, Field(ge=0, le=100)] = 100
+    """Its share of the requests, compared with other backends of the same model; at 0 it gets none."""
+
+
+class GateStatus(ApiModel):
+    """How the gateway is to treat requests to the service: the gateway reads it here."""
+
+    port: Annotated[int, Field(ge=1, le=65535)]
+    """The gateway's port for this service; the front Service leads to it."""
+    backends: Annotated[list[GateBackend], Field(max_length=8)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster"]},
+    )
+    """Where requests go; empty while there is no Ray cluster."""
+    models: Annotated[list[ModelGate], Field(max_length=MAX_GATES)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    """A gate for each model that can be asked for: those of the spec, and while a change of them is on its
+    way to a service that is awake, those from before."""

@@ -82,5 +82,6 @@ def printer_columns() -> list[Schema]:
         {"name": "URL", "type": "string", "jsonPath": ".status.url"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
+        {"name": "Outdated", "type": "boolean", "jsonPath": ".status.defaults.outdated", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
     ]

@@ -10,7 +10,10 @@ from pydantic import ValidationError
 from daybreak.api.common import names
 from daybreak.api.common.base import readable
 from daybreak.api.common.resource import GROUP, VERSION, Resource
+from daybreak.api.common.scalars import seconds
+from daybreak.api.gates.sleep import Sleep
 from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
 
 KIND = "LLMService"
@@ -20,10 +23,14 @@ SHORT_NAME = "llm"
 CATEGORY = "daybreak"
 LLM_SERVICES = Resource(GROUP, VERSION, KIND, PLURAL)
 
-NAME_LIMIT = 47
-"""Longest name of a RayService (KubeRay refuses a longer one), and so of an LLMService."""
+RAY_SERVICE_NAME_LIMIT = 47
+"""Longest name of a RayService: KubeRay refuses a longer one."""
+NAME_LIMIT = 41
+"""Longest name of an LLMService: a RayService's, with room for a suffix of six characters."""
 NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """A DNS label that begins with a letter, as the name of a Service must."""
+SCALED_TO_ZERO_IDLE = "30s"
+"""How long nobody must have asked a model of a service that was scaled to 0."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +45,8 @@ class NameRule:
 NAME_RULES = (
     NameRule(
         f"self.metadata.name.size() <= {NAME_LIMIT}",
-        f"metadata.name may have at most {NAME_LIMIT} characters, KubeRay's limit for a RayService",
+        f"metadata.name may have at most {NAME_LIMIT} characters: KubeRay allows a RayService "
+        f"{RAY_SERVICE_NAME_LIMIT}, and its name may need a suffix",
         lambda name: len(name) <= NAME_LIMIT,
     ),
     NameRule(
@@ -68,6 +76,8 @@ class LLMService:
     uid: str
     generation: int
     spec: LLMServiceSpec
+    asleep: frozenset[str] = frozenset()
+    """Models whose worker pods are given back, where objects are built."""
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
@@ -95,4 +105,31 @@ class LLMService:
     @property
     def workload(self) -> RayWorkload:
         """What Ray is to run."""
-        return RayWorkload(self.name, self.spec.models, self.spec.runtime, self.spec.replicas)
+        spec = self.spec
+        return RayWorkload(self.name, spec.models, spec.runtime, spec.replicas, self.asleep)
+
+    def sleep_of(self, model: Model) -> Sleep | None:
+        """When a model gives its accelerators back; None: never by itself.
+
+        By `sleep`, and where there is none a model with `replicas.min: 0` does so after its own delay. All do
+        soon after the service was scaled to 0.
+        """
+        sleep, own = self.spec.sleep, model.replicas
+        if self.spec.replicas == 0:
+            return (sleep or Sleep()).model_copy(update={"after_idle": SCALED_TO_ZERO_IDLE})
+        if self.spec.replicas is not None or own.min > 0:
+            return sleep
+        if sleep is None:
+            return Sleep(after_idle=_at_least_a_second(own.downscale_to_zero_delay or own.downscale_delay))
+        if own.downscale_to_zero_delay is None:
+            return sleep
+        return sleep.model_copy(update={"after_idle": _at_least_a_second(own.downscale_to_zero_delay)})
+
+    def starts_asleep(self, model: Model) -> bool:
+        """Whether a model of a new service has no replica until it is asked."""
+        fixed = self.spec.replicas
+        return fixed == 0 if fixed is not None else model.replicas.initial == 0
+
+
+def _at_least_a_second(duration: str) -> str:
+    return duration if seconds(duration) >= 1 else "1s"

@@ -51,12 +51,13 @@ class LLMServiceSpec(ApiModel):
     models: Annotated[list[Model], Field(min_length=1, max_length=16, json_schema_extra=list_by("name"))]
     """The models, each with worker pods and autoscaling of its own."""
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`."""
+    """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`. At 0 a
+    model sleeps as soon as nobody has asked for 30 seconds, and a request wakes one replica of it."""
     state: State | None = None
     """Keeps the service `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic.
     The annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
     sleep: Sleep | None = None
-    """When the service gives its accelerators back. Unset: never."""
+    """When models give their accelerators back, each by itself. Unset: never, unless `replicas.min` is 0."""
     hold: Hold | None = None
     """How requests wait while it wakes."""
     access: Access | None = None

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition, Reason
-from daybreak.api.gates.gate_status import GateStatus, Phase, WakeStatus
+from daybreak.api.gates.gate_status import GateStatus, Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.cache import CacheStatus
 
@@ -89,6 +89,27 @@ class HeadStatus(ApiModel):
     """Why, in a sentence for people."""
 
 
+class Defaults(ApiModel):
+    """What an operator builds Ray pods with where the spec leaves it open."""
+
+    operator: str | None = None
+    """Its version; absent: one that left no record."""
+    image: Annotated[str, Field(max_length=1024)] | None = None
+    """Image of the Ray pods: the spec's own, where it names one."""
+    ray_version: Annotated[str, Field(max_length=64)] | None = None
+    """The version of Ray in it, as far as it is known."""
+
+
+class DefaultsStatus(Defaults):
+    """What the Ray pods were built with."""
+
+    outdated: bool = False
+    """Whether the operator would build them otherwise now. That is taken when the service next sleeps, cannot
+    start, or is changed in what needs new replicas or pods; at once with `runtime.followDefaults`."""
+    next: Defaults | None = None
+    """What is taken then; absent: nothing new. It may differ in more than is said here."""
+
+
 class LLMServiceStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -99,13 +120,12 @@ class LLMServiceStatus(ApiModel):
     phase_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the phase last changed."""
     asleep: SleepDepth | None = None
-    """What is given back at present: `Workers`, or the whole `Cluster`."""
+    """What is given back at present of the whole service: the `Workers` of every model, or the `Cluster`.
+    What is given back of single models stands in `gate.models`."""
     access: Literal["Open", "ApiKeys"] | None = None
     """Who may use the service: everybody who can reach its address, or who has an API key."""
     gate: GateStatus | None = None
     """How the gateway is to treat requests."""
-    wake: WakeStatus | None = None
-    """What waking from sleep has taken."""
     url: str | None = None
     """Where an OpenAI client inside the cluster points its base URL."""
     replicas: int = 0
@@ -115,6 +135,8 @@ class LLMServiceStatus(ApiModel):
     """Accelerators held by all models together."""
     selector: str | None = None
     """Label selector of the worker pods, for the scale subresource."""
+    defaults: DefaultsStatus | None = None
+    """With whose defaults its Ray pods were built; absent while there is no RayService."""
     head: HeadStatus | None = None
     """What stands in the way of the Ray head; absent when nothing does."""
     models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(

@@ -93,6 +93,8 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     if unused and not gateway:
         fields = " and ".join(f"spec.{name}" for name in unused)
         found.append(f"{fields} without effect: the gateway is turned off in this installation")
+    if any(model.replicas.min == 0 for model in svc.spec.models) and not gateway:
+        found.append("replicas.min: 0 means 1: without a gateway no request could wake the model")
     if any(model.lora is not None for model in svc.spec.models) and not gateway:
         found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if gateway and svc.spec.runtime.direct_ingress:
@@ -100,7 +102,7 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
-            f"{versions.RAY} brings, and spec.runtime.rayVersion is {svc.spec.runtime.ray_version}"
+            f"{versions.RAY} brings, and the image has Ray {svc.spec.runtime.stated_ray_version}"
         )
     return tuple(found)
 
@@ -141,7 +143,7 @@ def _routing_notices(svc: LLMService) -> Iterator[str]:
 
 def _other_ray(svc: LLMService) -> bool:
     """Whether the image is said to hold another Ray, and so another vLLM, than the operator is built for."""
-    return svc.spec.runtime.ray_version not in (None, versions.RAY)
+    return svc.spec.runtime.stated_ray_version not in ("", versions.RAY)
 
 
 def _engine(svc: LLMService, model: Model, path: str) -> Iterator[str]:
@@ -210,10 +212,11 @@ def _deployment_names(models: Iterable[Model]) -> Iterator[str]:
 
 
 def _ray_version(svc: LLMService) -> Iterator[str]:
-    written = svc.spec.runtime.ray_version
-    if written is not None and _numbers(written) < _numbers(versions.RAY_MINIMUM):
+    written, runtime = svc.spec.runtime.stated_ray_version, svc.spec.runtime
+    if written and _numbers(written) < _numbers(versions.RAY_MINIMUM):
+        field = "image" if runtime.ray_version is None else "rayVersion"
         yield (
-            f"spec.runtime.rayVersion: {written} is older than {versions.RAY_MINIMUM}, the oldest with "
+            f"spec.runtime.{field}: Ray {written} is older than {versions.RAY_MINIMUM}, the oldest with "
             f"sound token authentication; use an image with {versions.RAY}"
         )
 

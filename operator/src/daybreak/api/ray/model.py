@@ -160,20 +160,23 @@ class Replicas(ApiModel):
     )
 
     min: Annotated[int, Field(ge=0, le=1000)] = 1
-    """Fewest replicas. At 0 the model gives its accelerators back when nobody asks."""
+    """Fewest replicas while the model is awake, one at least. At 0 it sleeps when nobody asks, also where
+    `sleep` is not set: after `downscaleToZeroDelay`."""
     max: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Most replicas. Unset: the larger of `min` and 1, that is, no autoscaling above `min`."""
     initial: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Replicas at the start. Unset: the larger of `min` and 1, so that a model proves itself once."""
+    """Replicas at the start. Unset: the larger of `min` and 1, so that a model proves itself once. At 0 it
+    sleeps until it is asked for the first time."""
     target_ongoing_requests: Annotated[float, Field(gt=0, le=100000)] | None = None
     """Requests in progress for each replica that autoscaling aims at. Unset: 16, or
     `serve.maxOngoingRequests` where that is less."""
     upscale_delay: Duration = "10s"
-    """How long more replicas must be wanted before they are added. From 0 to 1 there is no delay."""
+    """How long more replicas must be wanted before they are added."""
     downscale_delay: Duration = "5m"
     """How long fewer replicas must be wanted before one is removed."""
     downscale_to_zero_delay: Duration | None = None
-    """The same for the last replica. Unset: `downscaleDelay`."""
+    """How long nobody must have asked before a model with `min: 0` sleeps. Unset: `sleep.afterIdle`, or
+    `downscaleDelay` where `sleep` is not set."""
     upscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
     """Scales the steps upwards; above 1 is quicker. Unset: 1."""
     downscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None

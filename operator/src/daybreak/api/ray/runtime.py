@@ -1,5 +1,6 @@
 """What a person asks for of all Ray pods of a workload, and of the head."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,6 +17,10 @@ from daybreak.api.common.kubernetes_types import (
 from daybreak.api.common.scalars import Duration, Labels, ObjectName, Quantity
 from daybreak.api.pods.pod_template import PodMetadata, PodTemplate
 from daybreak.api.ray.cache import CompileCache
+
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?=-|$)")
+_IMAGES_OF_RAY = tuple(f"rayproject/{name}" for name in ("ray", "ray-llm", "ray-ml"))
+"""Repositories whose tags begin with the version of Ray."""
 
 
 class HeadResources(ApiModel):
@@ -60,7 +65,13 @@ class Runtime(ApiModel):
     )
     """Secrets for pulling images."""
     ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
-    """Version of Ray in the image. Unset: the version that the operator is built for."""
+    """Version of Ray in the image. Unset: what the tag of an image of Ray's own says
+    (`rayproject/ray-llm:X.Y.Z…`), else the version that the operator was built for when the image was first
+    used."""
+    follow_defaults: bool = False
+    """Whether a new operator's defaults, such as the image, are taken at once, which needs the accelerators
+    twice for a while. Else what runs stays as it is until the service next sleeps, cannot start, or is
+    changed in what needs new replicas or pods."""
     direct_ingress: bool = True
     """Whether replicas serve requests on a port of their own, in place of Serve's proxy and ingress on the
     head, which stay for what comes while no replica is up. The image must have the package
@@ -92,3 +103,12 @@ class Runtime(ApiModel):
     idle_timeout: Duration = "60s"
     """How long a worker pod without work is kept before Ray's autoscaler removes it. A change of it needs new
     pods."""
+
+    @property
+    def stated_ray_version(self) -> str:
+        """The version of Ray in the image, as far as the spec says it; empty: it does not."""
+        if self.ray_version is not None:
+            return self.ray_version
+        repository, _, tag = (self.image or "").partition("@")[0].rpartition(":")
+        found = _VERSION.match(tag)
+        return found[0] if found and repository.endswith(_IMAGES_OF_RAY) else ""

@@ -1,7 +1,7 @@
 """What a Ray cluster is made for, whatever the kind of the object that asks for it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.runtime import Runtime
@@ -19,6 +19,10 @@ class RayWorkload:
     """The Ray pods."""
     replicas: int | None = None
     """Replicas of every model, fixed; None: each model's own."""
+    asleep: frozenset[str] = frozenset()
+    """Models whose worker pods are given back."""
+    running: Mapping[str, int] = field(default_factory=dict)
+    """Replicas with which models begin at least, within their range, by the model's name."""
 
     @property
     def on_accelerators(self) -> bool:

@@ -42,7 +42,7 @@ log = structlog.get_logger("daybreak.gateway")
 class KeepingCache(Cache):
     """Keeps what it knows when a right is taken away: who forgets the services would refuse them."""
 
-    def clear(self, resource: Resource) -> None:
+    def clear(self, resource: Resource, namespace: str | None = None) -> None:
         """Keep it."""
 
 

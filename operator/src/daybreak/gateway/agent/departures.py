@@ -60,12 +60,12 @@ class Departures:
         self._api = api
         self._file = file
 
-    async def look(self, slot: int | None = None) -> int:
-        """Look at who is held now, for one service or all. Returns how many have left.
+    async def look(self, backend: str = "") -> int:
+        """Look at who is held now, at one gate or all. Returns how many have left.
 
         Raises RuntimeApiError and OSError.
         """
-        rows = (await self._api.json("daybreak held" if slot is None else f"daybreak held {slot}"))["held"]
+        rows = (await self._api.json(f"daybreak held {backend}".rstrip()))["held"]
         if not rows:
             return 0
         left = self._left_of_few(rows) if len(rows) <= _FEW else None

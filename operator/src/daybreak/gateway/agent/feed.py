@@ -1,4 +1,4 @@
-"""What the gateway tells of its services: HAProxy's counts, looked at often and told to who follows them."""
+"""What the gateway tells of its gates: HAProxy's counts, looked at often and told to who follows them."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class _Seen:
 
 
 class Feed:
-    """The latest state of every service, and who wants to hear of its changes.
+    """The latest state of every gate, and who wants to hear of its changes.
 
     A follower that reads slowly misses nothing: it is told the latest state of whatever changed since it was
     told before, so nothing piles up for it.
@@ -72,7 +72,7 @@ class Feed:
 
     @property
     def states(self) -> Mapping[str, SlotState]:
-        """Every service, as last seen."""
+        """Every gate, as last seen, by its name."""
         return {name: seen.state for name, seen in self._seen.items()}
 
     def poke(self, taken_away: bool) -> None:

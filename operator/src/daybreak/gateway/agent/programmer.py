@@ -3,20 +3,20 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 import structlog
 
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gateway.agent.wanted import Claims, Group, Ports, Wanted, wanted
+from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
-from daybreak.gateway.hold.model_backends import ModelBackends
+from daybreak.gateway.hold.model_backends import Given, ModelBackends
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate, Service
+from daybreak.gateway.hold.table import Gate, Policy, Slot
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
 
@@ -25,21 +25,27 @@ TICK_SECONDS = 1.0
 
 KEYS_SECONDS = 10.0
 """How often the files with API keys are read again."""
+UNTOLD = -1
+"""Epoch of a gate of which nothing is carried out yet."""
 REPLACED = "The gateway is being replaced: send the request again."
 """Told to who is still held when the gateway's time is up."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Told:
-    """What HAProxy has been told of a slot; None: not, or not to the end."""
+    """What HAProxy has been told of a service; what is missing it has not been told, or not to the end."""
 
     uid: str
     name: str
-    service: Service | None = None
-    servers: tuple[Server, ...] | None = None
-    groups: tuple[Group, ...] | None = None
+    gates: dict[str, Slot] = field(default_factory=dict)
+    """By backend."""
+    servers: dict[str, tuple[Server, ...]] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+    """Backends that it may have been told something of."""
+    removed: set[str] = field(default_factory=set)
+    """Backends of models that have gone."""
 
 
 class Programmer:
@@ -73,12 +79,13 @@ class Programmer:
         """Services with API keys: their files change without a word."""
         self._on_told = on_told
         self._claims = Claims()
-        self._backends = ModelBackends(gateway)
+        self._backends = ModelBackends(gateway.config.model_backends)
         self._told: dict[int, _Told] = {}
         self._names: set[str] = set()
         self._failed: set[str] = set()
         self._failed_slots: set[int] = set()
-        self._lingering: set[int] = set()
+        self._lingering: set[str] = set()
+        """Backends with servers that may be on their way out."""
         self._warned: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
         self._refusing = False
@@ -119,10 +126,9 @@ class Programmer:
     async def refuse(self) -> None:
         """Refuse whatever is held or comes, from now on: the gateway's time is up."""
         self._refusing = True
-        for slot, told in list(self._told.items()):
-            if told.service is not None:
-                refused = replace(told.service, gate=Gate.FAILED, reason=REPLACED)
-                await self._gateway.set_service(slot, refused)
+        for told in list(self._told.values()):
+            for backend, slot in list(told.gates.items()):
+                await self._gateway.set_gate(backend, replace(slot, gate=Gate.FAILED, reason=REPLACED))
 
     async def _tick(self) -> None:
         self._names |= self._failed
@@ -134,21 +140,47 @@ class Programmer:
         slots, self._failed_slots = self._failed_slots, set()
         for slot in slots:
             await self._bring(slot)
-        for slot in list(self._lingering):
-            try:
-                if not await self._gateway.remove_left_servers(slot):
-                    self._lingering.discard(slot)
-            except RuntimeApiError as error:
-                log.warning("servers were not removed", slot=slot, error=str(error))
-            except Exception as error:  # one service must never stop the others
-                log.exception("servers were not removed", slot=slot, error=str(error))
+        for backend in list(self._lingering):
+            with self._tolerant("servers were not removed", backend):
+                if not await self._gateway.remove_left_servers(backend):
+                    self._lingering.discard(backend)
+        for backend in list(self._backends.ending):
+            with self._tolerant("a backend was not freed", backend):
+                await self._free(backend)
+        for slot, _, backend in self._backends.leaving():
+            told = self._told.get(slot)
+            if told is not None and backend in told.removed:
+                with self._tolerant("a backend was not freed", backend):
+                    await self._let_go(told, backend)
+
+    async def _let_go(self, told: _Told, backend: str) -> None:
+        """Forget a model that has gone, once its last request has ended."""
+        if await self._gateway.empty(backend):
+            await self._gateway.unset_gate(backend)
+            told.removed.discard(backend)
+            told.touched.discard(backend)
+            self._freed(backend)
+            self._on_told(True)
+
+    async def _free(self, backend: str) -> None:
+        if await self._gateway.empty(backend):
+            self._freed(backend)
+
+    def _freed(self, backend: str) -> None:
+        self._backends.ended(backend)
+        # Perhaps for a service that found none left.
+        self._names |= self._claims.names()
+        self._wake.set()
+
+    @contextlib.contextmanager
+    def _tolerant(self, what: str, backend: str) -> Iterator[None]:
+        """What fails is tried again: one service must never stop the others."""
         try:
-            if await self._backends.free():
-                # Perhaps for a service that found none left.
-                self._names |= self._claims.names()
-                self._wake.set()
+            yield
         except RuntimeApiError as error:
-            log.warning("backends of models were not freed", error=str(error))
+            log.warning(what, backend=backend, error=str(error))
+        except Exception as error:
+            log.exception(what, backend=backend, error=str(error))
 
     def _changed(self, _: Resource, key: Key) -> None:
         if key.namespace == self._namespace:
@@ -178,8 +210,8 @@ class Programmer:
         ports = self._claims.put(name, claim)
         if claim is not None:
             holder = self._claims.holder(claim.port)
-            if holder is not None and holder.service.name != name:
-                self._warn(name, f"port {claim.port} belongs to {holder.service.name}")
+            if holder is not None and holder.name != name:
+                self._warn(name, f"port {claim.port} belongs to {holder.name}")
         return sorted(port - config.first_port for port in ports)
 
     def _warn(self, name: str, why: str) -> None:
@@ -205,9 +237,10 @@ class Programmer:
         told = self._told.get(slot)
         if told is not None and (want is None or want.uid != told.uid):
             # Another service: who is held for the one before must not reach it.
-            await self._gateway.unset_service(slot)
-            self._backends.keep(slot, ())
-            self._lingering.add(slot)
+            for backend in sorted(told.touched):
+                await self._gateway.unset_gate(backend)
+                self._lingering.add(backend)
+            self._backends.forget(slot)
             del self._told[slot]
             told = None
             self._on_told(True)
@@ -215,42 +248,74 @@ class Programmer:
         if want is None:
             return
         if told is None:
-            told = self._told[slot] = _Told(want.uid, want.service.name)
-        # What closes comes first and what opens comes last: the gate is never open for servers of yesterday.
-        service = self._with_backends(slot, want)
-        opens = service.gate is Gate.OPEN
-        if not opens:
-            told = await self._tell(slot, told, service)
-        if told.servers != want.servers:
-            self._lingering.add(slot)
-            await self._gateway.set_servers(slot, want.servers)
-            told = self._told[slot] = replace(told, servers=want.servers)
-        if told.groups != want.groups:
-            for group in want.groups:
-                await self._backends.set(slot, group)
-            told = self._told[slot] = replace(told, groups=want.groups)
-        if opens:
-            told = await self._tell(slot, told, service)
-        self._backends.keep(slot, [group.name for group in want.groups])
+            told = self._told[slot] = _Told(want.uid, want.name)
+        given, gates = self._gates(slot, want)
+        # A request that is for a model that nobody has told of yet must not wait for all of them.
+        for backend in sorted(gates.keys() - told.touched - {given.front or given.own}):
+            gate = gates[backend].slot
+            await self._tell(told, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
+        # What closes comes first and what opens comes last: no gate is ever open for servers of yesterday.
+        # The front, which lets requests through to all models, is the first to close and the last to open.
+        order = sorted(gates, key=lambda backend: backend != given.front)
+        for backend in order:
+            if gates[backend].slot.gate is not Gate.OPEN:
+                await self._tell(told, backend, gates[backend].slot)
+        for backend in order:
+            await self._set_servers(told, backend, gates[backend].servers)
+        for backend in reversed(order):
+            if gates[backend].slot.gate is Gate.OPEN:
+                await self._tell(told, backend, gates[backend].slot)
+        for backend in given.leaving.values():
+            if backend not in told.removed:
+                await self._remove(told, backend)
 
-    def _with_backends(self, slot: int, want: Wanted) -> Service:
-        """The service with a backend for each of its models, as far as there are backends."""
-        numbers = {group.name: self._backends.number(slot, group.name) for group in want.groups}
-        if short := [name for name, number in numbers.items() if number is None]:
-            self._warn(
-                want.service.name, f"no backend is free for {', '.join(short)}: Serve's proxy is asked"
-            )
-        found = ((model, numbers[group.name]) for group in want.groups for model in group.models)
-        return replace(
-            want.service, backends={model: number for model, number in found if number is not None}
-        )
+    def _gates(self, slot: int, want: Wanted) -> tuple[Given, dict[str, WantedGate]]:
+        """The service's backends, and the gate of each."""
+        given = self._backends.give(slot, [gate.slot.model for gate in want.gates])
+        short = [gate for gate in want.gates if gate.slot.model not in given.models]
+        if short and given.front:
+            models = ", ".join(gate.slot.model for gate in short)
+            self._warn(want.name, f"no backend is free for {models}: Serve's proxy is asked")
+        found = {
+            given.models[gate.slot.model]: gate for gate in want.gates if gate.slot.model in given.models
+        }
+        front = want.front
+        if given.front or not found:
+            names = tuple(name for gate in short for name in gate.slot.models)
+            adapters = tuple(name for gate in short for name in gate.slot.adapters)
+            front = replace(front, slot=replace(front.slot, models=names, adapters=adapters))
+            return given, {given.front or given.own: front, **found}
+        ((backend, only),) = found.items()
+        prefix = only.slot.choice is not None and only.slot.choice.policy is Policy.PREFIX
+        alone = replace(only.slot, front=True, waits=prefix)
+        return given, {backend: replace(only, slot=alone)}
 
-    async def _tell(self, slot: int, told: _Told, service: Service) -> _Told:
-        if told.service == service:
-            return told
-        self._told[slot] = replace(told, service=None)
-        await self._gateway.set_service(slot, service)
-        self._told[slot] = replace(told, service=service)
+    async def _tell(self, told: _Told, backend: str, slot: Slot) -> None:
+        if told.gates.get(backend) == slot:
+            return
+        told.gates.pop(backend, None)
+        told.touched.add(backend)
+        told.removed.discard(backend)
+        await self._gateway.set_gate(backend, slot)
+        told.gates[backend] = slot
         self._on_told(False)
-        log.info("gate", service=service.name, slot=slot, gate=service.gate.value, epoch=service.epoch)
-        return self._told[slot]
+        log.info("gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
+
+    async def _set_servers(self, told: _Told, backend: str, servers: tuple[Server, ...]) -> None:
+        if told.servers.get(backend) == servers:
+            return
+        told.servers.pop(backend, None)
+        told.touched.add(backend)
+        self._lingering.add(backend)
+        await self._gateway.set_servers(backend, servers)
+        told.servers[backend] = servers
+
+    async def _remove(self, told: _Told, backend: str) -> None:
+        """A model has gone: nobody new comes, and who streams goes on."""
+        told.gates.pop(backend, None)
+        told.servers.pop(backend, None)
+        await self._gateway.remove_gate(backend)
+        await self._gateway.set_servers(backend, ())
+        told.removed.add(backend)
+        self._lingering.add(backend)
+        self._on_told(False)

@@ -94,7 +94,12 @@ class Settings:
     def haproxy(self) -> GatewayConfig:
         """What the data path needs of it."""
         return GatewayConfig(
-            folder=self.folder, address=self.address, first_port=self.first_port, slots=self.slots
+            folder=self.folder,
+            address=self.address,
+            first_port=self.first_port,
+            slots=self.slots,
+            late_socket=self.router.late_socket,
+            late_bytes=self.router.max_body_bytes,
         )
 
     @property

@@ -3,7 +3,7 @@
 Each service is read for itself, since a manifest of one that nobody can read must not stop the others.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.ray.routing import RoutingPolicy
 from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Choice, Gate, Policy, Service
+from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000
@@ -23,6 +23,7 @@ MAX_ONGOING = 256
 MAX_QUEUED = 1000
 FALLBACK_REPLICAS = 2
 IMBALANCED_THRESHOLD = 16
+MOST_WEIGHT = 100
 """What is used where the LLMService says nothing that can be read."""
 
 
@@ -37,16 +38,11 @@ class Ports:
 
 
 @dataclass(frozen=True)
-class Group:
-    """The replicas of one model, with a backend of their own."""
+class WantedGate:
+    """One gate as HAProxy should have it."""
 
-    name: str
-    """The worker group's name."""
-    models: tuple[str, ...]
-    """Names that its requests bear: the model's, and those of its LoRA adapters."""
+    slot: Slot
     servers: tuple[Server, ...]
-    queue: int
-    """Requests that may wait for one of them."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +54,25 @@ class Wanted:
     created: str
     """When it was created, as Kubernetes writes it: the older one keeps a port that two were given."""
     port: int
-    service: Service
-    servers: tuple[Server, ...]
-    """Servers of the service's own backend: of its one model, or the Serve proxy for several."""
-    groups: tuple[Group, ...] = ()
-    """Backends of the models, where the service has several."""
+    front: WantedGate
+    """What takes the requests whose model is not known, where there are several; Serve's proxies know it."""
+    gates: tuple[WantedGate, ...]
+    """A gate for each model."""
+
+    @property
+    def name(self) -> str:
+        """The service's."""
+        return self.front.slot.service
+
+    @property
+    def models(self) -> Sequence[str]:
+        """Names that requests to it may bear."""
+        return self.front.slot.listed
 
     @property
     def seniority(self) -> tuple[str, str]:
         """The lower one keeps the port."""
-        return self.created, self.service.name
+        return self.created, self.name
 
 
 def wanted(
@@ -85,110 +90,135 @@ def wanted(
     port = whole(gate.get("port"))
     if not port:
         return None
-    direct = at(manifest, "spec", "runtime").get("directIngress") is not False
-    service = Service(
-        name=text(metadata.get("name")),
-        # A state of a newer operator that is unknown here: to hold loses nothing.
-        gate=GATES.get(gate.get("state", ""), Gate.CLOSED),
-        epoch=whole(gate.get("epoch")),
-        models=_models(manifest),
-        reason=text(gate.get("reason")) or "The model cannot start.",
-        hold_ms=1000 * (whole(gate.get("holdSeconds")) or HOLD_SECONDS),
+    common = Slot(
+        service=text(metadata.get("name")),
+        port=port,
+        gate=Gate.CLOSED,
+        epoch=0,
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
-        replicas_listen=direct,
-        adapters=tuple(name for model in _written(manifest) for name in _adapters(model)),
-        choices=_choices(manifest) if direct else {},
+        replicas_listen=at(manifest, "spec", "runtime").get("directIngress") is not False,
         keys=keys,
     )
-    found = _Pods(pods, text(gate.get("cluster")), ports)
-    groups = found.groups(manifest, service.models) if direct else ()
-    service = replace(service, queues={name: group.queue for group in groups for name in group.models})
+    found = _Pods(pods, gate, ports)
+    written = {text(model.get("name")): model for model in mappings(at(manifest, "spec").get("models"))}
+    entries = {text(entry.get("name")): entry for entry in mappings(gate.get("models")) if entry.get("name")}
+    # A model that the spec does not have any more is still served while its successor starts.
+    gates = tuple(
+        _model_gate(common, entry, written.get(name, {}), found) for name, entry in entries.items() if name
+    )
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
         port=port,
-        service=service,
-        servers=groups[0].servers if len(groups) == 1 else found.proxies(),
-        groups=groups if len(groups) > 1 else (),
+        front=WantedGate(_front(common, [each.slot for each in gates]), found.proxies("")),
+        gates=gates,
     )
 
 
-class _Pods:
-    """The pods of the Ray cluster that the gate leads to, and the servers in them, in a fixed order."""
+def _model_gate(
+    common: Slot, entry: Mapping[str, Any], written: Mapping[str, Any], pods: "_Pods"
+) -> WantedGate:
+    """A model's gate, from its entry in the status and its place in the spec."""
+    name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
+    named = entry.get("adapters")
+    adapters = tuple(text(each) for each in named if text(each)) if isinstance(named, list) else ()
+    # Serve's proxy has a queue of its own, and chooses itself.
+    replicas = pods.replicas(name, limit) if direct else ()
+    slot = replace(
+        common,
+        model=name,
+        # A state of a newer operator that is unknown here: to hold loses nothing.
+        gate=GATES.get(text(entry.get("state")), Gate.CLOSED),  # type: ignore[call-overload]
+        epoch=whole(entry.get("epoch")),
+        models=tuple(dict.fromkeys((name, *adapters))),
+        adapters=adapters,
+        front=False,
+        reason=text(entry.get("reason")) or "The model cannot start.",
+        hold_ms=1000 * (whole(entry.get("holdSeconds")) or HOLD_SECONDS),
+        choice=_choice(at(written, "routing"), limit) if direct else None,
+        queue=_most_queued(written, limit * len(replicas)) if direct else None,
+    )
+    return WantedGate(slot, (*replicas, *pods.proxies(name, backup=direct)))
 
-    def __init__(self, pods: Iterable[Mapping[str, Any]], cluster: str, ports: Ports) -> None:
+
+def _front(common: Slot, models: Sequence[Slot]) -> Slot:
+    """What takes the requests whose model is not known: they may be for any of them, so they wait for all."""
+    reasons = dict.fromkeys(f"{slot.model}: {slot.reason}" for slot in models if slot.gate is Gate.FAILED)
+    return replace(
+        common,
+        gate=_together({slot.gate for slot in models}),
+        epoch=max((slot.epoch for slot in models), default=0),
+        listed=tuple(dict.fromkeys(name for slot in models for name in slot.models)),
+        waits=True,
+        reason="; ".join(reasons),
+        hold_ms=max((slot.hold_ms for slot in models), default=1000 * HOLD_SECONDS),
+    )
+
+
+def _together(gates: set[Gate]) -> Gate:
+    if not gates or Gate.CLOSED in gates:
+        return Gate.CLOSED
+    return Gate.OPEN if Gate.OPEN in gates else Gate.FAILED
+
+
+class _Pods:
+    """The pods of the Ray clusters that requests go to, and the servers in them, in a fixed order."""
+
+    def __init__(self, pods: Iterable[Mapping[str, Any]], gate: Mapping[str, Any], ports: Ports) -> None:
         self._ports = ports
-        self._heads: set[str] = set()
-        self._workers: dict[str, set[str]] = {}
-        """Addresses of worker pods, by worker group."""
+        self._backends = {
+            cluster: backend
+            for backend in mappings(gate.get("backends"))
+            if (cluster := text(backend.get("cluster"))) and _weight(backend) > 0
+        }
+        self._heads: dict[str, str] = {}
+        """Clusters of head pods, by address."""
+        self._workers: dict[str, dict[str, str]] = {}
+        """The same of worker pods, by worker group."""
         for pod in pods:
             metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
             labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
+            cluster = text(labels.get(names.RAY_CLUSTER_LABEL))
             # The address of a pod that has ended may be another pod's by now.
             ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
-            if not cluster or labels.get(names.RAY_CLUSTER_LABEL) != cluster or not host or ended:
+            if cluster not in self._backends or not host or ended:
                 continue
             if labels.get(names.RAY_NODE_TYPE_LABEL) == "head":
-                self._heads.add(host)
+                self._heads[host] = cluster
             elif group := text(labels.get(names.MODEL_LABEL)):
-                self._workers.setdefault(group, set()).add(host)
+                self._workers.setdefault(group, {})[host] = cluster
 
-    def proxies(self, *, backup: bool = False) -> tuple[Server, ...]:
-        """The Serve proxies, which hand a request to any model."""
-        return tuple(Server(host, self._ports.serve, backup=backup) for host in sorted(self._heads))
-
-    def groups(self, manifest: Mapping[str, Any], models: Iterable[str]) -> tuple[Group, ...]:
-        """The replicas of each model that can be asked for, with the proxies as backup."""
-        written = _written(manifest)
-        base = {text(model["name"]): model for model in written}
-        base |= {adapter: model for model in written for adapter in _adapters(model)}
-        named: dict[str, list[str]] = {}
-        limits: dict[str, int] = {}
-        queues: dict[str, int] = {}
-        for name in models:
-            # A model that the spec does not have any more is still served while its successor starts.
-            model = base.get(name, {"name": name})
-            group = names.worker_group(text(model["name"]))
-            named.setdefault(group, []).append(name)
-            limits[group] = _most_ongoing(model)
-            queues[group] = _most_queued(model, limits[group] * len(self._workers.get(group, ())))
+    def proxies(self, model: str, *, backup: bool = False) -> tuple[Server, ...]:
+        """The Serve proxies of the clusters that serve a model, or of all; they hand on to any model."""
+        weights = self._weights(model)
         return tuple(
-            Group(
-                group,
-                tuple(served),
-                (
-                    *(
-                        Server(host, self._ports.replica, max_connections=limits[group])
-                        for host in sorted(self._workers.get(group, ()))
-                    ),
-                    *self.proxies(backup=True),
-                ),
-                queues[group],
-            )
-            for group, served in named.items()
+            Server(host, self._ports.serve, backup=backup, weight=weights[cluster])
+            for host, cluster in sorted(self._heads.items())
+            if cluster in weights
         )
 
+    def replicas(self, model: str, limit: int) -> tuple[Server, ...]:
+        """The replicas of a model, which take so many requests each at a time."""
+        weights = self._weights(model)
+        return tuple(
+            Server(host, self._ports.replica, max_connections=limit, weight=weights[cluster])
+            for host, cluster in sorted(self._workers.get(names.worker_group(model), {}).items())
+            if cluster in weights
+        )
 
-def _written(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The models of the spec."""
-    return [model for model in mappings(at(manifest, "spec").get("models")) if text(model.get("name"))]
+    def _weights(self, model: str) -> dict[str, int]:
+        """Weights of the clusters that serve a model. One alone needs none."""
+        found = {
+            cluster: _weight(backend)
+            for cluster, backend in self._backends.items()
+            if not model or not isinstance(backend.get("models"), list) or model in backend["models"]
+        }
+        return found if len(found) > 1 else dict.fromkeys(found, 1)
 
 
-def _adapters(model: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names of a model's LoRA adapters."""
-    adapters = mappings(at(model, "lora").get("adapters"))
-    return tuple(text(adapter.get("name")) for adapter in adapters if text(adapter.get("name")))
-
-
-def _choices(manifest: Mapping[str, Any]) -> dict[str, Choice]:
-    """How replicas are chosen, by the names of models and of their adapters: `models[].routing`."""
-    found: dict[str, Choice] = {}
-    for model in _written(manifest):
-        choice = _choice(at(model, "routing"), _most_ongoing(model))
-        if choice is not None:
-            found |= dict.fromkeys((text(model["name"]), *_adapters(model)), choice)
-    return found
+def _weight(backend: Mapping[str, Any]) -> int:
+    return min(_count(backend.get("weight"), MOST_WEIGHT), MOST_WEIGHT)
 
 
 def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
@@ -212,14 +242,6 @@ def _most_ongoing(model: Mapping[str, Any]) -> int:
 def _most_queued(model: Mapping[str, Any], running: int) -> int:
     """Requests that may wait for a replica; unless the spec says it, as many as all of them run at a time."""
     return _count(at(model, "serve").get("maxQueuedRequests"), max(MAX_QUEUED, running))
-
-
-def _models(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Names that can be asked for: the gate's, or the spec's where the gate is of an older operator."""
-    named = at(manifest, "status", "gate").get("models")
-    if not isinstance(named, list):
-        named = [model.get("name") for model in mappings(mapping(manifest.get("spec")).get("models"))]
-    return tuple(text(name) for name in named if text(name))
 
 
 def _count(value: Any, default: int) -> int:

@@ -6,8 +6,10 @@ local slots = require("slots")
 
 local all, waiting = slots.all, slots.waiting
 
-local NUMBERS = { epoch = true, hold_ms = true, max_held = true, max_body_bytes = true, retry_after = true,
-    replicas_listen = true }
+local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
+    retry_after = true, replicas_listen = true, front = true, waits = true }
+local LISTS = { models = true, adapters = true, keys = true }
+local TEXTS = { gate = true, reason = true, service = true, model = true }
 
 local function list(value)
     local items = {}
@@ -25,28 +27,35 @@ local function set_of(items)
     return found
 end
 
--- daybreak set <slot> key=value ...: values are percent-encoded, models and keys separated by commas.
-local function set(applet, _, _, number, ...)
-    number = slots.number(number)
-    if not number then
+-- daybreak set <backend> key=value ...: values are percent-encoded, models and keys separated by commas.
+local function set(applet, _, _, id, ...)
+    id = slots.backend_name(id)
+    if not id then
         applet:send("error: no such slot\n")
         return
     end
-    local slot = all[number] or slots.fresh(number)
-    local before = slot.gate
+    local slot = all[id] or slots.fresh(id)
+    local before = (slot.epoch or -1) >= 0 and slot.gate  -- not before anything has been carried out
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
-        if key == "models" or key == "adapters" or key == "backends" or key == "choices" or key == "queues" or
-            key == "keys" then
+        if LISTS[key] then
             slot[key] = list(value)
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))
-        elseif key == "gate" or key == "reason" or key == "name" then
+        elseif TEXTS[key] then
             slot[key] = percent.decoded(value)
+        elseif key == "listed" then
+            slot.listed = list(value)
+            slot.listed = { names = slot.listed, has = set_of(slot.listed) }
+        elseif key == "choice" then
+            slot.choice = slots.choice_of(value)
+        elseif key == "queue" then
+            slot.queue = slots.natural(value)
         end
     end
     slot.has = set_of(slot.models)
-    all[number] = slot
+    slot.gone = nil
+    all[id] = slot
     if before == "closed" and slot.gate == "open" then
         slot.wakes = slot.wakes + 1
     end
@@ -57,14 +66,32 @@ local function set(applet, _, _, number, ...)
     applet:send("ok\n")
 end
 
--- daybreak unset <slot>: the service has gone; who is held for it hears so.
-local function unset(applet, _, _, number)
-    number = slots.number(number)
-    if number and all[number] then
-        all[number].gate = "unset"
-        slots.note_models(all[number])
-        slots.note_past_lua(all[number])
-        all[number] = nil
+-- Takes a gate away: no request comes to it any more, and who is held there hears why.
+local function take_away(slot, code, message)
+    slot.gone = { code = code, message = message }
+    slot.gate = "closed"
+    slots.note_models(slot)
+    slots.note_passing(slot)
+    slots.note_past_lua(slot)
+    slots.changed(slot)
+end
+
+-- daybreak remove <backend>: its model has gone, but not the service. It is told of until it is unset, which is when
+-- its last stream has ended.
+local function remove(applet, _, _, id)
+    local slot = all[id]
+    if slot and not slot.gone then
+        take_away(slot, "model_not_found", "The model " .. slot.model .. " has been removed.")
+    end
+    applet:send("ok\n")
+end
+
+-- daybreak unset <backend>: the service has gone; who is held for it hears so.
+local function unset(applet, _, _, id)
+    local slot = all[id]
+    if slot then
+        take_away(slot, "not_found", "The service has been deleted.")
+        all[id] = nil
     end
     applet:send("ok\n")
 end
@@ -82,15 +109,15 @@ local function counts(found)
     return table.concat(rows, ",")
 end
 
-local function row(number, slot, flying, now)
+local function row(id, slot, flying, now)
     local answers, response_ms = slots.answers(slot)
     return string.format(
-        '{"slot":%d,"name":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,"in_flight":%d,"idle_ms":%d,' ..
-        '"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},"response_ms":%d%s%s}',
-        number, quoted(slot.name), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went, slot.held, flying,
-        now - slot.last, slots.servers_up(slot.backend), slot.wakes, slot.connect_ms, counts(slot.ends),
-        counts(answers), response_ms,
-        times("holds", slot.holds), times("added", slot.added))
+        '{"slot":%s,"service":%s,"model":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,' ..
+        '"in_flight":%d,"idle_ms":%d,"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},' ..
+        '"response_ms":%d%s%s}',
+        quoted(id), quoted(slot.service), quoted(slot.model), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went,
+        slot.held, flying, now - slot.last, slots.servers_up(slot), slot.wakes, slot.connect_ms, counts(slot.ends),
+        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added))
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in
@@ -99,23 +126,23 @@ local function show(applet, _, _, what, since)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = slots.now_ms()
     local rows = {}
-    for number, slot in pairs(all) do
+    for id, slot in pairs(all) do
         local flying = slots.in_flight(slot, now)
         if slot.busy or slot.changed > since then
-            rows[#rows + 1] = row(number, slot, flying, now)
+            rows[#rows + 1] = row(id, slot, flying, now)
         end
     end
     applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..
         table.concat(rows, ",") .. "]}\n")
 end
 
--- daybreak held [<slot>]: who waits, and on which connection. HAProxy does not hear of each client that leaves, so somebody
--- else looks, and says so with: daybreak departed <number>,<number>,...
-local function held(applet, _, _, number)
-    local wanted = all[slots.number(number)]
+-- daybreak held [<backend>]: who waits, and on which connection. HAProxy does not hear of each client that leaves, so
+-- somebody else looks, and says so with: daybreak departed <number>,<number>,...
+local function held(applet, _, _, id)
+    local wanted = id and all[id]
     local rows = {}
     for place_number, place in pairs(waiting) do
-        if number == nil or number == "" or place.slot == wanted then
+        if id == nil or id == "" or place.slot == wanted then
             rows[#rows + 1] = "[" .. place_number .. "," .. place.connection .. "]"
         end
     end
@@ -138,7 +165,7 @@ local function ready(applet)
     applet:send("ok\n")
 end
 
--- daybreak streams <backend>: requests in a model's backend, held ones included.
+-- daybreak streams <backend>: its requests, held ones included.
 local function streams(applet, _, _, name)
     local backend = core.backends[name]
     applet:send((backend and backend:get_stats().scur or 0) .. "\n")
@@ -146,8 +173,9 @@ end
 
 core.register_cli({ "daybreak", "streams" }, "daybreak streams <backend> : how many requests it has", streams)
 core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have been told", ready)
-core.register_cli({ "daybreak", "set" }, "daybreak set <slot> <key>=<value>... : set a service", set)
-core.register_cli({ "daybreak", "unset" }, "daybreak unset <slot> : forget a service", unset)
-core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all services, as JSON", show)
-core.register_cli({ "daybreak", "held" }, "daybreak held [<slot>] : clients that are held, as JSON", held)
+core.register_cli({ "daybreak", "set" }, "daybreak set <backend> <key>=<value>... : set a gate", set)
+core.register_cli({ "daybreak", "remove" }, "daybreak remove <backend> : its model has gone", remove)
+core.register_cli({ "daybreak", "unset" }, "daybreak unset <backend> : forget a gate", unset)
+core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all gates, as JSON", show)
+core.register_cli({ "daybreak", "held" }, "daybreak held [<backend>] : clients that are held, as JSON", held)
 core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

@@ -145,7 +145,8 @@ end
 local function choose(txn)
     debug.sethook()  -- as in hold.lua
     local name = txn.sf:be_name()
-    local choice = slots.choices[name]
+    local slot = slots.all[name]
+    local choice = slot and slot.choice
     local replicas = choice and replicas_up(txn, name)
     if not replicas or #replicas == 0 then
         return

@@ -34,9 +34,10 @@ class Maps:
         return self.folder / "models.map"
 
     @property
-    def several(self) -> Path:
-        """Ports of the services whose bodies are waited for: with several backends, or routing by prefix."""
-        return self.folder / "several.map"
+    def fronts(self) -> Path:
+        """The backend of requests that name no model, by port: of services with several models, and with
+        routing by prefix. Bodies are waited for there."""
+        return self.folder / "fronts.map"
 
     @property
     def adapters(self) -> Path:
@@ -55,7 +56,7 @@ class Maps:
 
     def empty(self) -> None:
         """Write all of them, without an entry."""
-        for file in (self.awake, self.models, self.several, self.adapters, self.choices, self.queues):
+        for file in (self.awake, self.models, self.fronts, self.adapters, self.choices, self.queues):
             file.write_text("")
 
 
@@ -74,7 +75,7 @@ class GatewayConfig:
     """Connections of clients at a time, held ones included. The hard limit of open files (RLIMIT_NOFILE)
     should be at least `descriptors`, 22,148 with these defaults; a lower one allows fewer connections."""
     model_backends: int = 256
-    """Backends for the models of services that have several: more of them are asked by the Serve proxy."""
+    """Backends for the gates of services with several models; models beyond them share the front's."""
     stream_timeout: int = 3600
     """Seconds for which a request or an answer may be silent."""
     queue_timeout: int = 600
@@ -84,7 +85,7 @@ class GatewayConfig:
     keep_alive_timeout: int = 300
     """Seconds for which a client's connection may be without a request."""
     release_rate: float = 250
-    """Held requests released per second and service when its gate opens: about what one Serve proxy, one
+    """Held requests released per second and gate when it opens: about what one Serve proxy, one
     Python process, takes in, so that the first server to come up is not buried."""
     release_burst: int = 20
     """Held requests that may be released at once."""
@@ -94,6 +95,10 @@ class GatewayConfig:
     """HAProxy's buffer: each held request has one, and a request's head must fit it."""
     small: int = 28 * 1024
     """Bytes of a body that is looked at as a whole: with a head it fits the buffer."""
+    late_socket: Path | None = None
+    """Where the router takes requests whose model stands behind the buffer's end; None: there is none."""
+    late_bytes: int = 10 * 2**20
+    """The largest body that it takes."""
     hard_stop: int = 7200
     """Seconds after which a stopping gateway ends whatever is left."""
 
@@ -156,6 +161,8 @@ def render(config: GatewayConfig) -> str:
         hold_buckets=HOLD_BUCKETS,
         keep_alive_timeout=config.keep_alive_timeout,
         last_port=config.last_port,
+        late_bytes=config.late_bytes,
+        late_socket=config.late_socket,
         lua=HERE,
         shared_lua=LUA,
         max_choices=config.max_choices,

@@ -1,4 +1,4 @@
--- The hold of requests while the gate of their service is closed.
+-- The hold of requests while the gate of their model is closed.
 --
 -- A held request does not wait inside Lua: hold() returns act.YIELD with the time of its next look and is called
 -- anew. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
@@ -21,6 +21,7 @@ local UNTOLD = "txn.daybreak_untold"
 local PASSED = "txn.daybreak_passed"
 local FOR_REPLICAS = "txn.daybreak_for_replicas"
 local FULL = "txn.daybreak_full"
+local TOLD = "txn.daybreak_told"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -61,23 +62,19 @@ local function next_look(slot, place, now)
 end
 
 -- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake, and Serve's
--- has another shape. The name is found where it is in what has come of the body; who names none is the model's to
--- judge.
+-- has another shape. The name is found where it is in what has come of the body, or the router has found it; who names
+-- none is the model's to judge.
 local function check_model(txn, slot, path, text)
-    local name
-    if model.FORMS[path] then
-        name = model.in_form(text, txn.sf:req_hdr("content-type"))
-    else
-        name = model.in_json(text)
-    end
-    if name and #slot.models > 0 and not slot.has[name] then
+    local name = model.named(path, text, txn) or txn:get_var(TOLD)
+    local listed = (slots.fronts[slot.port] or slot).listed
+    if name and #listed.names > 0 and not slot.has[name] and not listed.has[name] then
         slots.count(slot, "unknown_model")
-        answers.unknown(txn, name, slot.models)
+        answers.unknown(txn, name, listed.names)
     end
 end
 
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
-local function arrive(txn, slot, now, backend, for_replicas)
+local function arrive(txn, slot, now, for_replicas)
     local length = tonumber(txn.sf:req_hdr("content-length"))
     if length and length > slot.max_body_bytes then
         body.too_large(txn, slot)
@@ -90,7 +87,7 @@ local function arrive(txn, slot, now, backend, for_replicas)
         answers.refuse(txn, 404, "There is nothing at this path: Ray Serve's ingress does not have it, and the " ..
             "service has runtime.directIngress off.", "invalid_request_error", "not_found")
     end
-    local passes = can_pass(slot, backend, for_replicas)
+    local passes = can_pass(slot, for_replicas)
     slot.arrivals = slot.arrivals + 1
     slot.last = now
     slot.busy = true
@@ -115,7 +112,8 @@ local function arrive(txn, slot, now, backend, for_replicas)
     slot.joined = slot.joined + 1
     slots.changed(slot)
     waiting[last_number] = {
-        slot = slot, backend = backend, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms, departed = false,
+        slot = slot, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms,
+        departed = false,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)
@@ -132,17 +130,17 @@ local function hold(txn)
     if place then
         slot = place.slot
     else
-        local slot_number = slots.number_of(txn)
+        local id = txn.sf:be_name()
         if not txn:get_var(UNTOLD) then
-            slots.seen[slot_number] = (slots.seen[slot_number] or 0) + 1
+            slots.seen[id] = (slots.seen[id] or 0) + 1
         end
-        slot = slots.meant(txn, slot_number)
+        slot = slots.all[id]
         if not slot then
             txn:set_var(UNTOLD, true)
-            return act.YIELD
+            return slots.unknown(txn, slots.own_port(id) ~= nil)
         end
         keys.check(txn, slot)
-        number = arrive(txn, slot, now, core.backends[txn.sf:be_name()], txn:get_var(FOR_REPLICAS))
+        number = arrive(txn, slot, now, txn:get_var(FOR_REPLICAS))
         if not number then
             txn:set_var(PASSED, true)
             return act.CONTINUE
@@ -153,15 +151,15 @@ local function hold(txn)
         leave(txn, slot, number, "gone")
         txn:done()
     end
-    if slot.gate == "unset" then
+    if slot.gone then
         leave(txn, slot, number, "unset")
-        answers.refuse(txn, 404, "The service has been deleted.", "invalid_request_error", "not_found")
+        answers.refuse(txn, 404, slot.gone.message, "invalid_request_error", slot.gone.code)
     end
     if slot.gate == "failed" then
         leave(txn, slot, number, "failed")
         answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
     end
-    if can_pass(slot, place.backend, place.for_replicas) and take_token(slot, now) then
+    if can_pass(slot, place.for_replicas) and take_token(slot, now) then
         leave(txn, slot, number, "passed")
         txn:set_var(PASSED, true)
         return act.CONTINUE

@@ -9,11 +9,19 @@ local keys = {}
 local UNREAD = string.rep("0", 64)  -- in place of a key that the agent cannot read
 local RETRY_AFTER = 10              -- seconds; within about that time a gateway with a new Secret is there
 
--- Answers 401 unless the request brings one of the slot's keys; without any set, everybody may. While one of them
--- cannot be read nobody knows whether a key is wrong: 503, to be tried again. The model does not get to see the key.
+-- Lets the request on if it brings a key that fits. The model does not get to see the key.
 function keys.check(txn, slot)
+    if keys.admit(txn, slot) then
+        txn.http:req_del_header("authorization")
+        txn.http:req_del_header("x-api-key")
+    end
+end
+
+-- Answers 401 unless the request brings one of the slot's keys; without any set, everybody may. While one of them
+-- cannot be read nobody knows whether a key is wrong: 503, to be tried again. Returns whether there is any.
+function keys.admit(txn, slot)
     if #slot.keys == 0 then
-        return
+        return false
     end
     local digest = bearer.digest(txn)
     if not digest or not bearer.opens(digest, slot.keys) then
@@ -27,8 +35,7 @@ function keys.check(txn, slot)
             "The API key is not valid for this service.", "invalid_request_error", "invalid_api_key",
             { headers = { ["www-authenticate"] = "Bearer" } })
     end
-    txn.http:req_del_header("authorization")
-    txn.http:req_del_header("x-api-key")
+    return true
 end
 
 return keys

@@ -1,46 +1,99 @@
-"""Which model has which of HAProxy's backends for models: those of services with several models."""
+"""Which gate has which of HAProxy's backends."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
-from daybreak.gateway.agent.wanted import Group
-from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.process import model_backend, own_backend
+
+
+@dataclass
+class Given:
+    """The backends of one service."""
+
+    own: str
+    """The backend of its port."""
+    front: str = ""
+    """Empty: it has one gate, which takes all requests to the port."""
+    models: dict[str, str] = field(default_factory=dict)
+    """By model. Whoever has none left is the front's."""
+    leaving: dict[str, str] = field(default_factory=dict)
+    """Of models that have gone, until the last of their requests has ended."""
+
+    def all(self) -> set[str]:
+        """All of them."""
+        return {self.own, *filter(None, [self.front]), *self.models.values(), *self.leaving.values()}
 
 
 class ModelBackends:
-    """Gives out backends by number, and takes them back when the last of their requests has ended."""
+    """Gives out backends, and takes them back when the last of their requests has ended.
 
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._free = list(reversed(range(gateway.config.model_backends)))
-        self._given: dict[tuple[int, str], int] = {}
-        """The backend of a slot's worker group."""
-        self._ending: set[int] = set()
-        """Backends that nobody has any more, and that may still have requests."""
+    A service with one model has the backend of its port. Where more come, the first one keeps it, with those
+    who are held there, and what is new gets backends from a common stock: each model, and the front.
+    There is no way back: a request that is held cannot go from one backend to another.
+    """
 
-    def number(self, slot: int, group: str) -> int | None:
-        """The backend of a slot's worker group, given out if need be; None: none is free."""
-        key = (slot, group)
-        if key not in self._given and self._free:
-            self._given[key] = self._free.pop()
-        return self._given.get(key)
+    def __init__(self, number: int) -> None:
+        self._free = [model_backend(each) for each in reversed(range(number))]
+        self._given: dict[int, Given] = {}
+        self.ending: set[str] = set()
+        """Backends of services that have gone, and that may still have requests."""
 
-    async def set(self, slot: int, group: Group) -> None:
-        """Make the servers of the group's backend what they should be. Raises RuntimeApiError."""
-        number = self.number(slot, group.name)
-        if number is not None:
-            await self._gateway.set_model_servers(number, group.servers)
+    def give(self, slot: int, models: Sequence[str]) -> Given:
+        """The backends of a service that has these models now."""
+        given = self._given.setdefault(slot, Given(own_backend(slot)))
+        for model in [model for model in given.models if model not in models]:
+            backend = given.models.pop(model)
+            # Without any model there is nothing to go by: who is held is held on.
+            if models or backend != given.own:
+                given.leaving[model] = backend
+        used = {*given.models.values(), *given.leaving.values(), given.front}
+        if not given.front and given.own not in used:
+            if len(models) == 1:
+                given.models[models[0]] = given.own
+            elif models:
+                given.front = given.own
+        if models and not given.front and set(models) - set(given.models):
+            self._give_front(given)
+        for model in models:
+            if model not in given.models:
+                backend = given.leaving.pop(model, "") or self._take()
+                if backend:
+                    given.models[model] = backend
+        return given
 
-    def keep(self, slot: int, groups: Collection[str]) -> None:
-        """Let go of the slot's backends of other groups."""
-        for key in [key for key in self._given if key[0] == slot and key[1] not in groups]:
-            self._ending.add(self._given.pop(key))
+    def _give_front(self, given: Given) -> None:
+        given.front = self._take()
+        if not given.front:
+            # The one that the first model has had, with whoever is held there.
+            given.front = given.own
+            for found in (given.models, given.leaving):
+                for model in [model for model, backend in found.items() if backend == given.own]:
+                    del found[model]
 
-    async def free(self) -> bool:
-        """Take back the backends whose last request has ended. Returns whether there was one.
+    def _take(self) -> str:
+        return self._free.pop() if self._free else ""
 
-        Raises RuntimeApiError.
-        """
-        ended = [number for number in sorted(self._ending) if await self._gateway.end_model_backend(number)]
-        self._ending.difference_update(ended)
-        self._free.extend(ended)
-        return bool(ended)
+    def forget(self, slot: int) -> Collection[str]:
+        """The service has gone. Returns the backends that it had."""
+        given = self._given.pop(slot, Given(own_backend(slot)))
+        self.ending |= given.all() - {given.own}
+        return sorted(given.all())
+
+    def leaving(self) -> list[tuple[int, str, str]]:
+        """Slot, model and backend of models that have gone, of services that have not."""
+        return [
+            (slot, model, backend)
+            for slot, given in self._given.items()
+            for model, backend in given.leaving.items()
+        ]
+
+    def ended(self, backend: str) -> None:
+        """The last request of a backend has ended: somebody else may have it."""
+        own = False
+        for slot, given in self._given.items():
+            for model in [model for model, name in given.leaving.items() if name == backend]:
+                del given.leaving[model]
+            own = own or backend == own_backend(slot)
+        self.ending.discard(backend)
+        if not own:
+            self._free.append(backend)

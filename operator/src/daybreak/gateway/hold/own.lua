@@ -19,9 +19,9 @@ end
 
 local function own(txn)
     debug.sethook()  -- as in hold.lua
-    local slot = slots.meant(txn, slots.number_of(txn))
+    local slot = slots.front_of(txn)
     if not slot then
-        return act.YIELD
+        return slots.unknown(txn, true)
     end
     local path, method = txn.sf:path(), txn.sf:method()
     local lists = path:find("^/v1/models") ~= nil
@@ -32,7 +32,7 @@ local function own(txn)
     end
     keys.check(txn, slot)
     if lists and (method == "GET" or method == "HEAD") then
-        answers.models(txn, slot.models, path)
+        answers.models(txn, slot.listed.names, path)
     end
     slots.count(slot, "refused")
     if stored then

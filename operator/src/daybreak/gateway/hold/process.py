@@ -11,7 +11,7 @@ from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.config import GatewayConfig, render
 from daybreak.gateway.hold.servers import Server, Servers
-from daybreak.gateway.hold.table import Gate, Service, Snapshot
+from daybreak.gateway.hold.table import Gate, Slot, Snapshot
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that stops."""
@@ -32,7 +32,7 @@ def own_backend(slot: int) -> str:
 
 
 def model_backend(number: int) -> str:
-    """Name of the backend of a model, where the service has several."""
+    """Name of a backend for one of several gates of a service."""
     return f"m{number}"
 
 
@@ -70,53 +70,55 @@ class Gateway:
         await self._haproxy.start(seconds)
         self._sweeper = asyncio.create_task(self._sweep())
 
-    async def set_service(self, slot: int, service: Service) -> None:
-        """Say how a service is to be treated; acknowledged from here on. Raises RuntimeApiError."""
-        if service.gate is Gate.OPEN:
-            self._looking = asyncio.create_task(self._look_for_departed(slot))
+    async def set_gate(self, backend: str, slot: Slot) -> None:
+        """Say how a gate is to be treated; acknowledged from here on. Raises RuntimeApiError."""
+        if slot.gate is Gate.OPEN:
+            self._looking = asyncio.create_task(self._look_for_departed(backend))
             await asyncio.wait([self._looking], timeout=_LAST_LOOK)
-        await self._api.expect(f"daybreak set {slot} {service.words()}", "ok")
+        await self._api.expect(f"daybreak set {backend} {slot.words()}", "ok")
 
     async def told_all(self) -> None:
         """Say that every service has been told: nobody waits for an unknown one. Raises RuntimeApiError."""
         await self._api.expect("daybreak ready", "ok")
 
-    async def unset_service(self, slot: int) -> None:
-        """The service has gone: its port answers 404, to who is held as well. Raises RuntimeApiError."""
-        await self._api.expect(f"daybreak unset {slot}", "ok")
-        await self._servers.set(own_backend(slot), ())
+    async def remove_gate(self, backend: str) -> None:
+        """The model has gone: who is held for it is answered 404. Raises RuntimeApiError.
 
-    async def set_servers(self, slot: int, servers: Collection[Server]) -> None:
-        """Say which servers the service's own backend has. Raises RuntimeApiError."""
-        await self._servers.set(own_backend(slot), servers)
+        Its streams go on, and it is told of until it is unset.
+        """
+        await self._api.expect(f"daybreak remove {backend}", "ok")
 
-    async def remove_left_servers(self, slot: int) -> bool:
+    async def unset_gate(self, backend: str) -> None:
+        """Its service has gone: who is held or comes is answered 404. Raises RuntimeApiError."""
+        await self._api.expect(f"daybreak unset {backend}", "ok")
+        await self._servers.set(backend, ())
+
+    async def set_servers(self, backend: str, servers: Collection[Server]) -> None:
+        """Say which servers a gate's backend has. Raises RuntimeApiError."""
+        await self._servers.set(backend, servers)
+
+    async def remove_left_servers(self, backend: str) -> bool:
         """Remove servers whose last stream has ended. Returns whether one is still there."""
-        return await self._servers.remove_left(own_backend(slot))
+        return await self._servers.remove_left(backend)
 
-    async def set_model_servers(self, number: int, servers: Collection[Server]) -> None:
-        """Say which servers a model's backend has. Raises RuntimeApiError."""
-        await self._servers.set(model_backend(number), servers)
-
-    async def end_model_backend(self, number: int) -> bool:
-        """Take the servers from a model's backend. Returns whether its last request has ended.
+    async def empty(self, backend: str) -> bool:
+        """Take the servers from a backend. Returns whether its last request has ended.
 
         Raises RuntimeApiError.
         """
-        await self._servers.set(model_backend(number), ())
-        left = await self._servers.remove_left(model_backend(number))
-        streams = await self._api.command(f"daybreak streams {model_backend(number)}")
-        return not left and streams == "0"
+        await self._servers.set(backend, ())
+        left = await self._servers.remove_left(backend)
+        return not left and await self._api.command(f"daybreak streams {backend}") == "0"
 
     async def snapshot(self) -> Snapshot:
-        """All services at one moment. Raises RuntimeApiError."""
+        """All gates at one moment. Raises RuntimeApiError."""
         return Snapshot.parse(await self._api.json("daybreak show"))
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:
-        """The services that changed since that number, or have requests in flight, and the next number.
+        """The gates that changed since that number, or have requests in flight, and the next number.
 
         Zero asks for all, as does a number from before HAProxy was started anew. That `idle_ms` grows is
-        no change. A service that was unset is in no answer. Raises RuntimeApiError.
+        no change. A gate that was unset is in no answer. Raises RuntimeApiError.
         """
         found = await self._api.json(f"daybreak show changed {since}")
         return found["sequence"], Snapshot.parse(found)
@@ -149,9 +151,9 @@ class Gateway:
                 return
             await asyncio.sleep(_LOOK)
 
-    async def _look_for_departed(self, slot: int | None = None) -> None:
+    async def _look_for_departed(self, backend: str = "") -> None:
         try:
-            await self._departures.look(slot)
+            await self._departures.look(backend)
         except (OSError, RuntimeApiError) as error:
             # Without it, what HAProxy notices itself must do. While it ends it cannot be asked.
             log.debug("no look at who has left", error=str(error))

@@ -28,6 +28,8 @@ class Server:
     """Whether it is used only while no other server of its backend is up."""
     max_connections: int = 0
     """Requests that it gets at a time (HAProxy's `maxconn`); more wait in HAProxy. 0: any number."""
+    weight: int = 1
+    """Its share of the requests, compared with other servers of its backend."""
 
     @property
     def name(self) -> str:
@@ -47,7 +49,8 @@ class Server:
         """
         number = zlib.crc32(self.text.encode()) % (2**31 - 1) + 1
         limit = f" maxconn {self.max_connections}" if self.max_connections else ""
-        return f"{self.text} id {number} {CHECK}{limit}{' backup' if self.backup else ''}"
+        weight = f" weight {self.weight}" if self.weight != 1 else ""
+        return f"{self.text} id {number} {CHECK}{limit}{weight}{' backup' if self.backup else ''}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ class Servers:
         path, there = f"{backend}/{server.name}", known.get(server.name)
         if there is not None and there.server.max_connections != server.max_connections:
             await self._api.expect(f"set maxconn server {path} {server.max_connections}")
+            there = known[server.name] = replace(there, server=replace(server, weight=there.server.weight))
+        if there is not None and there.server.weight != server.weight:
+            await self._api.expect(f"set weight {path} {server.weight}")
             there = known[server.name] = replace(there, server=server)
         if there is not None and there.used:
             return

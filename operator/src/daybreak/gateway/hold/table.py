@@ -1,4 +1,4 @@
-"""What the gateway is told of a service, and what it tells of it."""
+"""What the gateway is told of a gate, and what it tells of it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -58,24 +58,32 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Service:
-    """One service as the gateway must treat it."""
+class Slot:
+    """One gate as the gateway must treat it: a model's, or the front of a service with several."""
 
-    name: str
+    service: str
     gate: Gate
     epoch: int
     """Number of the gate's change; a snapshot gives it back as acknowledged."""
+    model: str = ""
+    """Empty: the front, which takes the requests whose model is not known."""
+    port: int = 0
+    """The service's; 0: the port of the service's own backend."""
     models: Sequence[str] = ()
-    """Names that requests may bear: `/v1/models` lists them, others are answered 404."""
+    """Names that its requests bear: the model's, and those of its LoRA adapters."""
     adapters: Sequence[str] = ()
     """Those of them that are LoRA adapters, which Serve's proxy does not know."""
-    backends: Mapping[str, int] = field(default_factory=dict)
-    """Number of the backend of a model, by its name, where the service has a backend for each of its models.
-    Whatever is not in here goes to the service's own."""
-    choices: Mapping[str, Choice] = field(default_factory=dict)
-    """How a replica is chosen, by the model's name, where it is not the least busy one."""
-    queues: Mapping[str, int] = field(default_factory=dict)
-    """Requests that may wait for a replica while the gate is open, by the model's name; more are refused."""
+    front: bool = True
+    """Whether it takes the requests to its port that are not another gate's: of one that is alone, all."""
+    listed: Sequence[str] = ()
+    """Of what takes those: names that requests to the service may bear; none: those of `models`. `/v1/models`
+    lists them, others are answered 404."""
+    waits: bool = False
+    """Of what takes those: whether bodies are waited for, to know the model or the prompt's beginning."""
+    choice: Choice | None = None
+    """How a replica is chosen; None: the least busy one."""
+    queue: int | None = None
+    """Requests that may wait for a replica while the gate is open, more are refused; None: any number."""
     replicas_listen: bool = False
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
     reason: str = ""
@@ -91,19 +99,28 @@ class Service:
     def __post_init__(self) -> None:
         for key in self.keys:
             if not _DIGEST.fullmatch(key):
-                raise ValueError(f"service {self.name}: a key is not a SHA-256 digest in hexadecimal")
+                raise ValueError(f"service {self.service}: a key is not a SHA-256 digest in hexadecimal")
+
+    @property
+    def name(self) -> str:
+        """What it is called towards the operator."""
+        return gate_name(self.service, self.model)
 
     def words(self) -> str:
         """The words of the command `daybreak set`. Raises ValueError when they would be too long."""
         words = {
-            "name": quote(self.name, safe=""),
+            "service": quote(self.service, safe=""),
+            "model": quote(self.model, safe=""),
+            **({"port": self.port} if self.port else {}),
             "gate": self.gate.value,
             "epoch": self.epoch,
-            "models": ",".join(quote(model, safe="") for model in self.models),
-            "adapters": ",".join(quote(model, safe="") for model in self.adapters),
-            "backends": self._of_models(self.backends),
-            "choices": self._of_models({model: choice.word for model, choice in self.choices.items()}),
-            "queues": self._of_models(self.queues),
+            "models": _names(self.models),
+            "adapters": _names(self.adapters),
+            "front": int(self.front),
+            "listed": _names(self.listed or self.models) if self.front else "",
+            "waits": int(self.waits),
+            "choice": self.choice.word if self.choice else "",
+            "queue": "" if self.queue is None else self.queue,
             "replicas_listen": int(self.replicas_listen),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
@@ -115,13 +132,19 @@ class Service:
         text = " ".join(f"{key}={value}" for key, value in words.items())
         if len(text) > MAX_LINE:
             raise ValueError(
-                f"service {self.name}: the names of its models, or its keys, are too long together"
+                f"service {self.service}: the names of its models, or its keys, are too long together"
             )
         return text
 
-    def _of_models(self, values: Mapping[str, object]) -> str:
-        """One value for each model, in their order."""
-        return ",".join(str(values.get(model, "-")) for model in self.models) if values else ""
+
+def gate_name(service: str, model: str) -> str:
+    """What a model's gate is called towards the operator; without a model, the front of a service."""
+    return f"{service}/{model}" if model else service
+
+
+def _names(names: Sequence[str]) -> str:
+    """Names as one word."""
+    return ",".join(quote(name, safe="") for name in names)
 
 
 @dataclass(frozen=True)
@@ -135,10 +158,13 @@ class Times:
 
 @dataclass(frozen=True)
 class SlotState:
-    """One service as the gateway sees it."""
+    """One gate as the gateway sees it."""
 
-    slot: int
-    name: str
+    slot: str
+    """Its backend in HAProxy."""
+    service: str
+    model: str
+    """Empty: the front of a service with several models."""
     gate: Gate
     epoch: int
     arrivals: int
@@ -166,6 +192,11 @@ class SlotState:
     added: Times = Times()
     """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
 
+    @property
+    def name(self) -> str:
+        """What it is called towards the operator."""
+        return gate_name(self.service, self.model)
+
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read one row of the answer to `daybreak show`."""
@@ -175,11 +206,12 @@ class SlotState:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All services at one moment."""
+    """All gates at one moment."""
 
     boot: str
     """Changes when HAProxy was started anew, and its counts with it."""
-    slots: Mapping[int, SlotState]
+    slots: Mapping[str, SlotState]
+    """By backend."""
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:

@@ -179,4 +179,12 @@ function model.in_form(text, content_type)
     return nil, true
 end
 
+-- The model that a request to a path names, in JSON or in a form; nil if it names none in what is here of its body.
+function model.named(path, text, txn)
+    if model.FORMS[path] then
+        return (model.in_form(text, txn.sf:req_hdr("content-type")))
+    end
+    return (model.in_json(text))
+end
+
 return model

@@ -6,4 +6,8 @@ function percent.decoded(text)
     return (text:gsub("%%(%x%x)", function(hex) return string.char(tonumber(hex, 16)) end))
 end
 
+function percent.encoded(text)
+    return (text:gsub("[^%w._~-]", function(char) return string.format("%%%02X", char:byte()) end))
+end
+
 return percent

@@ -9,7 +9,8 @@ local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
 local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes of all bodies that are here at a time
 
 local BYTES = "txn.daybreak_bytes"
-local OWN_ADDRESS = " Use the service's own address for it."
+local PORT = "txn.daybreak_port"
+local FOUND = "txn.daybreak_found"
 
 local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
 local known = {}   -- the models in order
@@ -38,9 +39,14 @@ local function unnamed()
         "There are models in this namespace whose names need an API key."
 end
 
+-- What may help, where a request has come to the common address.
+local function own_address(txn)
+    return txn:get_var(PORT) and "" or " Use the service's own address for it."
+end
+
 local function too_large(txn)
     answers.refuse(txn, 413, "The request is larger than the " .. MAX_BODY .. " bytes that this address takes." ..
-        OWN_ADDRESS, "invalid_request_error", "request_too_large")
+        own_address(txn), "invalid_request_error", "request_too_large")
 end
 
 -- A body is counted from when it may come until the model answers, or the request ends.
@@ -69,7 +75,7 @@ local function admit(txn)
         too_large(txn)
     end
     if bytes + length > BUDGET then
-        answers.refuse(txn, 429, "Too many large requests wait here: try again later." .. OWN_ADDRESS,
+        answers.refuse(txn, 429, "Too many large requests wait here: try again later." .. own_address(txn),
             "rate_limit_error", "queue_full", { retry_after = 5 })
     end
     count(txn, length)
@@ -91,7 +97,7 @@ local function route(txn)
     else
         name, well_formed, given_up = model.in_json(text)
         if given_up then
-            invalid(txn, "Too much stands before the field model: send it first." .. OWN_ADDRESS, "model_missing",
+            invalid(txn, "Too much stands before the field model: send it first." .. own_address(txn), "model_missing",
                 "model")
         end
         if not name and not well_formed then
@@ -105,7 +111,21 @@ local function route(txn)
     if not found then
         answers.unknown(txn, name, visible(txn), unnamed())
     end
-    txn:set_var("txn.daybreak_port", found.port)
+    txn:set_var(PORT, found.port)
+    txn:set_var(FOUND, percent.encoded(name))
+end
+
+-- Finds the model of a request that has come to the service's own address already: what it names is for that to judge.
+local function find(txn)
+    local text = txn.sf:req_body()
+    if #text > MAX_BODY then
+        too_large(txn)
+    end
+    count(txn, #text)
+    local name = model.named(txn.sf:path(), text, txn)
+    if name then
+        txn:set_var(FOUND, percent.encoded(name))
+    end
 end
 
 local Bodies = { id = "Bodies", flags = filter.FLT_CFG_FL_HTX }
@@ -151,6 +171,7 @@ end
 
 core.register_action("admit", { "http-req" }, admit)
 core.register_action("route", { "http-req" }, route)
+core.register_action("find", { "http-req" }, find)
 core.register_filter("bodies", Bodies, function(found) return found end)
 core.register_cli({ "router", "set" }, "router set <routes> <keys> : say where models are", set)
 core.register_cli({ "router", "show" }, "router show : how many models and bytes are here, as JSON", show)

@@ -72,6 +72,11 @@ class RouterConfig:
         return self.folder / "router.sock"
 
     @property
+    def late_socket(self) -> Path:
+        """Where the HAProxy that holds sends requests whose model stands late in their bodies."""
+        return self.folder / "late.sock"
+
+    @property
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "router.cfg"
@@ -148,6 +153,7 @@ def render(config: RouterConfig) -> str:
         gateway_address=config.gateway_address,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
+        late_socket=config.late_socket,
         lua=HERE,
         shared_lua=LUA,
         lua_mib=32 + 8 * config.max_body_bytes // 2**20,

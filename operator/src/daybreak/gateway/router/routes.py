@@ -31,16 +31,16 @@ def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], 
     claims = Claims()
     claimed = [service for service in services if service.port in ports]
     for service in claimed:
-        claims.put(service.service.name, service)
+        claims.put(service.name, service)
     served = [service for service in claimed if claims.holder(service.port) is service]
     found: dict[str, Route] = {}
     others: dict[str, tuple[str, ...]] = {}
     for one in sorted(served, key=lambda service: service.seniority):
-        for model in dict.fromkeys(one.service.models):
+        for model in dict.fromkeys(one.models):
             if model in found:
-                others[model] = (*others.get(model, ()), one.service.name)
+                others[model] = (*others.get(model, ()), one.name)
             else:
-                found[model] = Route(one.port, one.service.name, tuple(one.service.keys))
+                found[model] = Route(one.port, one.name, tuple(one.front.slot.keys))
     return found, others
 
 

@@ -27,7 +27,7 @@ class LLMServices:
         platform: Settings of the installation.
         applier: Writes objects.
         client: Asks models.
-        gateways: Knows what gateways say; None: there are none.
+        gateways: Knows what gateways say.
         enqueue: Has an LLMService reconciled.
         may_act: Whether the lease is held this moment.
     """
@@ -43,16 +43,18 @@ class LLMServices:
         platform: Platform,
         applier: Applier,
         client: ModelClient,
-        gateways: GatewaySource | None,
+        gateways: GatewaySource,
         enqueue: Callable[[Key], None],
         may_act: Callable[[], bool],
     ) -> None:
         self._cache = cache
         self._prober = Prober(client, enqueue)
         self._adapters = AdapterProber(HttpReporter(), enqueue)
-        observer = Observer(cache, watches, gateways)
+        self._observer = Observer(
+            cache, watches, gateways, wanted=bool(platform.gateway_image), enqueue=enqueue
+        )
         self._reconciler = Reconciler(
-            api, cache, observer, platform, self._prober, self._adapters, applier, may_act
+            api, cache, self._observer, platform, self._prober, self._adapters, applier, may_act
         )
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
@@ -62,6 +64,10 @@ class LLMServices:
     def objects(self) -> Collection[Key]:
         """Every LLMService."""
         return self._cache.keys(LLM_SERVICES)
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """Those for which the fit check has another answer now."""
+        return await self._observer.concerned_by_nodes()
 
     async def settle(self) -> None:
         """Nothing is waited for."""

@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from daybreak.api.gates.gate_status import GateState
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.controller import metrics
 from daybreak.controller.events import transitions
 from daybreak.controller.kind import LeaseLost
@@ -19,7 +19,7 @@ from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, rep
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.observe.prober import Prober, Question
-from daybreak.kinds.llmservice.plan import Plan, make_plan
+from daybreak.kinds.llmservice.plan import Plan, led_past, make_plan
 from daybreak.kube import scale, status
 from daybreak.kube.apply import Applier, Occupied, is_controlled_by, key_of
 from daybreak.kube.cache import Cache, Key
@@ -96,6 +96,8 @@ class Reconciler:
         seen = replace(seen, reports=self._adapters.reports(key, asked))
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
+        if plan is not None:
+            seen = replace(seen, own=plan.own)
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
             again.append(FOREIGN_SECONDS)
@@ -119,8 +121,13 @@ class Reconciler:
             decision = decide(replace(seen, answers=answers))
         if not await self._say(key, seen, decision):
             return None
-        if decision.sleep_state is not None and decision.sleep_state.asleep != seen.sleep_state.asleep:
+        if any(
+            state.asleep != seen.sleep_states[model].asleep for model, state in decision.sleep_states.items()
+        ):
             # It is written before it is carried out: whoever goes on after a crash knows of it.
+            again.append(0.0)
+        if led_past(seen, decision.sleep_states) and not (seen.gateway and seen.gateway.past):
+            # The same: its address is changed when it is written that clients are answered.
             again.append(0.0)
         if seen.service is not None and any(
             copy.complete and not copy.noted for copy in caches(seen, seen.service)
@@ -181,21 +188,20 @@ class Reconciler:
         if base is None:
             self._prober.forget(key)
             return ()
-        question = Question(
-            service=seen.service,
-            models=[model for model in seen.service.spec.models if model.name in decision.ask],
-            base=base,
-            about=(seen.service.uid, seen.service.generation, active_cluster(seen.ray_service)),
-            waking=decision.sleep_state is not None and decision.sleep_state.gate is not GateState.OPEN,
-        )
-        return self._prober.answers(key, question)
+        about = (seen.service.uid, seen.service.generation, active_cluster(seen.ray_service))
+        questions = [
+            Question(seen.service, model, base, about, waking=_held(decision, model.name))
+            for model in seen.service.spec.models
+            if model.name in decision.ask
+        ]
+        return self._prober.answers(key, questions)
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
         before = seen.manifest.get("status") or {}
         after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if seen.service is not None:
-            savings.SAVED.see(key, savings.saves(accelerators_awake(seen.service.workload), after))
+            savings.SAVED.see(key, _saved(seen.service, decision))
         if before == after:
             return True
         self._check()
@@ -207,7 +213,7 @@ class Reconciler:
                 return False
             raise
         metrics.WRITES.labels("status").inc()
-        savings.count_wake(key, before, after)
+        savings.count_wakes(key, before, after)
         for turned in transitions(before, after):
             try:
                 await status.emit(
@@ -257,10 +263,27 @@ class Reconciler:
 
 
 def _turned(seen: Observed, decision: Decision) -> bool:
-    """Whether the decision ends the sleep that stands in the status.
+    """Whether the decision ends a sleep that stands in the status.
 
     What was planned is of that sleep, and may not be carried out yet: workers that were taken now would have
     to be made again at once. That it wakes is written first, and the next reconcile plans anew.
     """
-    wakes = decision.sleep_state is not None and decision.sleep_state.asleep is None
-    return wakes and seen.sleep_state.asleep is not None
+    return any(
+        state.asleep is None and model in seen.given_back for model, state in decision.sleep_states.items()
+    )
+
+
+def _saved(service: LLMService, decision: Decision) -> int:
+    """Accelerators that models would hold which sleep."""
+    states = decision.sleep_states
+    return sum(
+        accelerators_awake(service.workload, model)
+        for model in service.spec.models
+        if model.name in states and states[model.name].asleep is not None
+    )
+
+
+def _held(decision: Decision, model: str) -> bool:
+    """Whether requests to a model are held."""
+    state = decision.sleep_states.get(model)
+    return state is not None and state.gate is not GateState.OPEN

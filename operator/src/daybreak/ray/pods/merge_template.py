@@ -29,9 +29,9 @@ def merged(own: Mapping[str, Any], template: PodTemplate | None, *, container: s
             Ray in.
         alias: What the template may call it as well.
     """
-    whole: Manifest = copy.deepcopy(dict(own))
     if template is None:
-        return whole
+        return dict(own)
+    whole: Manifest = copy.deepcopy(dict(own))
     metadata = whole.setdefault("metadata", {})
     for kind, added in (
         ("labels", template.metadata.labels),

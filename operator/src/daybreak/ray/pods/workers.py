@@ -63,6 +63,25 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
         places.append(pod_spec.compiled_place(workload.runtime.compile_cache.claim_name, directory))
     places += lora_config.places(model, workload.runtime.image_pull_policy)
     secrets = _secret(model) + lora_config.environment(model)
+    template = pod_spec.template(
+        workload,
+        platform,
+        component="worker",
+        labels={names.MODEL_LABEL: group},
+        ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
+        env=pod_spec.environment(workload, _environment(workload, model, drain), secrets),
+        requests=dict(need.requests),
+        places=places,
+        node_selector=dict(need.node_selector),
+        tolerations=need.tolerations,
+        grace_seconds=drain + EXIT_SECONDS,
+        own_volumes=[*workload.runtime.volumes, *model.volumes],
+        own_mounts=[*workload.runtime.volume_mounts, *model.volume_mounts],
+        claim=None if claim is None else claim.template_name,
+        overlay=model.pod_template,
+    )
+    if pods_per_replica(model) > 1:
+        template["spec"]["containers"][0]["readinessProbe"] = _probe()
     return {
         "groupName": group,
         "replicas": replica_range(workload, model).initial * pods_per_replica(model),
@@ -71,23 +90,22 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
         "numOfHosts": 1,
         "rayStartParams": {"object-store-memory": str(object_store_bytes(shared_memory))},
         "resources": _ray_resources(model),
-        "template": pod_spec.template(
-            workload,
-            platform,
-            component="worker",
-            labels={names.MODEL_LABEL: group},
-            ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
-            env=pod_spec.environment(workload, _environment(workload, model, drain), secrets),
-            requests=dict(need.requests),
-            places=places,
-            node_selector=dict(need.node_selector),
-            tolerations=need.tolerations,
-            grace_seconds=drain + EXIT_SECONDS,
-            own_volumes=[*workload.runtime.volumes, *model.volumes],
-            own_mounts=[*workload.runtime.volume_mounts, *model.volume_mounts],
-            claim=None if claim is None else claim.template_name,
-            overlay=model.pod_template,
-        ),
+        "template": template,
+    }
+
+
+def _probe() -> dict[str, Any]:
+    """Whether Ray runs in the pod, which is what KubeRay asks of Ray pods that serve nothing.
+
+    Of a RayService's workers it asks for a Serve proxy as well, unless they have a probe of their own. There
+    is one only where the actor of a replica is, so the other pods of a pipeline would never be ready.
+    """
+    return {
+        "httpGet": {"path": "/api/healthz", "port": ports.AGENT},
+        "initialDelaySeconds": 10,
+        "timeoutSeconds": 2,
+        "periodSeconds": 5,
+        "failureThreshold": 10,
     }
 
 

@@ -18,14 +18,17 @@ class ReplicaRange:
 def replica_range(workload: RayWorkload, model: Model) -> ReplicaRange:
     """Range of one model of a workload.
 
-    `spec.replicas` (what `kubectl scale` writes) fixes every model at that number. Fixed at 0 still leaves
-    room for one replica: Ray Serve knows no upper bound below 1, and a request must be able to wake the
-    model instead of waiting for nothing.
+    A model that is awake has a replica at least: only the state machine of its gate takes the last one, never
+    Serve. One that sleeps has none, and Serve has an upper bound of 1, since it knows none below.
     """
+    if model.name in workload.asleep:
+        return ReplicaRange(min=0, max=1, initial=0)
     if workload.replicas is not None:
-        fixed = workload.replicas
-        return ReplicaRange(min=fixed, max=max(fixed, 1), initial=fixed)
+        fixed = max(workload.replicas, 1)
+        return ReplicaRange(min=fixed, max=fixed, initial=fixed)
     own = model.replicas
-    upper = max(own.min, 1) if own.max is None else own.max
-    initial = max(own.min, 1) if own.initial is None else own.initial
-    return ReplicaRange(min=own.min, max=upper, initial=min(initial, upper))
+    fewest = max(own.min, 1)
+    most = fewest if own.max is None else own.max
+    initial = fewest if own.initial is None else max(own.initial, fewest)
+    initial = max(initial, workload.running.get(model.name, 0))
+    return ReplicaRange(min=fewest, max=most, initial=min(initial, most))

@@ -38,6 +38,7 @@ of an old cluster after an update hangs on it). Serve cannot change it while it 
 
 # The C emitter is an order of magnitude quicker; both write the same text.
 _FastDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+_FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Dumper(_FastDumper):  # type: ignore[misc]  # the C emitter ships no type hints
@@ -53,25 +54,45 @@ _RAY_ACCELERATOR_NAMES = {"A10": "A10G"}
 
 def serve_config(workload: RayWorkload) -> str:
     """The configuration as YAML; equal for equal specs, byte by byte, since KubeRay compares the text."""
-    text: str = yaml.dump(
-        _document(workload), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000
-    )
+    document = _restarting(workload)
+    document["applications"][0]["deployments"] = _deployments(workload)
+    return _written(document)
+
+
+def with_numbers(written: str, workload: RayWorkload) -> str:
+    """A configuration that another operator has written, with the deployments as they are to be now.
+
+    The same text if they are so already. The part whose change restarts replicas stays.
+    """
+    wanted = {each["name"]: each for each in _deployments(workload)}
+    document = yaml.load(written, Loader=_FastLoader)  # noqa: S506 - the safe loader, in C
+    application = document["applications"][0]
+    deployments = [wanted.get(each["name"], each) for each in application["deployments"]]
+    if deployments == application["deployments"]:
+        return written
+    application["deployments"] = deployments
+    return _written(document)
+
+
+def _written(document: Any) -> str:
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
 
+def _deployments(workload: RayWorkload) -> list[dict[str, Any]]:
+    return [
+        ingress.scaling(workload.runtime.head.resources),
+        *(_deployment(workload, model) for model in workload.models),
+    ]
+
+
 def configuration(workload: RayWorkload) -> str:
-    """Digest of the part of the configuration whose change restarts replicas.
-
-    How many replicas there may be, and the like, Serve changes in place: that part is left out.
-    """
-    document = _document(workload)
-    for application in document["applications"]:
-        del application["deployments"]
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()[:12]
+    """Digest of the part of the configuration whose change restarts replicas."""
+    return hashlib.sha256(json.dumps(_restarting(workload), sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _document(workload: RayWorkload) -> dict[str, Any]:
-    models = workload.models
+def _restarting(workload: RayWorkload) -> dict[str, Any]:
+    """All but the deployments: how many replicas there may be, and the like, Serve changes in place."""
     return {
         "proxy_location": "EveryNode",
         "http_options": {
@@ -85,13 +106,9 @@ def _document(workload: RayWorkload) -> dict[str, Any]:
                 "route_prefix": "/",
                 "import_path": IMPORT_PATH,
                 "args": {
-                    "llm_configs": [_llm_config(workload, model) for model in models],
+                    "llm_configs": [_llm_config(workload, model) for model in workload.models],
                     "ingress_deployment_config": ingress.placement(),
                 },
-                "deployments": [
-                    ingress.scaling(workload.runtime.head.resources),
-                    *(_deployment(workload, model) for model in models),
-                ],
             }
         ],
     }
@@ -180,15 +197,13 @@ def _autoscaling(workload: RayWorkload, model: Model) -> dict[str, Any]:
     config: dict[str, Any] = {"min_replicas": allowed.min}
     # Serve goes to `initial_replicas` whenever a deployment's options change, not only at the start: a
     # model that has grown under load would fall back. Where the minimum says the same it is left out.
-    # `spec.replicas: 0` is an order to stop now, not after the downscale delay.
-    if allowed.initial != allowed.min or workload.replicas == 0:
+    # For a model that falls asleep it is an order to stop now, not after the downscale delay.
+    if allowed.initial != allowed.min or model.name in workload.asleep:
         config["initial_replicas"] = allowed.initial
     config["max_replicas"] = allowed.max
     config["target_ongoing_requests"] = plain(_target(model))
     config["upscale_delay_s"] = as_seconds(replicas.upscale_delay)
     config["downscale_delay_s"] = as_seconds(replicas.downscale_delay)
-    if replicas.downscale_to_zero_delay is not None:
-        config["downscale_to_zero_delay_s"] = as_seconds(replicas.downscale_to_zero_delay)
     if replicas.upscaling_factor is not None:
         config["upscaling_factor"] = plain(replicas.upscaling_factor)
     if replicas.downscaling_factor is not None:

@@ -1,8 +1,17 @@
 """The deployment class: Ray Serve LLM's, whose replicas also serve vLLM's own app on a port of theirs."""
 
+# ruff: noqa: E402 - see below
+
+import os
 from collections.abc import Mapping
 from typing import Any
 
+from daybreak_runtime.ahead import processes
+
+# First of all: the imports below take as long as those of vLLM's processes, which go on beside them.
+processes.prepare()
+
+from ray.llm._internal.serve.constants import RAYLLM_VLLM_ENGINE_CLS_ENV
 from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
@@ -34,6 +43,19 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         replica = Replica(engine, app, self.own_paths(), self._has_adapters)
         await replica.start()
         self._replica = replica
+
+    def _get_default_engine_class(self) -> Any:
+        """Ours, unless the environment names another."""
+        if os.environ.get(RAYLLM_VLLM_ENGINE_CLS_ENV):
+            return super()._get_default_engine_class()
+        # The head imports this module too, and needs no engine.
+        from daybreak_runtime.llm.vllm_engine import VLLMEngine
+
+        return VLLMEngine
+
+    async def _start_engine(self) -> None:
+        """Start it. Ray's own also reports the model to an actor, which it starts on the head for that."""
+        await self.engine.start()
 
     def own_paths(self) -> OwnPaths:
         """Paths that the replica answers itself on its port, and not the engine's app."""

@@ -49,8 +49,8 @@ def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> lis
     be told that there is no such model. `open_to_all`: requests are let through, so that a new one is named
     when it is there.
     """
-    gate = snapshot.before.gate
-    named = set(gate.models or ()) if gate is not None else set()
+    gate = snapshot.before.gates.get(adapters.model)
+    named = set(gate.adapters or ()) if gate is not None else set()
     there = (AdapterState.READY, AdapterState.ASLEEP)
     return [
         adapter.name
@@ -90,7 +90,7 @@ def _judge(snapshot: Snapshot, model: Model, view: ModelHealth) -> Adapters:
         text(item.get("name")): item
         for item in mappings(snapshot.before.models.get(model.name, {}).get("lora"))
     }
-    asleep = view.state is ModelState.ASLEEP or snapshot.asleep
+    asleep = view.state is ModelState.ASLEEP
     found = []
     for adapter in model.lora.adapters:
         said = before.get(adapter.name, {})

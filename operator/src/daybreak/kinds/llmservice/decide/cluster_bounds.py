@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.kinds.llmservice.objects.desired import group_bounds
@@ -15,16 +16,27 @@ Bounds = Mapping[str, tuple[int, int]]
 def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     """Bounds for each RayCluster that is to have them, by its name.
 
-    A service that was changed in its sleep wakes in a second cluster, since KubeRay sends Serve's
-    configuration to that one only. The first one stays as it is then: its pods would take the accelerators
-    that the second one waits for, and serve nobody.
+    A model whose service was changed in its sleep, or as it woke, wakes in a second cluster, since KubeRay
+    sends Serve's configuration to that one only. In the first one it has no pods then: they would keep the
+    accelerators that the second one waits for, and serve nobody. A cluster that has been replaced, and is
+    there until its last requests have ended, keeps what it has, and gives it back with sleep.
     """
     if seen.service is None:
         return {}
-    asleep = seen.sleep_state.asleep if seen.gateway else None
-    bounds, ray = group_bounds(seen.service, asleep), ray_view(seen.ray_service)
-    state = seen.sleep_state
-    waking = seen.gateway is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
-    left_alone = ray.active if ray.upgrading and waking else None
-    found = {text(at(cluster, "metadata").get("name")): bounds for cluster in seen.ray_clusters}
-    return {name: wanted for name, wanted in found.items() if name != left_alone}
+    bounds, ray = group_bounds(seen.service, seen.given_back), ray_view(seen.ray_service)
+    waking = [
+        names.worker_group(model)
+        for model, state in seen.sleep_states.items()
+        if state.phase is Phase.WAKING and state.gate is GateState.CLOSED
+    ]
+    replaced = {group: wanted for group, wanted in bounds.items() if wanted == (0, 0)}
+    found: dict[str, Bounds] = {}
+    for cluster in seen.ray_clusters:
+        name = text(at(cluster, "metadata").get("name"))
+        if ray.active and name not in (ray.active, ray.pending):
+            found[name] = replaced
+        elif ray.upgrading and name == ray.active:
+            found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
+        else:
+            found[name] = bounds
+    return {name: wanted for name, wanted in found.items() if wanted}

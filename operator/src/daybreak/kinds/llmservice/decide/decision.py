@@ -4,22 +4,22 @@ Every decision starts from what is there, never from what was done before, so it
 times. The only memory is the service's own status: when a condition turned, and as what a model answered.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
-from daybreak.api.common.unstructured import at, mapping, parse_time, text
+from daybreak.api.common.unstructured import at, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.gates.schedule import next_change
-from daybreak.gates.sleep_policy import node_wait, wake_under_way
-from daybreak.gates.state_machine import SleepPolicy, SleepState, step
+from daybreak.gates.sleep_policy import node_wait
+from daybreak.gates.state_machine import SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status import carried_over, conditions, gated_conditions, report
+from daybreak.kinds.llmservice.status import carried_over, gated_conditions, report
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.scheduling import fit
@@ -41,8 +41,8 @@ class Decision:
     ask: tuple[str, ...]
     """Models to be asked for an answer: past the gate, where there is one."""
     status: LLMServiceStatus
-    sleep_state: SleepState | None
-    """Sleep and wake; None without a gateway."""
+    sleep_states: Mapping[str, SleepState]
+    """Sleep and wake of each model; empty without a gateway."""
     requeue_after: timedelta | None
     """When to look again although nothing has happened; None: not before something happens."""
 
@@ -51,43 +51,51 @@ def decide(seen: Observed) -> Decision:
     """Decide on a service."""
     service = seen.service
     if at(seen.manifest, "metadata").get("deletionTimestamp"):
-        return Decision(False, (), carried_over.terminating(seen), None, None)
+        return Decision(False, (), carried_over.terminating(seen), {}, None)
     misfits = _misfits(seen)
-    blocked = _blocked(seen, misfits)
+    blocked = _blocked(seen)
     if service is None:
-        return Decision(False, (), carried_over.unreadable(seen, blocked), None, None)
+        return Decision(False, (), carried_over.unreadable(seen, blocked), {}, None)
     # What is not asked has no answer, even if one was on its way.
     snapshot = snapshot_of(seen, service, misfits or (), seen.answers if blocked is None else ())
     models = [judge(snapshot, model) for model in service.spec.models]
-    sleep_state, look_again = _sleep_state(seen, snapshot, models, blocked)
-    status = report.status(seen, snapshot, models, misfits, blocked, sleep_state)
-    look_again = _earliest(look_again, node_wait(status.wake, status.gate, seen.now))
+    sleep_states, look_again = _sleep_states(seen, snapshot, models, blocked)
+    status = report.status(seen, snapshot, models, misfits, blocked, sleep_states)
+    for gate in status.gate.models if status.gate is not None else ():
+        look_again = _earliest(look_again, node_wait(gate, seen.now))
     if blocked is not None:
-        return Decision(False, (), status, sleep_state, look_again)
+        return Decision(False, (), status, sleep_states, look_again)
     asked = tuple(model.name for model in models if model.ask)
-    return Decision(True, asked, status, sleep_state, _earliest(_again(snapshot, models), look_again))
+    return Decision(True, asked, status, sleep_states, _earliest(_again(snapshot, models), look_again))
 
 
-def _sleep_state(
+def _sleep_states(
     seen: Observed, snapshot: Snapshot, models: list[ModelHealth], blocked: Problem | None
-) -> tuple[SleepState | None, timedelta | None]:
-    """Sleep and wake from here on, and when to look again for their sake."""
+) -> tuple[dict[str, SleepState], timedelta | None]:
+    """Sleep and wake of each model from here on, and when to look again for their sake."""
     if seen.gateway is None:
-        return None, None
-    traffic, policy = seen.gateway.traffic, seen.sleep_policy or SleepPolicy(None)
-    health = report.health(snapshot, models, blocked)
-    sleep_state = step(seen.sleep_state, policy, traffic, health, seen.now)
-    windows = policy.sleep.schedule if policy.sleep is not None else ()
-    again = machine_look_again(sleep_state, policy, traffic, seen.now)
-    said_again = gated_conditions.look_again(sleep_state, traffic, seen.now)
-    return sleep_state, _earliest(again, said_again, next_change(windows, seen.now))
+        return {}, None
+    states, look_again = {}, None
+    for model in models:
+        traffic, policy = seen.gateway.of(model.name), seen.sleep_policies[model.name]
+        health = report.health(snapshot, model, models, blocked)
+        state = step(seen.sleep_states[model.name], policy, traffic, health, seen.now)
+        windows = policy.sleep.schedule if policy.sleep is not None else ()
+        look_again = _earliest(
+            look_again,
+            machine_look_again(state, policy, traffic, seen.now),
+            gated_conditions.look_again(state, traffic, seen.now),
+            next_change(windows, seen.now),
+        )
+        states[model.name] = state
+    return states, look_again
 
 
 def _earliest(*pauses: timedelta | None) -> timedelta | None:
     return min((pause for pause in pauses if pause is not None), default=None)
 
 
-def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Problem | None:
+def _blocked(seen: Observed) -> Problem | None:
     """What keeps the spec from being applied; None when nothing does."""
     if seen.service is None or seen.problems:
         said = "; ".join(seen.problems) or "the spec cannot be read"
@@ -100,23 +108,11 @@ def _blocked(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Problem 
         )
     if seen.foreign:
         return Problem(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
-    if misfits and not mapping(seen.ray_service) and not _need_not_fit(seen):
-        return Problem(Reason.NO_NODE_FITS, conditions.misfit_message(misfits), stalled=True)
     if seen.refusal:
         return Problem(
             Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True
         )
     return None
-
-
-def _need_not_fit(seen: Observed) -> bool:
-    """Whether the service sleeps, or wakes from it.
-
-    The nodes may have been given back with it, and whoever adds nodes does so for pods that are there.
-    """
-    if seen.gateway is None:
-        return False
-    return seen.sleep_state.asleep is not None or wake_under_way(seen.status)
 
 
 def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:
@@ -131,17 +127,9 @@ def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:
 
 def _misfits(seen: Observed) -> tuple[fit.Misfit, ...] | None:
     """What fits on no node; None when that is not known, or not asked."""
-    if seen.service is None or seen.problems or seen.nodes is None or fit_check_off(seen):
+    if seen.service is None or seen.nodes is None or not seen.fit_checked:
         return None
     return fit.fit(seen.service.workload, seen.nodes)
-
-
-def fit_check_off(seen: Observed) -> bool:
-    """Whether the service says that nodes come when they are asked for."""
-    return (
-        text(at(seen.manifest, "metadata", "annotations").get(names.FIT_CHECK_ANNOTATION)).lower()
-        == names.FIT_CHECK_OFF
-    )
 
 
 def _again(snapshot: Snapshot, models: list[ModelHealth]) -> timedelta | None:

@@ -17,7 +17,6 @@ from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.problems.serve_problems import deployment_of
-from daybreak.ray.serve.replica_range import ReplicaRange
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, Application, Deployment, RayView
 
@@ -48,7 +47,6 @@ class Case:
 
     snapshot: Snapshot
     model: Model
-    allowed: ReplicaRange
     pods: Sequence[PodView]
     """Its worker pods in the Ray cluster that serves, or is to serve."""
     problem: Problem | None
@@ -80,11 +78,6 @@ class Case:
         return self.before is not None and self.before.same(self.present)
 
     @property
-    def at_zero(self) -> bool:
-        """Whether it has no pods, and needs none."""
-        return self.allowed.min == 0 and not self.pods
-
-    @property
     def application(self) -> Application | None:
         """Serve's application in the active Ray cluster."""
         return self.ray.application
@@ -110,27 +103,23 @@ class Case:
         return ModelState.STARTING if self.before is None else ModelState.UPDATING
 
     @property
-    def up_or_waking(self) -> ModelState:
+    def scaling(self) -> ModelState:
         """Its state while Serve changes the number of replicas."""
-        if any(pod.ready for pod in self.pods):
-            return ModelState.READY
-        return ModelState.STARTING if self.pods else ModelState.ASLEEP
+        return ModelState.READY if any(pod.ready for pod in self.pods) else self.starting
 
 
 Check = Callable[[Case], Judgement | None]
 
 
 def asleep(case: Case) -> Judgement | None:
-    """The service sleeps. What the model has answered as is forgotten: when it wakes, it must answer anew."""
-    return Judgement(ModelState.ASLEEP, None) if case.snapshot.asleep else None
+    """It sleeps. What it has answered as is forgotten: when it wakes, it must answer anew."""
+    return Judgement(ModelState.ASLEEP, None) if case.snapshot.sleeps(case.model.name) else None
 
 
 def without_cluster(case: Case) -> Judgement | None:
     """No Ray cluster serves yet."""
     if case.ray.active and case.ray.ready:
         return None
-    if case.proven and case.at_zero:
-        return Judgement(ModelState.ASLEEP, case.before)
     return Judgement(case.starting_with_cluster, None)
 
 
@@ -139,8 +128,7 @@ def upgrading(case: Case) -> Judgement | None:
     if not case.ray.upgrading:
         return None
     if case.before is not None and case.before.cluster == case.ray.active:
-        state = ModelState.ASLEEP if case.at_zero else ModelState.READY
-        return Judgement(state, case.before, answering=True)
+        return Judgement(ModelState.READY, case.before, answering=True)
     return Judgement(case.starting_with_cluster, case.before)
 
 
@@ -169,11 +157,10 @@ def deployment_failed(case: Case) -> Judgement | None:
 
 def asked_while_waking(case: Case) -> Judgement | None:
     """It wakes. A question waits in Serve until a replica can take it: to ask early and to be answered is
-    quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come;
-    but a model that Serve keeps at zero gets its pod by the question."""
-    if not case.snapshot.waking or case.proven:
+    quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come."""
+    if not case.snapshot.waking(case.model.name) or case.proven:
         return None
-    if case.allowed.min > 0 and not any(pod.placed or pod.ready for pod in case.pods):
+    if not any(pod.placed or pod.ready for pod in case.pods):
         return Judgement(case.starting, case.before)
     return replace(asked(case), state=case.starting, problem=None)
 
@@ -184,13 +171,9 @@ def healthy(case: Case) -> Judgement | None:
     if not settled or case.deployment is None or case.deployment.status != HEALTHY:
         return None
     if case.proven:
-        state = ModelState.ASLEEP if case.at_zero else ModelState.READY
-        return Judgement(state, case.before, answering=True)
+        return Judgement(ModelState.READY, case.before, answering=True)
     if not case.ray.observed:
         return Judgement(case.changing, case.before)
-    if case.at_zero and case.allowed.initial == 0:
-        # It is told to sleep from the beginning, so there is nothing to prove.
-        return Judgement(ModelState.ASLEEP, case.before, answering=True)
     return asked(case)
 
 
@@ -198,14 +181,14 @@ def numbers_changed(case: Case) -> Judgement | None:
     """Only the number of replicas changed: those that have answered stay."""
     if not case.proven or case.before is None or case.before.generation == case.ray.generation:
         return None
-    return Judgement(case.up_or_waking, case.before, answering=True)
+    return Judgement(case.scaling, case.before, answering=True)
 
 
 def scaled_by_serve(case: Case) -> Judgement | None:
     """Serve scales it between its bounds."""
     if not case.proven or case.deployment is None or case.deployment.status in ("UPDATING", HEALTHY):
         return None
-    return Judgement(case.up_or_waking, case.before, answering=True)
+    return Judgement(case.scaling, case.before, answering=True)
 
 
 def answered_early(case: Case) -> Judgement | None:

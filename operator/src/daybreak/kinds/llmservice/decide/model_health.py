@@ -21,6 +21,7 @@ from daybreak.problems.serve_problems import deployment_of, model_problem
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import PodView, accelerators
 from daybreak.ray.views.ray_service_view import HEALTHY
+from daybreak.scheduling.replica_size import pods_per_replica
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class ModelHealth:
     gpus: int
     pods: int
     """Worker pods that are there to stay."""
+    has_room: bool
+    """Whether as many of them as a replica needs stand on nodes."""
     wanted: int
     """Fewest replicas that the spec asks for."""
     answered: str | None
@@ -59,9 +62,9 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
     problem = lasting(model_problem(snapshot.ray, own, model.name), snapshot.before.standing)
     if problem is None or not problem.stalled:
         problem = _still_crashing(snapshot, model, here) or problem or _tried_before(snapshot, model)
-    found = check(Case(snapshot, model, allowed, here, problem))
+    found = check(Case(snapshot, model, here, problem))
     cache = snapshot.caches.get(model.name)
-    if snapshot.filling:
+    if snapshot.waited_for or (cache is not None and not cache.complete):
         found = _held_back(snapshot, model, found, here)
         problem = found.problem or problem
     return ModelHealth(
@@ -70,10 +73,11 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         answering=found.answering,
         ask=found.ask,
         wait=found.wait,
-        replicas=sum(pod.ready for pod in here),
+        replicas=sum(pod.ready for pod in here) // pods_per_replica(model),
         gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
         pods=len(here),
-        wanted=allowed.min,
+        has_room=sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model),
+        wanted=0 if snapshot.sleeps(model.name) else allowed.min,
         answered=str(found.answered) if found.answered else None,
         problem=found.problem or problem or (snapshot.problem if found.state is ModelState.FAILED else None),
         doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here),
@@ -86,11 +90,11 @@ def _held_back(snapshot: Snapshot, model: Model, found: Judgement, here: list[Po
     cache = snapshot.caches.get(model.name)
     own = cache is not None and not cache.complete
     problem = cache.problem if cache is not None else None
-    if snapshot.asleep or found.answering:
+    if snapshot.sleeps(model.name) or found.answering:
         updating = own and found.state is ModelState.READY
         state = ModelState.UPDATING if updating else found.state
         return replace(found, state=state, problem=problem or found.problem)
-    if not own and not snapshot.waking:
+    if not own and not snapshot.waking(model.name):
         return found
     state = starting(here, problem)
     return replace(found, state=state, ask=False, wait=None, problem=problem or found.problem)
@@ -101,8 +105,9 @@ def _filling(snapshot: Snapshot, model: Model) -> str:
     cache = snapshot.caches.get(model.name)
     if cache is not None and not cache.complete:
         return cache.doing
-    if snapshot.filling and not snapshot.asleep and not snapshot.ray.exists:
-        return f"it waits until the weights of {', '.join(view.model for view in snapshot.filling)} are there"
+    waited_for = snapshot.waited_for
+    if waited_for and not snapshot.sleeps(model.name) and not snapshot.ray.exists:
+        return f"it waits until the weights of {', '.join(view.model for view in waited_for)} are there"
     return ""
 
 
@@ -131,7 +136,7 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
-    early = snapshot.waking and not found.answering and not (healthy and ready)
+    early = snapshot.waking(model) and not found.answering and not (healthy and ready)
     if (found.ask or found.wait is not None) and not early:
         return "it is being asked for an answer"
     match found.state:

@@ -7,9 +7,9 @@ from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, mapping, mappings, text, whole
-from daybreak.api.gates.gate_status import GateState, GateStatus
+from daybreak.api.gates.gate_status import GateState, ModelGate
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.gates.sleep_policy import kept_gate, node_wait, overdue, sleep_state_before, wakes_before
+from daybreak.gates.sleep_policy import backends_before, node_wait, overdue
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
 from daybreak.kinds.llmservice.observe.observed import Answer, Observed, Reports
@@ -34,15 +34,12 @@ class Before:
     """Reason for which the service is stalled at its present generation; empty when it is not."""
     current: bool
     """Whether it speaks of the present generation of the spec."""
-    sleep_state: SleepState | None
-    """What was decided of sleep and wake; None: nothing yet."""
-    gate: GateStatus | None
-    """The gate as gateways have read it; None: there was none."""
-    node_wait: timedelta | None
-    """How much longer a wake may wait for nodes that went away with sleep; None: nothing wakes, or it has
-    waited long enough."""
-    overdue: bool
-    """Whether a wake has lasted longer than requests are held."""
+    sleep_states: Mapping[str, SleepState]
+    """What was decided of each model's sleep; empty: nothing yet, or never."""
+    gates: Mapping[str, ModelGate]
+    """The gates as gateways have read them, by model, those of a spec before among them."""
+    backends: Sequence[str]
+    """The Ray clusters that requests went to."""
 
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
@@ -69,31 +66,58 @@ class Snapshot:
     """What replicas say of their adapters."""
     now: datetime
 
+    given_back: frozenset[str]
+    """The models whose workers are given back at present."""
+
     @property
     def filling(self) -> Sequence[CacheView]:
-        """The copies that are not complete: until they are, the RayService stays as it is, unless asleep."""
+        """The copies that are not complete."""
         return [view for view in self.caches.values() if not view.complete]
 
     @property
+    def waited_for(self) -> Sequence[CacheView]:
+        """Those of them without which the RayService stays as it is: models that sleep need none."""
+        return [view for view in self.filling if not self.sleeps(view.model)]
+
+    @property
     def asleep(self) -> bool:
-        """Whether the objects are at present those of a sleeping service."""
-        return self.before.sleep_state is not None and self.before.sleep_state.asleep is not None
+        """Whether the workers of every model are given back at present."""
+        return all(self.sleeps(model.name) for model in self.service.spec.models)
+
+    def sleeps(self, model: str) -> bool:
+        """Whether the workers of a model are given back at present."""
+        return model in self.given_back
+
+    def waking(self, model: str) -> bool:
+        """Whether requests to a model are held until it answers."""
+        state = self.before.sleep_states.get(model)
+        return state is not None and state.asleep is None and state.gate is not GateState.OPEN
+
+    def wakes_from_sleep(self, model: str) -> bool:
+        """Whether a model is on the way up from sleep, not for the first time."""
+        gate = self.before.gates.get(model)
+        return gate is not None and gate.wake is not None and gate.wake.under_way
+
+    def node_wait(self, model: str) -> timedelta | None:
+        """How much longer a model's wake may wait for nodes that went away with sleep.
+
+        None: it does not wake, or has waited long enough.
+        """
+        return node_wait(self.before.gates.get(model), self.now)
+
+    def overdue(self, model: str) -> bool:
+        """Whether a model's wake has lasted longer than its requests were held."""
+        gate = self.before.gates.get(model)
+        return gate is not None and overdue(gate, self.now)
 
     @property
-    def served(self) -> Sequence[str]:
-        """Names of the models that requests were let through to, in the Ray cluster that is active still."""
-        gate = self.before.gate
-        if gate is None or gate.state is not GateState.OPEN or (gate.cluster or "") != self.ray.active:
+    def displaced(self) -> Sequence[ModelGate]:
+        """Open gates of models that the spec has no more, in a Ray cluster that is active still."""
+        if self.ray.active not in self.before.backends:
             return ()
-        return tuple(self.before.models) if gate.models is None else gate.models
-
-    @property
-    def waking(self) -> bool:
-        """Whether requests are held until the models answer."""
-        sleep_state = self.before.sleep_state
-        return (
-            sleep_state is not None and sleep_state.asleep is None and sleep_state.gate is not GateState.OPEN
-        )
+        names = {model.name for model in self.service.spec.models}
+        gates = self.before.gates.values()
+        return [gate for gate in gates if gate.name not in names and gate.state is GateState.OPEN]
 
 
 def snapshot_of(
@@ -115,6 +139,7 @@ def snapshot_of(
         caches={view.model: view for view in caches(seen, service)},
         reports=seen.reports,
         now=seen.now,
+        given_back=seen.given_back,
     )
 
 
@@ -125,27 +150,16 @@ def said_before(seen: Observed) -> Before:
     stands = stalled.get("status") == "True" and whole(stalled.get("observedGeneration")) == whole(
         metadata.get("generation")
     )
-    gate = kept_gate(status) if seen.gateway is not None else None
-    wakes = wakes_before(status)
     return Before(
         models={text(item.get("name")): item for item in mappings(status.get("models"))},
         head=mapping(status.get("head")),
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
-        sleep_state=_sleep_state(seen),
-        gate=gate,
-        node_wait=node_wait(wakes, gate, seen.now),
-        overdue=overdue(wakes, gate, seen.now),
+        sleep_states=seen.sleep_states if seen.gates or seen.asleep is not None else {},
+        gates=seen.gates,
+        backends=backends_before(status),
     )
-
-
-def _sleep_state(seen: Observed) -> SleepState | None:
-    """What was decided of sleep and wake, or that it begins asleep; None: nothing yet, or never."""
-    if seen.gateway is None:
-        return None
-    before = sleep_state_before(seen.status, seen.now)
-    return seen.sleep_state if before is None and seen.sleep_state.asleep is not None else before
 
 
 def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Problem | None:

@@ -13,10 +13,8 @@ from daybreak.api.common.unstructured import condition, mapping, parse_time, tex
 from daybreak.api.gates.gate_status import WakePhases
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.decide.model_checks import SETTLE
-from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.serve_problems import deployment_of
-from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY
 from daybreak.scheduling.replica_size import pods_per_replica
@@ -25,31 +23,29 @@ When = Callable[[PodView], datetime | None]
 
 
 def wake_timeline(
-    snapshot: Snapshot, models: Sequence[ModelHealth], started: datetime, before: WakePhases | None
+    snapshot: Snapshot, model: Model, started: datetime, before: WakePhases | None
 ) -> WakePhases | None:
-    """The steps done since `started`, where `before` were done already; None: none yet."""
+    """The steps of a model's wake that were done since `started`; `before` were done already. None: none."""
     before = before or WakePhases()
     if before.engine_started is not None:
         # What happens to the pods of an engine that runs is not part of the wake.
         return before
     heads, workers = _pods(snapshot)
-    waking = _waking(snapshot, models)
 
     def head(when: When) -> int | None:
         moments = [moment for moment in map(when, heads) if moment is not None]
         return _seconds(started, max(moments)) if moments else None
 
-    def replicas(when: When) -> int | None:
-        moments = [_first_replica(model, workers, when) for model in waking]
-        known = [moment for moment in moments if moment is not None]
-        return _seconds(started, max(known)) if known and len(known) == len(moments) else None
+    def replica(when: When) -> int | None:
+        moment = _first_replica(model, workers, when)
+        return None if moment is None else _seconds(started, moment)
 
-    worker_ready = replicas(_ready)
-    runs = worker_ready is not None and snapshot.now - started >= SETTLE and _engines_run(snapshot, waking)
+    worker_ready = replica(_ready)
+    runs = worker_ready is not None and snapshot.now - started >= SETTLE and _engine_runs(snapshot, model)
     found = WakePhases(
         objects=head(_created),
         head_ready=head(_ready),
-        worker_scheduled=replicas(_scheduled),
+        worker_scheduled=replica(_scheduled),
         worker_ready=worker_ready,
         engine_started=_seconds(started, snapshot.now) if runs else None,
     ).model_dump(exclude_none=True)
@@ -67,16 +63,6 @@ def _pods(snapshot: Snapshot) -> tuple[list[PodView], list[PodView]]:
     return [pod for pod in here if pod.role == HEAD], [pod for pod in here if pod.role != HEAD]
 
 
-def _waking(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Model]:
-    """The models that are waited for: not those that stay at zero, or that nobody waits for any more."""
-    given_up = {model.name for model in models if model.problem is not None and model.problem.stalled}
-    return [
-        model
-        for model in snapshot.service.spec.models
-        if model.name not in given_up and replica_range(snapshot.service.workload, model).initial > 0
-    ]
-
-
 def _first_replica(model: Model, workers: Sequence[PodView], when: When) -> datetime | None:
     """When as many worker pods of a model were as far as one replica needs."""
     group, needed = names.worker_group(model.name), pods_per_replica(model)
@@ -84,11 +70,11 @@ def _first_replica(model: Model, workers: Sequence[PodView], when: When) -> date
     return moments[needed - 1] if len(moments) >= needed else None
 
 
-def _engines_run(snapshot: Snapshot, waking: Sequence[Model]) -> bool:
-    """Whether Serve calls the replicas of every model healthy, of the configuration that is now."""
+def _engine_runs(snapshot: Snapshot, model: Model) -> bool:
+    """Whether Serve calls the replicas of the model healthy, of the configuration that is now."""
     application = snapshot.ray.application if snapshot.ray.active else snapshot.ray.pending_application
-    found = [deployment_of(application, model.name) for model in waking]
-    return snapshot.ray.observed and all(each is not None and each.status == HEALTHY for each in found)
+    found = deployment_of(application, model.name)
+    return snapshot.ray.observed and found is not None and found.status == HEALTHY
 
 
 def _seconds(started: datetime, moment: datetime) -> int:

@@ -25,7 +25,10 @@ def desired(
     active_cluster: str | None,
     gateway_port: int | None = None,
     asleep: SleepDepth | None = None,
+    given_back: Collection[str] = (),
     unfilled: Collection[str] = (),
+    *,
+    past_gateway: bool = False,
 ) -> list[Manifest]:
     """Objects of the service: what pods need comes before the RayService that makes them.
 
@@ -34,39 +37,38 @@ def desired(
         platform: Settings of the installation.
         active_cluster: Name of the RayCluster that answers; None as long as there is none.
         gateway_port: The gateway's port for the service; None: it is reached without a gateway.
-        asleep: What is given back.
+        asleep: What is given back of the whole service.
+        given_back: Models whose workers are given back. Only numbers differ by it, which Serve changes in
+            place: nothing is restarted when they wake.
+        past_gateway: Whether its address leads past that gateway, which is on its way out.
         unfilled: Models whose weights a Job shall copy into their claim.
     """
     claims, jobs = cache_jobs.claims(svc), cache_jobs.jobs(svc, platform, unfilled)
-    if asleep is not None:
-        svc = _without_replicas(svc)
+    svc = replace(svc, asleep=frozenset(given_back))
     objects: list[Manifest] = []
     if svc.spec.runtime.service_account_name is None:
         objects.append(service_account(svc))
     if platform.network_policy:
-        objects.append(network_policy(svc, platform))
+        behind = bool(platform.gateway_image) or gateway_port is not None
+        objects.append(network_policy(svc, platform, gateway=behind, direct=not behind or past_gateway))
     objects.append(disruption_budget(svc))
     objects += [*claims, *jobs]
-    objects.append(front_service(svc, active_cluster, gateway_port))
+    objects.append(front_service(svc, active_cluster, None if past_gateway else gateway_port))
     if asleep is not SleepDepth.CLUSTER:
         objects.append(ray_service(svc, platform))
     return objects
 
 
-def group_bounds(svc: LLMService, asleep: SleepDepth | None = None) -> dict[str, tuple[int, int]]:
+def group_bounds(svc: LLMService, given_back: Collection[str] = ()) -> dict[str, tuple[int, int]]:
     """Fewest and most pods of each worker group.
 
     KubeRay does not carry a change of these from a RayService into a cluster that runs: they are patched
-    there. While it sleeps there shall be no pod at all: the autoscaler need not wait until one has been idle.
+    there. While a model sleeps there shall be no pod of it at all: the autoscaler need not wait until one has
+    been idle.
     """
-    if asleep is not None:
-        return {names.worker_group(model.name): (0, 0) for model in svc.spec.models}
-    return {names.worker_group(model.name): workers.bounds(svc.workload, model) for model in svc.spec.models}
-
-
-def _without_replicas(svc: LLMService) -> LLMService:
-    """The service as its objects are built while its workers are given back.
-
-    Only numbers differ, which Serve changes in place: nothing is restarted when it wakes.
-    """
-    return replace(svc, spec=svc.spec.model_copy(update={"replicas": 0}))
+    return {
+        names.worker_group(model.name): (0, 0)
+        if model.name in given_back
+        else workers.bounds(svc.workload, model)
+        for model in svc.spec.models
+    }

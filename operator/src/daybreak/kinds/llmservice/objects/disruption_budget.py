@@ -1,10 +1,11 @@
 """The PodDisruptionBudget of the Ray pods: a drain of nodes takes them one after the other.
 
-It counts ready pods: the head, and one for each replica (the pod whose Serve proxy answers). Kubernetes
-takes only a fixed number here, since a RayCluster has no scale subresource from which it could read how
-many there should be. With as many as the models' smallest replicas together, one pod of the smallest
-complete set may be away, and a service that has grown may lose more at once. Nothing is held up for good:
-the head, too, may go, as soon as every replica is ready.
+It counts ready pods: the head, and every pod of a replica. Kubernetes takes only a fixed number here, since
+a RayCluster has no scale subresource from which it could read how many there should be. With as many as the
+pods of the models' smallest replicas together, one pod of the smallest complete set may be away, and a
+service that has grown may lose more at once. Nothing is held up for good: the head, too, may go, as soon as
+every replica is ready. A pod that is never ready would be free to take while the others are ready: so
+`workers` gives the pods of a pipeline a probe that each of them passes.
 """
 
 from typing import Any
@@ -13,6 +14,7 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.ray.serve.replica_range import replica_range
+from daybreak.scheduling.replica_size import pods_per_replica
 
 
 def disruption_budget(svc: LLMService) -> dict[str, Any]:
@@ -22,7 +24,9 @@ def disruption_budget(svc: LLMService) -> dict[str, Any]:
         "kind": "PodDisruptionBudget",
         "metadata": metadata(svc, names.disruption_budget(svc.name), "ray"),
         "spec": {
-            "minAvailable": sum(replica_range(svc.workload, model).min for model in svc.spec.models),
+            "minAvailable": sum(
+                replica_range(svc.workload, model).min * pods_per_replica(model) for model in svc.spec.models
+            ),
             "selector": {
                 "matchLabels": {names.SERVICE_LABEL: svc.name},
                 # Not the pods of Jobs.

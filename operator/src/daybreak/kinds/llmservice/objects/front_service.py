@@ -1,6 +1,7 @@
 """The Service that clients use: one stable address in front of the gateway.
 
-Without a gateway it leads to whichever Ray cluster is active. KubeRay makes a Service of its own, which comes
+Without a gateway it leads to whichever Ray cluster is active: to its head alone where replicas span pods, of
+which not every one has a Serve proxy. KubeRay makes a Service of its own, which comes
 late and goes with the cluster.
 """
 
@@ -10,6 +11,7 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.ray import ports
+from daybreak.scheduling.replica_size import pods_per_replica
 
 PORT = 80
 _NO_CLUSTER = ""
@@ -23,6 +25,8 @@ def front_service(svc: LLMService, active_cluster: str | None, gateway_port: int
     that it selects no pod, and connections are refused.
     """
     to_ray = {names.RAY_CLUSTER_LABEL: active_cluster or _NO_CLUSTER, names.RAY_SERVE_LABEL: "true"}
+    if any(pods_per_replica(model) > 1 for model in svc.spec.models):
+        to_ray[names.RAY_NODE_TYPE_LABEL] = "head"
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -22,8 +22,15 @@ _OPERATOR_LABELS = {"app.kubernetes.io/component": "operator", "app.kubernetes.i
 """On Daybreak's operator, which asks models for an answer."""
 
 
-def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
-    """The policy that closes the Ray ports of the service."""
+def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct: bool) -> dict[str, Any]:
+    """The policy that closes the Ray ports of the service.
+
+    Args:
+        svc: The service.
+        platform: Settings of the installation.
+        gateway: Whether a gateway may send it requests.
+        direct: Whether everybody may.
+    """
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
@@ -34,28 +41,27 @@ def network_policy(svc: LLMService, platform: Platform) -> dict[str, Any]:
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
                 {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
-                *_probers(svc, platform),
+                *_probers(svc, platform, gateway, direct),
             ],
         },
     }
 
 
-def _probers(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
+def _probers(svc: LLMService, platform: Platform, gateway: bool, direct: bool) -> list[dict[str, Any]]:
     """Who may send requests and read metrics: with a gateway, requests come through it alone."""
-    serving = [_port(ports.SERVE)]
-    if svc.spec.runtime.direct_ingress:
-        serving.append(_port(ports.DIRECT))
-    if not platform.gateway_image:
-        return [{"ports": [_port(ports.SERVE), _port(ports.METRICS)]}]
-    gateway = {"podSelector": {"matchLabels": names.gateway_selector()}}
-    operator = {
-        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
-        "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
-    }
-    return [
-        {"from": [gateway, operator], "ports": serving},
-        {"ports": [_port(ports.METRICS)]},
-    ]
+    found: list[dict[str, Any]] = []
+    if gateway:
+        serving = [_port(ports.SERVE)]
+        if svc.spec.runtime.direct_ingress:
+            serving.append(_port(ports.DIRECT))
+        through = {"podSelector": {"matchLabels": names.gateway_selector()}}
+        operator = {
+            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+            "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
+        }
+        found.append({"from": [through, operator], "ports": serving})
+    for_all = [ports.SERVE, ports.METRICS] if direct else [ports.METRICS]
+    return [*found, {"ports": [_port(port) for port in for_all]}]
 
 
 def _own_pods(svc: LLMService) -> dict[str, Any]:

@@ -3,13 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
-from daybreak.api.common.unstructured import Manifest, mapping
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest, at, mapping, text
+from daybreak.api.gates.gate_status import ModelGate
+from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.gates.sleep_policy import sleep_policy, sleep_state_or_start
-from daybreak.gates.state_machine import SleepPolicy, SleepState
-from daybreak.gates.traffic import Traffic
+from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
+from daybreak.gates.state_machine import SleepPolicy, SleepState, start
+from daybreak.gates.traffic import UNKNOWN, Traffic
+from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.scheduling.nodes import Node
 
 
@@ -45,7 +50,16 @@ class GatewayView:
 
     port: int
     """The gateway's port for the service."""
-    traffic: Traffic
+    traffic: Mapping[str, Traffic] = field(default_factory=dict)
+    """What gateways say of the requests to each model."""
+    leaving: bool = False
+    """Whether gateways are switched off: this one goes once no service is reached through it."""
+    past: bool = False
+    """Whether the service's address leads past it already. It finishes what it streams."""
+
+    def of(self, model: str) -> Traffic:
+        """What gateways say of the requests to a model."""
+        return self.traffic.get(model, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,8 @@ class Observed:
     """The PersistentVolumeClaims that Daybreak has made."""
     nodes: tuple[Node, ...] | None = None
     """None: the operator may not see nodes."""
+    own: BuiltWith | None = None
+    """What this operator builds the RayService with; None: that is not known, or there is none to be."""
     refusal: str = ""
     """What the API server said when it refused the last apply of an owned object; empty when it took all."""
     answers: tuple[Answer, ...] = ()
@@ -82,17 +98,68 @@ class Observed:
     """None: services are reached without a gateway, and never sleep."""
     now: datetime = field(kw_only=True)
 
-    @property
-    def sleep_policy(self) -> SleepPolicy | None:
-        """What the person wants of its sleep at this time; None when the spec cannot be read."""
+    @cached_property
+    def gates(self) -> Mapping[str, ModelGate]:
+        """The gates as the status says them, by model; empty without a gateway."""
+        return gates_before(self.status) if self.gateway is not None else {}
+
+    @cached_property
+    def sleep_policies(self) -> Mapping[str, SleepPolicy]:
+        """What the person wants of each model's sleep at this time."""
         if self.service is None:
-            return None
-        return sleep_policy(self.manifest, self.service.spec.sleep, self.service.spec.state, self.now)
+            return {}
+        service = self.service
+        if self.gateway is not None and self.gateway.leaving:
+            # Nothing sleeps without a gateway, and there soon is none.
+            awake = SleepPolicy(None, forced=State.AWAKE)
+            return {model.name: awake for model in service.spec.models}
+        return {
+            model.name: sleep_policy(self.manifest, service.sleep_of(model), service.spec.state, self.now)
+            for model in service.spec.models
+        }
+
+    @cached_property
+    def sleep_states(self) -> Mapping[str, SleepState]:
+        """What was decided of each model's sleep, or the beginning; empty without a gateway.
+
+        A model that comes to a service that sleeps sleeps with the others.
+        """
+        if self.service is None or self.gateway is None:
+            return {}
+        before = {name: sleep_state_of(gate, self.now) for name, gate in self.gates.items()}
+        together, states = depth(before.values()), {}
+        for model in self.service.spec.models:
+            policy = self.sleep_policies[model.name]
+            alone = policy.depth if self.service.starts_asleep(model) else None
+            states[model.name] = before.get(model.name) or start(self.now, policy, together or alone)
+        return states
+
+    @cached_property
+    def asleep(self) -> SleepDepth | None:
+        """What is given back of the whole service; None: nothing, or the workers of some models only."""
+        return depth(self.sleep_states.values())
+
+    @cached_property
+    def given_back(self) -> frozenset[str]:
+        """The models whose workers are given back. Without a gateway nobody could wake one: only a person
+        who scales the service to 0 takes them."""
+        if self.service is None:
+            return frozenset()
+        if self.gateway is None:
+            scaled_to_zero = self.service.spec.replicas == 0
+            return frozenset(model.name for model in self.service.spec.models if scaled_to_zero)
+        return frozenset(name for name, state in self.sleep_states.items() if state.asleep is not None)
 
     @property
-    def sleep_state(self) -> SleepState:
-        """What was decided of its sleep, or the beginning."""
-        return sleep_state_or_start(self.status, self.now, self.sleep_policy)
+    def fit_check_off(self) -> bool:
+        """Whether the service says that nodes come when they are asked for."""
+        annotations = at(self.manifest, "metadata", "annotations")
+        return text(annotations.get(names.FIT_CHECK_ANNOTATION)).lower() == names.FIT_CHECK_OFF
+
+    @property
+    def fit_checked(self) -> bool:
+        """Whether the nodes are compared with what the service needs, as far as they are known."""
+        return self.service is not None and not self.problems and not self.fit_check_off
 
     @property
     def status(self) -> Mapping[str, Any]:

@@ -1,6 +1,6 @@
 """Gathering, once, everything that one reconcile decides on."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -10,10 +10,19 @@ from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, InvalidSpec, LLMService
 from daybreak.gates.port_allocator import PortAllocator
-from daybreak.gates.traffic import Traffic
+from daybreak.gates.traffic import Heard, Traffic, together
+from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import JOBS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.resources import (
+    JOBS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RAY_CLUSTERS,
+    RAY_SERVICES,
+    SERVICES,
+)
 from daybreak.kube.watches import Watches
 from daybreak.ray.ports import SERVE
 from daybreak.ray.views.ray_pods import HEAD, pod_views
@@ -23,19 +32,40 @@ from daybreak.scheduling.nodes import Node
 class GatewaySource(Protocol):
     """Who knows what gateways say."""
 
-    def traffic(self, service: Key) -> Traffic:
-        """What all gateways of its namespace say of a service together."""
+    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+        """What each gateway of its namespace says of a service; None: that one is not heard."""
+        ...
+
+    def remains(self, namespace: str) -> bool:
+        """Whether anything of a namespace's gateway is there."""
         ...
 
 
 class Observer:
-    """Reads the cache and what gateways say, if there are any; asks the API server nothing."""
+    """Reads the cache and what gateways say, if there are any; asks the API server nothing.
 
-    def __init__(self, cache: Cache, watches: Watches, gateways: GatewaySource | None) -> None:
+    Args:
+        cache: What is known of the cluster.
+        watches: Fill the cache.
+        gateways: Knows what gateways say; None: there never were any.
+        wanted: Whether services are reached through gateways; else those that are there go.
+        enqueue: Called with a service that is to be looked at again.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        watches: Watches,
+        gateways: GatewaySource | None,
+        wanted: bool = True,
+        enqueue: Callable[[Key], None] = lambda _: None,
+    ) -> None:
         self._cache = cache
         self._watches = watches
         self._gateways = gateways
-        self._ports = PortAllocator(cache)
+        self._wanted = wanted
+        self._ports = PortAllocator(cache, enqueue)
+        self._fit = FitWatch()
         self._nodes: tuple[Node, ...] = ()
         self._nodes_at = -1
 
@@ -44,15 +74,14 @@ class Observer:
         manifest = self._cache.get(LLM_SERVICES, key)
         if manifest is None:
             self._ports.forget(key)
+            self._fit.forget(key)
             return None
         service, problems = read(manifest)
-        gateway = None
-        if self._gateways is not None:
-            port = self._ports.of(key)
-            if port is None:
-                first, last = names.GATEWAY_PORTS
-                problems = (*problems, f"the namespace's gateway serves {last - first + 1} services, no more")
-            gateway = GatewayView(port or names.GATEWAY_PORTS[0], self._gateways.traffic(key))
+        gateway = self._gateway(key, manifest, service)
+        if gateway is not None and not gateway.port:
+            first, last = names.GATEWAY_PORTS
+            problems = (*problems, f"the namespace's gateway serves {last - first + 1} services, no more")
+            gateway = replace(gateway, port=first)
         seen = Observed(
             manifest=manifest,
             service=service,
@@ -62,7 +91,29 @@ class Observer:
             gateway=gateway,
             now=datetime.now(UTC),
         )
+        self._fit.note(key, seen)
         return self._with_objects(key, seen)
+
+    def _gateway(
+        self, key: Key, manifest: Mapping[str, Any], service: LLMService | None
+    ) -> GatewayView | None:
+        """The gateway before a service; its port is 0 when it has none for it."""
+        if self._gateways is None:
+            return None
+        past = False
+        if not self._wanted:
+            front = self._cache.get(SERVICES, Key(key.namespace, names.front_service(key.name)))
+            leads_there = at(front, "spec", "selector") == names.gateway_selector()
+            known_there = bool(at(manifest, "status", "gate"))
+            if not (leads_there or known_there) or not self._gateways.remains(key.namespace):
+                return None
+            past = front is not None and not leads_there
+        traffic = _traffic(service, self._gateways.heard(key))
+        return GatewayView(self._ports.of(key) or 0, traffic, leaving=not self._wanted, past=past)
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """The services of which the fit check says something else now than when they were observed."""
+        return await self._fit.concerned(self._seen_nodes())
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation: a newer spec has its own reconcile."""
@@ -70,7 +121,7 @@ class Observer:
             return seen  # the objects of now may be a successor's
         gateway = seen.gateway
         if gateway is not None and self._gateways is not None:
-            gateway = replace(gateway, traffic=self._gateways.traffic(key))
+            gateway = replace(gateway, traffic=_traffic(seen.service, self._gateways.heard(key)))
         return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
 
     def _with_objects(self, key: Key, seen: Observed) -> Observed:
@@ -88,7 +139,9 @@ class Observer:
             return None
         if self._nodes_at != self._cache.changes(NODES):
             self._nodes_at = self._cache.changes(NODES)
-            self._nodes = tuple(_node(manifest) for manifest in self._cache.all(NODES))
+            nodes = tuple(_node(manifest) for manifest in self._cache.all(NODES))
+            # The same object, so that answers about them are kept.
+            self._nodes = self._nodes if nodes == self._nodes else nodes
         return self._nodes
 
 
@@ -99,6 +152,11 @@ def read(manifest: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...
     except InvalidSpec as error:
         return None, (str(error),)
     return service, validation.problems(service)
+
+
+def _traffic(service: LLMService | None, gateways: Sequence[Heard | None]) -> dict[str, Traffic]:
+    models = [model.name for model in service.spec.models] if service is not None else []
+    return {model: together(gateways, model, models) for model in models}
 
 
 def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
@@ -14,9 +14,9 @@ from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Key
 
 AT_ONCE = 16
-"""Services that are asked at the same time."""
+"""Models that are asked at the same time, without those that wake."""
 PAUSE_SECONDS = 2.0
-"""Shortest time between two rounds of questions to one service."""
+"""Shortest time between two questions to one model."""
 PATIENCE_SECONDS = 25.0
 """How long an answer may take."""
 WAKING_PATIENCE_SECONDS = 600.0
@@ -25,28 +25,29 @@ WAKING_PATIENCE_SECONDS = 600.0
 
 @dataclass(frozen=True)
 class Question:
-    """Whom to ask, and where.
+    """Which model to ask, and where.
 
     Attributes:
         service: The LLMService.
-        models: Who must answer.
-        base: Base URL at which they are asked.
-        about: What they are asked as: answers given as something else are thrown away.
-        waking: Whether they are waking.
+        model: Who must answer.
+        base: Base URL at which it is asked.
+        about: What it is asked as: an answer given as something else is thrown away.
+        waking: Whether it is waking.
     """
 
     service: LLMService
-    models: Sequence[Model]
+    model: Model
     base: str
     about: object
     waking: bool = False
 
 
 @dataclass
-class _Round:
+class _Asked:
     about: object
     ended: float | None = None
-    answers: dict[str, Answer] = field(default_factory=dict)
+    answer: Answer | None = None
+    """The answer, until it is given."""
     task: asyncio.Task[None] | None = None
 
 
@@ -56,58 +57,64 @@ class Prober:
     def __init__(self, client: ModelClient, on_answer: Callable[[Key], None]) -> None:
         self._client = client
         self._on_answer = on_answer
-        self._rounds: dict[Key, _Round] = {}
+        self._asked: dict[Key, dict[str, _Asked]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
-    def answers(self, key: Key, question: Question) -> tuple[Answer, ...]:
-        """The answers that have come, each given once. When a round has ended and all are given, a new one
-        begins.
-        """
-        about = (question.about, question.base, question.waking)
-        models = question.models
-        current = self._rounds.get(key)
-        if current is not None and current.about != about:
-            self.forget(key)
-            current = None
-        if current is not None:
-            wanted = [current.answers.pop(model.name) for model in models if model.name in current.answers]
-            resting = current.ended is not None and time.monotonic() < current.ended + PAUSE_SECONDS
-            if wanted or current.ended is None or resting:
-                return tuple(wanted)
-        new = _Round(about)
-        self._rounds[key] = new
-        new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key}")
-        return ()
+    def answers(self, key: Key, questions: Sequence[Question]) -> tuple[Answer, ...]:
+        """The answers that have come, each given once. A model whose answer was given is asked again."""
+        asked = self._asked.setdefault(key, {})
+        models = {question.model.name for question in questions}
+        for model in [model for model in asked if model not in models]:
+            _cancel(asked.pop(model))
+        return tuple(
+            answer for question in questions if (answer := self._answer(key, asked, question)) is not None
+        )
 
     def forget(self, key: Key) -> None:
         """Stop asking an LLMService that has nothing (more) to be asked."""
-        current = self._rounds.pop(key, None)
-        if current is not None and current.task is not None:
-            current.task.cancel()
+        for current in self._asked.pop(key, {}).values():
+            _cancel(current)
+
+    def _answer(self, key: Key, asked: dict[str, _Asked], question: Question) -> Answer | None:
+        about = (question.about, question.base, question.waking)
+        current = asked.get(question.model.name)
+        if current is not None and current.about == about:
+            answer, current.answer = current.answer, None
+            resting = current.ended is None or time.monotonic() < current.ended + PAUSE_SECONDS
+            if answer is not None or resting:
+                return answer
+        elif current is not None:
+            _cancel(current)
+        new = asked[question.model.name] = _Asked(about)
+        new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key} {question.model.name}")
+        return None
 
     async def close(self) -> None:
         """Stop every question."""
-        tasks = [current.task for current in self._rounds.values() if current.task is not None]
+        every = [current for asked in self._asked.values() for current in asked.values()]
+        tasks = [current.task for current in every if current.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self._client.close()
 
-    async def _ask(self, key: Key, question: Question, current: _Round) -> None:
+    async def _ask(self, key: Key, question: Question, current: _Asked) -> None:
         # Who wakes may take minutes: nobody shall wait for that.
         async with contextlib.nullcontext() if question.waking else self._slots:
-            await asyncio.gather(*(self._take(key, question, model, current) for model in question.models))
-        current.ended = time.monotonic()
-
-    async def _take(self, key: Key, question: Question, model: Model, current: _Round) -> None:
-        answer = await self._ask_one(question, model)
+            answer = await self._ask_one(question)
         metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
-        current.answers[answer.model] = answer
+        current.answer, current.ended = answer, time.monotonic()
         self._on_answer(key)
 
-    async def _ask_one(self, question: Question, model: Model) -> Answer:
+    async def _ask_one(self, question: Question) -> Answer:
+        model = question.model
         patience = WAKING_PATIENCE_SECONDS if question.waking else PATIENCE_SECONDS
         try:
             return await self._client.ask(question.service, model, question.base, patience)
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")
+
+
+def _cancel(current: _Asked) -> None:
+    if current.task is not None:
+        current.task.cancel()

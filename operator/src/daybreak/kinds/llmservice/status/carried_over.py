@@ -6,6 +6,7 @@ from typing import Any
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import (
     AdapterState,
     AdapterStatus,
@@ -14,10 +15,11 @@ from daybreak.api.llmservice.status import (
     ModelState,
     ModelStatus,
 )
-from daybreak.gates.sleep_policy import kept_gate, sleep_state_before, wakes_before
+from daybreak.gates.sleep_policy import kept_gate
 from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
+from daybreak.kinds.llmservice.status.defaults import kept as kept_defaults
 from daybreak.problems.problem import Problem
 
 MODEL_MESSAGE_LIMIT = 2000
@@ -46,18 +48,18 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
     conditions.set(ConditionType.RECONCILING, "False" if stalled else "True", reason, said)
     conditions.set(ConditionType.STALLED, "True" if stalled else "False", reason, said)
     metadata = at(seen.manifest, "metadata")
-    kept = sleep_state_before(before, seen.now)
+    asleep = text(before.get("asleep"))
     return LLMServiceStatus(
         observed_generation=max(0, whole(metadata.get("generation"))),
         phase=Phase.FAILED if stalled else Phase.DRAINING,
         phase_since=text(before.get("phaseSince")) or None,
-        asleep=kept.asleep if kept else None,
+        asleep=SleepDepth(asleep) if asleep in set(SleepDepth) else None,
         gate=kept_gate(before),
-        wake=wakes_before(before),
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),
         selector=text(before.get("selector")) or None,
+        defaults=kept_defaults(before),
         head=_head(mapping(before.get("head"))),
         models=[_kept(item) for item in mappings(before.get("models"))[:16] if text(item.get("name"))],
         conditions=conditions.made,

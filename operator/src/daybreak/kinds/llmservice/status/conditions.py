@@ -29,11 +29,13 @@ def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | 
     silent = [model for model in models if not model.answering]
     if not silent:
         return "True", Reason.ANSWERING, _answering(snapshot, models)
+    if all(model.state is ModelState.ASLEEP for model in models):
+        return "False", Reason.ASLEEP, "scaled to 0: nothing answers until spec.replicas is above 0"
     found = in_the_way(snapshot, silent)
     if found:
         return "False", found[0].reason, "; ".join(problem.message for problem in found)
     doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
-    if snapshot.filling:
+    if snapshot.waited_for:
         return "Unknown", Reason.FILLING_CACHE, doing
     lost = snapshot.before.ready.get("status") in ("True", "False")
     if lost and snapshot.ray.active and not snapshot.ray.ready:
@@ -45,11 +47,7 @@ def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | 
 
 def _answering(snapshot: Snapshot, models: Sequence[ModelHealth]) -> str:
     url = names.url(snapshot.service.name, snapshot.service.namespace)
-    asleep = [model.name for model in models if model.state is ModelState.ASLEEP]
-    said = f"{'every model answers' if len(models) > 1 else 'the model answers'} at {url}"
-    if asleep:
-        said += f"; asleep until a request comes: {', '.join(asleep)}"
-    return said
+    return f"{'every model answers' if len(models) > 1 else 'the model answers'} at {url}"
 
 
 def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
@@ -69,14 +67,15 @@ def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Proble
     """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
     found = [] if snapshot.problem is None else [snapshot.problem]
     # What sleeps need not fit: the nodes may have been given back as well.
-    misfits = (
-        {}
-        if snapshot.asleep
-        else {name: _no_room(snapshot, misfit) for name, misfit in snapshot.misfits.items()}
-    )
+    misfits = {
+        name: _no_room(snapshot, misfit)
+        for name, misfit in snapshot.misfits.items()
+        if name is None or not snapshot.sleeps(name)
+    }
     head = misfits.get(None)
     if (
         head is not None
+        and not snapshot.asleep
         and not snapshot.ray.ready
         and (snapshot.problem is None or not snapshot.problem.stalled)
     ):
@@ -93,8 +92,10 @@ def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Proble
 
 
 def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
-    """What fits nowhere. A service that wakes had its nodes before it slept: its pods bring them back."""
-    if snapshot.before.node_wait is not None:
+    """What fits nowhere. A model that wakes had its nodes before it slept: its pods bring them back."""
+    models = [model.name for model in snapshot.service.spec.models]
+    waking = models if misfit.model is None else [misfit.model]
+    if any(snapshot.node_wait(model) is not None for model in waking):
         return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
     return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
 
@@ -167,8 +168,13 @@ def reconciling(
     ray = snapshot.ray
     if stalled:
         return "False", stalled[0].reason, "stopped until somebody acts: see Stalled"
+    if snapshot.asleep:
+        return "False", Reason.STEADY, "asleep, as it should be"
     if ray.upgrading:
-        return "True", Reason.UPDATING, f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
+        said = f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
+        waits = [f"model {model.name}: {model.problem.message}" for model in models if model.problem]
+        waits += [snapshot.problem.message] if snapshot.problem else []
+        return "True", Reason.UPDATING, "; ".join([said, *dict.fromkeys(waits)])
     if ready[0] != "True":
         updating = ready[1] is Reason.UPDATING
         return "True", Reason.UPDATING if updating else Reason.PROGRESSING, ready[2]
@@ -200,10 +206,8 @@ def phase(
     """One word on a service without a gateway."""
     if stalled and ready[0] != "True":
         return Phase.FAILED
-    if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in models):
-        return Phase.UPDATING
-    if ready[0] != "True":
-        return Phase.WAKING
     if all(model.state is ModelState.ASLEEP for model in models):
         return Phase.ASLEEP
-    return Phase.AWAKE
+    if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in models):
+        return Phase.UPDATING
+    return Phase.AWAKE if ready[0] == "True" else Phase.WAKING

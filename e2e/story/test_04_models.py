@@ -1,0 +1,305 @@
+"""Two models of one service: weights from an image and from a bucket, a gate for each, adapters of one.
+
+They are one service and one file, since a model takes minutes to start. The bucket is a fake S3 on this
+machine; all else is real: the kubelet mounts the image, Ray copies the bucket.
+"""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import NotFoundError, OpenAI
+
+from cluster import images, network, tiny_model
+from quickstart import chat
+from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
+
+NAME = "models"
+FROM_IMAGE, FROM_BUCKET = "from-image", "from-bucket"
+BUCKET = "weights"
+ONE, TWO, LARGE = "one", "team/two", "large"
+"""Adapters of the model from the image."""
+SECRET: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "metadata": {"name": "bucket-reader"},
+    "stringData": {"id": ACCESS_KEY, "key": SECRET_KEY},
+}
+
+
+def cpu_model(name: str, source: str) -> dict[str, Any]:
+    """A model on the CPU, small enough that two fit beside the tiny sample."""
+    return {
+        "name": name,
+        "source": source,
+        "accelerator": {"kind": "cpu"},
+        "engine": {"args": {"max_model_len": 1024, "max_num_seqs": 8}},
+        "resources": {"cpu": "200m", "memory": "4Gi"},
+        "serve": {"gracefulShutdownTimeout": "5s"},
+    }
+
+
+def adapter(name: str, folder: str) -> dict[str, str]:
+    """An adapter from the image with the tiny model."""
+    return {"name": name, "source": f"image://{images.references()['tiny-model']}#adapters/{folder}"}
+
+
+def credential(variable: str, key: str) -> dict[str, Any]:
+    """A variable from the Secret."""
+    reference = {"name": SECRET["metadata"]["name"], "key": key}
+    return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
+
+
+def service(endpoint: str) -> dict[str, Any]:
+    """The LLMService with one adapter, reading buckets at an endpoint."""
+    lora = {"maxRank": 8, "maxLoaded": 2, "adapters": [adapter(ONE, "one")]}
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": NAME},
+        "spec": {
+            "models": [
+                cpu_model(FROM_IMAGE, f"image://{images.references()['tiny-model']}") | {"lora": lora},
+                cpu_model(FROM_BUCKET, f"s3://{BUCKET}/models/tiny-2"),
+            ],
+            "runtime": {
+                "head": {"resources": {"cpu": "200m", "memory": "3Gi"}},
+                "env": [
+                    {"name": "AWS_ENDPOINT_URL", "value": endpoint},
+                    {"name": "AWS_REGION", "value": REGION},
+                    credential("AWS_ACCESS_KEY_ID", "id"),
+                    credential("AWS_SECRET_ACCESS_KEY", "key"),
+                ],
+            },
+            "hold": {"timeout": "10m"},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Address of a fake S3 that has the weights of tiny-2."""
+    folder = tmp_path_factory.mktemp("s3")
+    tiny_model.write(folder / BUCKET / "models" / "tiny-2", images.MODELS["tiny-2"])
+    with fake_s3(network.NODE_ADDRESS, folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
+    """The service, applied and ready."""
+    written = service(endpoint)
+    installed.apply(SECRET)
+    installed.apply(written)
+    try:
+        installed.wait_ready(NAME)
+        yield written
+    finally:
+        installed.delete("llm", NAME)
+        installed.delete("secret", SECRET["metadata"]["name"])
+
+
+@pytest.fixture(scope="module")
+def both(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
+    """A client of the service with both models."""
+    with chat.connected(kubernetes.target, NAMESPACE, NAME, timeout=600) as client:
+        yield client
+
+
+def say(client: OpenAI, model: str) -> str:
+    """What a model says to one question: the same at every time, and only with these weights."""
+    answer = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "Good morning"}],
+        max_tokens=16,
+        temperature=0,
+        extra_body={"ignore_eos": True},
+    )
+    assert answer.model == model
+    text = answer.choices[0].message.content
+    assert text
+    return text
+
+
+def complete(client: OpenAI, model: str) -> str:
+    """How a model goes on with a text: the same at every time, and only with these weights."""
+    answer = client.completions.create(
+        model=model, prompt="Good morning", max_tokens=12, temperature=0, extra_body={"ignore_eos": True}
+    )
+    assert answer.model == model
+    return answer.choices[0].text
+
+
+def status(kubernetes: Kubernetes) -> dict[str, Any]:
+    """Status of the service."""
+    found: dict[str, Any] = (kubernetes.get("llm", NAME) or {}).get("status", {})
+    return found
+
+
+def phases(kubernetes: Kubernetes) -> dict[str, str]:
+    """The phase of each model's sleep."""
+    gates = status(kubernetes).get("gate", {}).get("models", [])
+    return {name: gate["phase"] for name, gate in by("name", gates).items()}
+
+
+def by(key: str, items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """A list of Kubernetes as a mapping, by the key that tells its items apart."""
+    return {item[key]: item for item in items}
+
+
+def message(seen: dict[str, Any], model: str) -> str:
+    """What a status says of a model; empty when it says nothing."""
+    said: str = by("name", seen.get("models", [])).get(model, {}).get("message", "")
+    return said
+
+
+def have(
+    kubernetes: Kubernetes, manifest: dict[str, Any], *adapters: dict[str, str], **more: dict[str, Any]
+) -> None:
+    """Let the model from the image have these adapters, and more in its spec."""
+    models = copy.deepcopy(manifest["spec"]["models"])
+    models[0]["lora"]["adapters"] = list(adapters)
+    models[0] |= more
+    kubernetes.patch(NAME, {"spec": {"models": models}})
+
+
+def states(kubernetes: Kubernetes) -> dict[str, str]:
+    """State of each adapter."""
+    return {each["name"]: each["state"] for each in status(kubernetes)["models"][0].get("lora", [])}
+
+
+def pods(kubernetes: Kubernetes) -> dict[str, list[int]]:
+    """Restarts of each container of the service's Ray pods, by the pod's identity."""
+    found = kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME}")
+    assert found is not None
+    return {
+        pod["metadata"]["uid"]: [each["restartCount"] for each in pod["status"]["containerStatuses"]]
+        for pod in found["items"]
+    }
+
+
+def names(client: OpenAI) -> set[str]:
+    """The names that are listed."""
+    return {model.id for model in client.models.list()}
+
+
+def test_both_models_are_ready_and_listed(kubernetes: Kubernetes, both: OpenAI) -> None:
+    eventually(
+        lambda: {model["name"]: model["state"] for model in status(kubernetes)["models"]},
+        lambda states: states == {FROM_IMAGE: "Ready", FROM_BUCKET: "Ready"},
+    )
+    eventually(lambda: names(both), lambda seen: seen == {FROM_IMAGE, FROM_BUCKET, ONE})
+
+
+def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -> None:
+    from_image, from_bucket = say(both, FROM_IMAGE), say(both, FROM_BUCKET)
+    assert from_image != from_bucket
+    assert (say(both, FROM_IMAGE), say(both, FROM_BUCKET)) == (from_image, from_bucket)
+    # The tiny sample has the weights that are in the image, from a folder of the Ray image.
+    assert say(client, "tiny") == from_image
+
+
+def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
+    found = kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    assert found is not None
+    volumes = {
+        pod["metadata"]["labels"]["daybreak.dev/model"]: [v for v in pod["spec"]["volumes"] if "image" in v]
+        for pod in found["items"]
+    }
+    assert len(found["items"]) == 2
+    assert set(volumes) == {FROM_IMAGE, FROM_BUCKET}
+    # The weights and the adapters.
+    assert len(volumes[FROM_IMAGE]) == 2
+    assert volumes[FROM_BUCKET] == []
+
+
+def test_a_model_that_nobody_asks_sleeps_alone_and_its_own_request_wakes_it(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    from_image, from_bucket = say(both, FROM_IMAGE), say(both, FROM_BUCKET)
+    models = copy.deepcopy(manifest["spec"]["models"])
+    models[1]["replicas"] = {"min": 0, "downscaleToZeroDelay": "5s"}
+    kubernetes.patch(NAME, {"spec": {"models": models}})
+    workers = ("-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    eventually(lambda: phases(kubernetes), lambda seen: seen.get(FROM_BUCKET) == "Asleep", minutes=3)
+    eventually(lambda: kubernetes.names("pods", *workers), lambda pods: len(pods) == 1, minutes=3)
+    assert phases(kubernetes) == {FROM_IMAGE: "Awake", FROM_BUCKET: "Asleep"}
+    assert say(both, FROM_IMAGE) == from_image, "the other one goes on"
+    assert phases(kubernetes)[FROM_BUCKET] == "Asleep", "and that wakes nothing"
+    assert say(both, FROM_BUCKET) == from_bucket, "held until it was up"
+    kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
+
+
+def test_base_and_adapter_are_listed_and_differ(kubernetes: Kubernetes, both: OpenAI) -> None:
+    eventually(lambda: states(kubernetes), lambda seen: seen == {ONE: "Ready"})
+    assert names(both) == {FROM_IMAGE, FROM_BUCKET, ONE}
+    assert complete(both, FROM_IMAGE) != complete(both, ONE)
+
+
+def test_adapters_come_and_go_and_nothing_restarts(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    before, base, one = pods(kubernetes), complete(both, FROM_IMAGE), complete(both, ONE)
+    have(kubernetes, manifest, adapter(ONE, "one"), adapter(TWO, "two"))
+    eventually(lambda: states(kubernetes), lambda seen: seen == {ONE: "Ready", TWO: "Ready"}, minutes=4)
+    two = eventually(lambda: names(both), lambda seen: TWO in seen) and complete(both, TWO)
+    assert len({base, one, two}) == 3
+    assert (complete(both, FROM_IMAGE), complete(both, ONE)) == (base, one)
+    have(kubernetes, manifest, adapter(TWO, "two"))
+    eventually(lambda: names(both), lambda seen: seen == {FROM_IMAGE, FROM_BUCKET, TWO}, minutes=4)
+    with pytest.raises(NotFoundError):
+        complete(both, ONE)
+    assert complete(both, TWO) == two
+    assert pods(kubernetes) == before
+
+
+def test_one_with_too_high_a_rank_is_refused_and_the_base_stays_ready(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    have(kubernetes, manifest, adapter(TWO, "two"), adapter(LARGE, "rank-64"))
+    eventually(lambda: states(kubernetes), lambda seen: seen == {TWO: "Ready", LARGE: "Refused"}, minutes=4)
+    status = (kubernetes.get("llm", NAME) or {})["status"]
+    ready = next(each for each in status["conditions"] if each["type"] == "Ready")
+    assert ready["status"] == "True"
+    assert "its rank is 64, and the model takes 8 at most" in ready["message"]
+    assert names(both) == {FROM_IMAGE, FROM_BUCKET, TWO}
+    with pytest.raises(NotFoundError):
+        complete(both, LARGE)
+
+
+def test_an_adapter_wakes_its_base_alone(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    two = complete(both, TWO)
+    have(kubernetes, manifest, adapter(TWO, "two"), replicas={"min": 0, "downscaleToZeroDelay": "5s"})
+    eventually(lambda: states(kubernetes), lambda seen: seen.get(TWO) == "Asleep", minutes=5)
+    assert phases(kubernetes) == {FROM_IMAGE: "Asleep", FROM_BUCKET: "Awake"}
+    assert names(both) == {FROM_IMAGE, FROM_BUCKET, TWO}
+    assert complete(both, TWO) == two
+    kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
+
+
+def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
+    kubernetes: Kubernetes, manifest: dict[str, Any]
+) -> None:
+    """What was copied from the place before is still in the pod: it must not be loaded instead."""
+    models = copy.deepcopy(manifest["spec"]["models"])
+    models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
+    kubernetes.patch(NAME, {"spec": {"models": models}})
+    seen = eventually(
+        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=4
+    )
+    assert "no-such-model" not in message(seen, FROM_IMAGE)
+    ready = by("type", seen["conditions"])["Ready"]
+    assert ready["reason"] == "ModelFailed"
+    assert FROM_BUCKET in ready["message"]
+    assert FROM_IMAGE not in ready["message"]
+
+
+def test_delete_leaves_no_object_of_it(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
+    """The pods take a minute to end; test_05 sees that they are gone too."""
+    kubernetes.delete("llm", NAME)
+    kinds = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
+    eventually(lambda: kubernetes.names(kinds, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)

@@ -1,0 +1,1 @@
+"""Processes of vLLM that have imported it before they are needed."""

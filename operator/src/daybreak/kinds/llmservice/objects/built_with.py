@@ -1,0 +1,187 @@
+"""What a RayService was built with: the operator's defaults, and for which wishes of the person.
+
+It stands in an annotation of the RayService, as JSON. A new operator reads there whether what runs was built
+with other defaults than its own, and what it needs to build the same once more.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from daybreak import versions
+from daybreak.api.common import names
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.ray.model import Model
+from daybreak.platform import Platform
+from daybreak.ray.serve.serve_config import configuration
+
+Manifest = Mapping[str, Any]
+
+NUMBERS = ("replicas", "minReplicas", "maxReplicas")
+"""Fields of a worker group that change in place."""
+
+
+@dataclass(frozen=True)
+class BuiltWith:
+    """What a RayService was built with."""
+
+    operator: str
+    """Version of the operator; empty: one that left no record."""
+    image: str
+    """Image of the Ray pods."""
+    ray_version: str
+    """The version of Ray that was written."""
+    assigned_users: bool
+    """Whether the platform chose the pods' users."""
+    wishes: str
+    """Digest of what the person asks for that needs new replicas or pods when it changes."""
+    cluster: str
+    """Digest of the Ray cluster's configuration, numbers aside."""
+    spec: str
+    """Digest of the whole spec, as far as the RayService is built of it: another one is another moment."""
+    running: Mapping[str, int]
+    """Replicas with which the Ray cluster was to begin, where that is more than the spec says, by model."""
+    configuration: str
+    """Digest of the part of Serve's configuration whose change restarts replicas."""
+
+    @classmethod
+    def of(cls, ray_service: Manifest) -> "BuiltWith | None":
+        """The record on a RayService; None when it bears none."""
+        annotations = at(ray_service, "metadata", "annotations")
+        try:
+            found = mapping(json.loads(text(annotations.get(names.BUILT_WITH_ANNOTATION)) or "null"))
+        except ValueError:
+            return None
+        if not text(found.get("cluster")):
+            return None
+        return cls(
+            operator=text(found.get("operator")),
+            image=text(found.get("image")),
+            ray_version=text(found.get("rayVersion")),
+            assigned_users=found.get("assignedUsers") is True,
+            wishes=text(found.get("wishes")),
+            cluster=text(found.get("cluster")),
+            spec=text(found.get("spec")),
+            running={name: whole(count) for name, count in mapping(found.get("running")).items()},
+            configuration=text(annotations.get(names.CONFIGURATION_ANNOTATION)),
+        )
+
+    def annotations(self) -> dict[str, str]:
+        """The same as annotations of a RayService."""
+        record = {to_camel(name): value for name, value in asdict(self).items() if name != "configuration"}
+        return {
+            names.CONFIGURATION_ANNOTATION: self.configuration,
+            names.BUILT_WITH_ANNOTATION: json.dumps(record, sort_keys=True),
+        }
+
+    def same(self, other: "BuiltWith") -> bool:
+        """Whether pods and replicas are the same as with the other."""
+        return (self.cluster, self.configuration) == (other.cluster, other.configuration)
+
+
+def built_with(
+    svc: LLMService, platform: Platform, cluster: Manifest, running: Mapping[str, int]
+) -> BuiltWith:
+    """The record of a RayService that this operator builds."""
+    return BuiltWith(
+        operator=versions.DAYBREAK,
+        image=platform.image_of(svc.workload),
+        ray_version=text(cluster.get("rayVersion")),
+        assigned_users=platform.assigned_users,
+        wishes=wishes(svc),
+        cluster=cluster_digest(cluster),
+        spec=spec_digest(svc),
+        running=dict(running),
+        configuration=configuration(svc.workload),
+    )
+
+
+def adopted(svc: LLMService, ray_service: Manifest) -> BuiltWith:
+    """The record of a RayService that an operator without records has built, from what it says."""
+    cluster = at(ray_service, "spec", "rayClusterConfig")
+    pod = at(cluster, "headGroupSpec", "template", "spec")
+    containers = mappings(pod.get("containers"))
+    return BuiltWith(
+        operator="",
+        image=text(containers[0].get("image")) if containers else "",
+        ray_version=text(cluster.get("rayVersion")),
+        assigned_users="runAsUser" not in at(pod, "securityContext"),
+        wishes=wishes(svc),
+        cluster=cluster_digest(cluster),
+        spec=spec_digest(svc),
+        running={},
+        configuration=text(at(ray_service, "metadata", "annotations").get(names.CONFIGURATION_ANNOTATION)),
+    )
+
+
+def cluster_digest(cluster: Manifest) -> str:
+    """Digest of a `rayClusterConfig` without what changes in place, so that KubeRay needs a new cluster for
+    what changes it."""
+    groups = [
+        {name: value for name, value in group.items() if name not in NUMBERS}
+        for group in mappings(cluster.get("workerGroupSpecs"))
+    ]
+    return _digest({**cluster, "workerGroupSpecs": groups})
+
+
+def spec_digest(svc: LLMService) -> str:
+    """Digest of all that Ray pods and Serve are told, as the person has written it."""
+    models = [
+        model.model_dump(mode="json", by_alias=True, exclude_defaults=True) for model in svc.spec.models
+    ]
+    return _digest([models, _runtime(svc), svc.spec.replicas])
+
+
+def wishes(svc: LLMService) -> str:
+    """Digest of the part of the spec whose change needs new replicas or pods.
+
+    Only what the person has written is in it, so a field that a new operator adds, or a default that it
+    changes, is no change of the spec. What is taken in place is left out.
+    """
+    return _digest({"runtime": _runtime(svc), "models": [_wishes(model) for model in svc.spec.models]})
+
+
+def _runtime(svc: LLMService) -> dict[str, Any]:
+    found: dict[str, Any] = svc.spec.runtime.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"metadata", "follow_defaults"}
+    )
+    return found
+
+
+def _wishes(model: Model) -> dict[str, Any]:
+    found: dict[str, Any] = model.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"replicas", "serve", "lora"}
+    )
+    # A pod ends as this one of its settings says, see `workers`.
+    found |= model.serve.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, include={"graceful_shutdown_timeout"}
+    )
+    if model.lora is not None:
+        # Adapters come and go in place, but for the volumes and tokens that only a pod can bring.
+        lora = model.lora.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"adapters"})
+        brought = [
+            [adapter.source if _of_pods(adapter.source) else "", _plain(adapter.token)]
+            for adapter in model.lora.adapters
+            if _of_pods(adapter.source) or adapter.token is not None
+        ]
+        found["lora"] = {**lora, "pods": brought}
+    return found
+
+
+def _of_pods(source: str) -> bool:
+    return ModelSource.parse(source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
+
+
+def _plain(value: Any) -> Any:
+    return None if value is None else value.model_dump(mode="json", by_alias=True)
+
+
+def _digest(value: Any) -> str:
+    written = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(written.encode()).hexdigest()[:16]

@@ -1,0 +1,79 @@
+"""Which services a change of nodes concerns: those for which the fit check has another answer than before.
+
+Nodes come, go and change labels all the time where they are added on demand. Of thousands of services few are
+concerned, and a reconcile of each would find that out the dear way. Most ask the same few questions.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+from weakref import WeakValueDictionary
+
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kube.cache import Key
+from daybreak.scheduling import fit
+from daybreak.scheduling.fit import Question
+from daybreak.scheduling.nodes import Node
+
+TURN_SECONDS = 0.02
+"""For how long questions are gone through before the event loop gets to its other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the fit check said of a service when it was observed."""
+
+    about: tuple[Any, ...]
+    """As what: its uid and generation."""
+    nodes: tuple[Node, ...] | None
+    """Of which nodes; None: they were not known."""
+    answers: tuple[tuple[Question, str], ...]
+
+
+class FitWatch:
+    """Remembers what was said of each service, in terms of questions that many services share."""
+
+    def __init__(self) -> None:
+        self._told: dict[Key, _Told] = {}
+        self._questions: WeakValueDictionary[Any, Question] = WeakValueDictionary()
+        """One of each that any service asks."""
+
+    def note(self, key: Key, seen: Observed) -> None:
+        """A service is observed: what the fit check says of it now is known to it."""
+        if seen.service is None or not seen.fit_checked:
+            self._told.pop(key, None)
+            return
+        about = (seen.service.uid, seen.service.generation)
+        before = self._told.get(key)
+        if before is not None and before.about == about and before.nodes is seen.nodes:
+            return
+        asked = [self._questions.setdefault(each.key, each) for each in fit.questions(seen.service.workload)]
+        nodes = seen.nodes
+        answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in asked)
+        self._told[key] = _Told(about, nodes, answers)
+
+    def forget(self, key: Key) -> None:
+        """The service has gone."""
+        self._told.pop(key, None)
+
+    async def concerned(self, nodes: tuple[Node, ...] | None) -> Collection[Key]:
+        """The services of which something else is to be said, now that these are the nodes."""
+        if nodes is None:
+            return [key for key, told in self._told.items() if told.nodes is not None]
+        now: dict[Question, str] = {}
+        began = time.monotonic()
+        for question in {question for told in self._told.values() for question, _ in told.answers}:
+            now[question] = fit.answer(question, nodes)
+            if time.monotonic() - began > TURN_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+        found = []
+        for key, told in self._told.items():
+            if told.nodes is None or any(now.get(each, said) != said for each, said in told.answers):
+                found.append(key)
+            else:
+                # So that no list of nodes is kept for longer than it is of use.
+                self._told[key] = replace(told, nodes=nodes)
+        return found

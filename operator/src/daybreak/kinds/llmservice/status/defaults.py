@@ -1,0 +1,56 @@
+"""What is said of the defaults that the Ray pods of a service were built with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api.llmservice.status import Defaults, DefaultsStatus
+from daybreak.kinds.llmservice.objects.built_with import BuiltWith
+from daybreak.kinds.llmservice.observe.observed import Observed
+
+_IMAGE_LIMIT = 1024
+
+
+def defaults(seen: Observed) -> DefaultsStatus | None:
+    """The status of the defaults; as it was where this operator's own are not known."""
+    if seen.own is None:
+        return kept(seen.status) if seen.ray_service is not None else None
+    was = BuiltWith.of(seen.ray_service) if seen.ray_service is not None else None
+    if was is None:
+        return None
+    outdated = was.wishes == seen.own.wishes and not was.same(seen.own)
+    return DefaultsStatus(
+        **_said(was).model_dump(), outdated=outdated, next=_said(seen.own) if outdated else None
+    )
+
+
+def kept(status: Mapping[str, Any]) -> DefaultsStatus | None:
+    """The same as the status says it; None when it does not, or not in its form."""
+    try:
+        return DefaultsStatus.model_validate(status.get("defaults"))
+    except ValidationError:
+        return None
+
+
+def note(said: DefaultsStatus | None) -> tuple[str, ...]:
+    """The same for people; empty when the operator would build the pods as they are."""
+    if said is None or not said.outdated or said.next is None:
+        return ()
+    return (
+        f"its pods are built with {_words(said)}; {_words(said.next)} are taken when it next sleeps, or when "
+        "a change of it needs new pods, or at once with spec.runtime.followDefaults: true",
+    )
+
+
+def _said(built: BuiltWith) -> Defaults:
+    return Defaults(
+        operator=built.operator or None,
+        image=built.image[:_IMAGE_LIMIT] or None,
+        ray_version=built.ray_version or None,
+    )
+
+
+def _words(said: Defaults) -> str:
+    whose = f"operator {said.operator}" if said.operator else "an older operator"
+    return f"the defaults of {whose} (image {said.image}, Ray {said.ray_version})"

@@ -1,0 +1,69 @@
+"""A service for which no node has room: its pods are made all the same, for whoever adds nodes."""
+
+from daybreak.api.common.conditions import ConditionType
+from tests.unit.llmservice.decide.scenes import (
+    GPU_MODEL,
+    HEAD,
+    Manifest,
+    World,
+    conditions,
+    manifest,
+    message,
+    node,
+    pod,
+    ray_service,
+    ray_status,
+    running,
+    unplaced,
+)
+from tests.unit.llmservice.decide.sleeping import gate, view
+
+MODEL = {**GPU_MODEL, "parallelism": {"tensor": 8}}
+NO_GPU = (node("head-pool"),)
+LARGE = (*NO_GPU, node("gpu-1", gpus=8))
+WAITS = pod(
+    model="qwen", placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu")
+)
+
+
+def starting(world: World) -> Manifest:
+    """The RayService while its first cluster starts."""
+    return ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
+
+
+def test_its_objects_are_made_and_the_numbers_are_told() -> None:
+    decision = World(manifest(MODEL), nodes=NO_GPU).step()
+    assert decision.apply
+    found = conditions(decision)
+    assert found["Schedulable"] == "False/NoNodeFits"
+    assert found["Ready"] == "False/NoNodeFits"
+    assert found["Stalled"] == "True/NoNodeFits"
+    said = message(decision)
+    assert "needs 8 nvidia.com/gpu" in said
+    assert message(decision, ConditionType.SCHEDULABLE) == said == message(decision, ConditionType.STALLED)
+
+
+def test_when_a_node_comes_it_goes_on_by_itself() -> None:
+    world = World(manifest(MODEL), nodes=NO_GPU, gateway=view())
+    world.step()
+    waits = world.step(ray_service=starting(world), pods=(HEAD, WAITS))
+    assert conditions(waits)["Stalled"] == "True/NoNodeFits"
+    assert gate(waits) == ("Failed", "Failed", None), "nobody is held for a node that may never come"
+    assert world.step(after=3600).status == waits.status, "nothing changes by itself"
+    comes = world.step(nodes=LARGE)
+    assert conditions(comes)["Schedulable"] == "True/Fits"
+    assert conditions(comes)["Stalled"] == "False/Steady"
+    assert conditions(comes)["Reconciling"] == "True/Progressing"
+    assert gate(comes)[:2] == ("Waking", "Closed"), "from now on they are held"
+    worker = pod(model="qwen", gpus=8)
+    opened = world.step(ray_service=running(world), pods=(HEAD, worker), answers={"qwen": True})
+    assert conditions(opened)["Ready"] == "True/Answering"
+    assert gate(opened)[:2] == ("Awake", "Open")
+
+
+def test_a_head_without_a_node_is_told_too() -> None:
+    world = World(manifest(runtime={"head": {"resources": {"cpu": "1000"}}}), nodes=NO_GPU)
+    decision = world.step()
+    assert decision.apply
+    assert conditions(decision)["Stalled"] == "True/NoNodeFits"
+    assert message(decision).startswith("head: ")

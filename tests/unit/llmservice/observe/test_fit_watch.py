@@ -1,0 +1,80 @@
+"""A change of nodes concerns the services to which the fit check says something else than before."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
+from daybreak.kube.cache import Key
+from daybreak.scheduling.nodes import Node
+from tests.unit.llmservice.decide.scenes import GPU_MODEL, World, manifest, node
+
+HEAD = node("head", cpu="4", memory="16Gi")
+SMALL, LARGE = node("small", gpus=4), node("large", gpus=8)
+ONE, FOUR, EIGHT = Key("ns", "one"), Key("ns", "four"), Key("ns", "eight")
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+
+def asking(gpus: int, nodes: tuple[Node, ...] | None) -> Any:
+    """What is seen of a service whose replica takes so many GPUs of one node."""
+    model = {**GPU_MODEL, "parallelism": {"tensor": gpus}}
+    return World(manifest(model), nodes=nodes).seen
+
+
+def watch(nodes: tuple[Node, ...] | None) -> FitWatch:
+    """Three services, observed with these nodes."""
+    found = FitWatch()
+    for key, gpus in ((ONE, 1), (FOUR, 4), (EIGHT, 8)):
+        found.note(key, asking(gpus, nodes))
+    return found
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        (HEAD, SMALL),
+        (SMALL, HEAD),
+        (HEAD, node("small", gpus=4, labels={"rack": "7"})),
+        (HEAD, node("small", gpus=4, taints=(NOT_READY,))),
+        (HEAD, node("small", gpus=4, cpu="128", memory="1Ti")),
+        (HEAD, SMALL, node("other", cpu="8")),
+        (HEAD, SMALL, node("third", cordoned=True)),
+    ],
+)
+async def test_what_makes_no_difference_concerns_nobody(nodes: tuple[Node, ...]) -> None:
+    assert await watch((HEAD, SMALL)).concerned(nodes) == []
+
+
+async def test_who_fits_now_and_who_fits_no_more() -> None:
+    found = watch((HEAD, SMALL))
+    assert await found.concerned((HEAD, SMALL, LARGE)) == [EIGHT]
+    found.note(EIGHT, asking(8, (HEAD, SMALL, LARGE)))
+    assert await found.concerned((HEAD, LARGE)) == []
+    # One fits nowhere any more, and to the others there are other numbers to be said.
+    assert await found.concerned((HEAD, node("tiny", gpus=1))) == [FOUR, EIGHT]
+    assert await found.concerned((HEAD,)) == [ONE, FOUR, EIGHT]
+
+
+async def test_who_is_not_looked_at_is_named_again_until_he_is() -> None:
+    found = watch((HEAD, SMALL))
+    for _ in range(2):
+        assert await found.concerned((HEAD, LARGE)) == [EIGHT]
+    # Back as it was before anybody looked: nothing has changed.
+    assert await found.concerned((HEAD, SMALL)) == []
+
+
+async def test_nodes_that_may_be_read_for_the_first_time_or_no_more() -> None:
+    found = watch(None)
+    assert await found.concerned(None) == []
+    assert await found.concerned((HEAD, SMALL)) == [ONE, FOUR, EIGHT]
+    found = watch((HEAD, SMALL))
+    assert await found.concerned(None) == [ONE, FOUR, EIGHT]
+
+
+async def test_who_needs_no_check_is_never_concerned() -> None:
+    found = watch((HEAD,))
+    off = asking(8, (HEAD,))
+    off.manifest["metadata"]["annotations"] = {"daybreak.dev/fit-check": "off"}
+    found.note(EIGHT, off)
+    found.forget(FOUR)
+    assert await found.concerned((HEAD, LARGE)) == [ONE]

@@ -1,0 +1,5 @@
+"""What the standby server of test_standby.py imports."""
+
+from daybreak_runtime.ahead import standby
+
+standby.import_all(["json", "no.such.module"])

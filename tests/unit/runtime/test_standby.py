@@ -1,0 +1,71 @@
+"""Processes that have imported before they are needed."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PARENT = Path(__file__).with_name("standby_parent.py")
+ENVIRONMENT = {
+    **{name: value for name, value in os.environ.items() if name not in ("MARK", "OMP_NUM_THREADS")},
+    "PYTHONPATH": f"{ROOT}:{ROOT / 'images/ray/runtime/src'}",
+}
+
+
+def started(what: str) -> tuple[dict[str, Any], str]:
+    """What the started process saw, and what was written meanwhile."""
+    command = [sys.executable, str(PARENT), what]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+    seen: dict[str, Any] = json.loads(done.stdout)
+    return seen, done.stderr
+
+
+def test_a_process_has_the_imports_of_the_server_and_the_environment_of_its_start() -> None:
+    seen, said = started("plain")
+    assert seen["ahead"]
+    assert seen["marked"] == "set later"
+    assert "no.such.module cannot be imported ahead" in said
+
+
+def test_what_it_starts_comes_from_the_same_server() -> None:
+    seen, _ = started("deeper")
+    assert seen["below"]["ahead"]
+    assert seen["below"]["server"] == seen["server"]
+
+
+@pytest.mark.parametrize("why", ["stopped", "threads"])
+def test_without_a_server_that_fits_it_is_spawned(why: str) -> None:
+    seen, said = started(why)
+    assert not seen["ahead"]
+    assert seen["marked"] == "set later"
+    assert "look is started without its imports" in said
+
+
+def test_a_process_ends_when_its_parent_is_killed() -> None:
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, str(PARENT), "orphan"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.kill()
+    assert gone(child)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within a while; it is killed if not."""
+    last = time.monotonic() + 20
+    while time.monotonic() < last:
+        if not Path(f"/proc/{pid}").exists():
+            return True
+        time.sleep(0.1)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return False
