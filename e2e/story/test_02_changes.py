@@ -1,9 +1,14 @@
 """Scale, change engine arguments, repair drift: what running it every day brings."""
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 from openai import BadRequestError, OpenAI
 
+from daybreak.api.common.names import RAY_NODE_TYPE_LABEL, SERVICE_LABEL
 from story.kubernetes import NAMESPACE, Kubernetes, eventually
 
 
@@ -23,13 +28,43 @@ def replicas(kubernetes: Kubernetes, name: str) -> int:
     return ready
 
 
-def ask(client: OpenAI, model: str) -> int:
-    """Tokens of one short answer."""
+def ask(client: OpenAI, model: str, tokens: int = 4) -> int:
+    """Tokens of one answer."""
     answer = client.chat.completions.create(
-        model=model, messages=[{"role": "user", "content": "Good morning"}], max_tokens=4, temperature=0
+        model=model, messages=[{"role": "user", "content": "Good morning"}], max_tokens=tokens, temperature=0
     )
     assert answer.usage is not None
     return answer.usage.completion_tokens
+
+
+def workers(kubernetes: Kubernetes, name: str) -> list[dict[str, Any]]:
+    """The worker pods that are not being deleted."""
+    pods = kubernetes.get("pods", "-l", f"{SERVICE_LABEL}={name},{RAY_NODE_TYPE_LABEL}=worker")
+    assert pods is not None
+    return [pod for pod in pods["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+
+@contextmanager
+def asked_all_the_time(client: OpenAI, model: str) -> Iterator[list[int]]:
+    """Four clients that ask again and again, 16 tokens each time. Gives the tokens of each answer so far.
+
+    The first request that fails is raised at the end.
+    """
+    answers: list[int] = []
+    over = Event()
+
+    def one() -> None:
+        while not over.is_set():
+            answers.append(ask(client, model, tokens=16))
+
+    with ThreadPoolExecutor(4) as pool:
+        clients = [pool.submit(one) for _ in range(4)]
+        try:
+            yield answers
+        finally:
+            over.set()
+    for each in clients:
+        each.result()
 
 
 def test_a_deleted_front_service_comes_back(kubernetes: Kubernetes, tiny: str) -> None:
@@ -49,10 +84,13 @@ def test_kubectl_scale_up_and_down(
     cluster = ray_cluster(kubernetes, tiny)
     kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=2")
     eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 2, minutes=10)
-    assert ask(client, model) > 0
-    kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=1")
-    eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 1, minutes=10)
-    assert ask(client, model) > 0
+    with asked_all_the_time(client, model) as answers:
+        eventually(lambda: len(answers), lambda seen: seen >= 4)
+        kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=1")
+        eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 1, minutes=10)
+        # The pod that serves nobody any more goes when it has been idle.
+        eventually(lambda: len(workers(kubernetes, tiny)), lambda seen: seen == 1, minutes=5)
+    assert all(tokens > 0 for tokens in answers)
     assert ray_cluster(kubernetes, tiny) == cluster
 
 

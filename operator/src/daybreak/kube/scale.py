@@ -2,8 +2,8 @@
 
 KubeRay leaves `minReplicas` and `maxReplicas` out when it compares a RayService with its RayCluster, so a
 change of them never arrives there by itself. `replicas` is left alone: it is the autoscaler's. KubeRay adds
-pods up to `minReplicas` whatever it says, and Ray's autoscaler removes what is above `maxReplicas`, choosing
-pods that are idle; both write `replicas` themselves then.
+pods up to `minReplicas` whatever it says, and Ray's autoscaler stops what is above `maxReplicas`: idle pods
+first, but the others as well, without waiting for anything. Both write `replicas` themselves then.
 """
 
 from collections.abc import Mapping

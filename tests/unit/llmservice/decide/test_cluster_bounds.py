@@ -3,7 +3,14 @@
 from dataclasses import replace
 
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
-from tests.unit.llmservice.decide.scenes import CPU_MODEL, HEAD, World, manifest, running
+from tests.unit.llmservice.decide.scenes import (
+    CPU_MODEL,
+    HEAD,
+    World,
+    manifest,
+    pod,
+    running,
+)
 from tests.unit.llmservice.decide.sleeping import asleep, up, view
 
 OLD, NEW = "chat-aaaaa", "chat-bbbbb"
@@ -71,3 +78,26 @@ def test_without_a_gateway_every_cluster_has_its_pods() -> None:
     world = World()
     world.step(ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
     assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+
+
+def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
+    """Above `maxReplicas` Ray's autoscaler stops a pod at once, also one in which requests are in progress.
+
+    Serve ends replicas when their requests have ended; then the pod is idle, and goes after `idleTimeout`.
+    """
+    world = World(manifest(CPU_MODEL, replicas=1))
+    one, two, coming = pod("w-1"), pod("w-2"), pod("w-3", placed=False)
+    world.step(pods=(HEAD, one, two, coming), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: {"tiny": (1, 2)}}
+    world.step(
+        pods=(HEAD, one, pod("w-2", cluster=NEW), pod("o-1", model="other")), ray_clusters=CLUSTERS[:1]
+    )
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+    world.step(pods=(HEAD, one, pod("w-2", leaving=True)), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+
+
+def test_asleep_no_pod_is_left_however_many_there_are() -> None:
+    world = asleep()
+    world.step(pods=(HEAD, pod("w-1"), pod("w-2")), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: NONE}

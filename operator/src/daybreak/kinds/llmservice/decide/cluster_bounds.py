@@ -1,5 +1,6 @@
 """How many worker pods each RayCluster that runs may have."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from daybreak.api.common import names
@@ -7,6 +8,7 @@ from daybreak.api.common.unstructured import at, text
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.kinds.llmservice.objects.desired import group_bounds
 from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.ray.views.ray_pods import HEAD, pod_views
 from daybreak.ray.views.ray_service_view import ray_view
 
 Bounds = Mapping[str, tuple[int, int]]
@@ -20,6 +22,10 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     sends Serve's configuration to that one only. In the first one it has no pods then: they would keep the
     accelerators that the second one waits for, and serve nobody. A cluster that has been replaced, and is
     there until its last requests have ended, keeps what it has, and gives it back with sleep.
+
+    Where a model is to have fewer replicas than it has pods, the pods stay until they are idle. Above
+    `maxReplicas` Ray's autoscaler stops one at once, whatever is in progress in it. Serve takes a replica
+    away when its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
     """
     if seen.service is None:
         return {}
@@ -38,5 +44,14 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         elif ray.upgrading and name == ray.active:
             found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
         else:
-            found[name] = bounds
+            found[name] = _with_pods_that_run(seen, name, bounds)
     return {name: wanted for name, wanted in found.items() if wanted}
+
+
+def _with_pods_that_run(seen: Observed, cluster: str, wanted: Bounds) -> Bounds:
+    run = Counter(
+        pod.group
+        for pod in pod_views(seen.pods)
+        if pod.cluster == cluster and pod.role != HEAD and pod.counts and pod.placed
+    )
+    return {group: (fewest, max(most, run[group]) if most else 0) for group, (fewest, most) in wanted.items()}
