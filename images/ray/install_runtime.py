@@ -15,7 +15,7 @@ PACKAGE = "daybreak_runtime"
 
 
 def install(source: Path, site: Path) -> Path:
-    """Copy the package and say in its metadata which version it is; returns the package's folder."""
+    """Copy the package, and write its metadata: version and entry points; returns the package's folder."""
     project = tomllib.loads((source / "pyproject.toml").read_text())["project"]
     package = site / PACKAGE
     shutil.rmtree(package, ignore_errors=True)
@@ -25,6 +25,10 @@ def install(source: Path, site: Path) -> Path:
     (metadata / "METADATA").write_text(
         f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     )
+    lines = []
+    for group, entries in project.get("entry-points", {}).items():
+        lines += [f"[{group}]", *(f"{name} = {what}" for name, what in entries.items()), ""]
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
     (metadata / "INSTALLER").write_text("daybreak\n")
     compileall.compile_dir(package, quiet=1)
     return package

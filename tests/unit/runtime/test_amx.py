@@ -1,0 +1,38 @@
+"""AMX is asked for in each of vLLM's processes."""
+
+import importlib.metadata
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+IMAGE = Path(__file__).resolve().parents[3] / "images" / "ray"
+INSTALL = runpy.run_path(str(IMAGE / "install_runtime.py"))["install"]
+AS_A_PROCESS_DOES = """
+import importlib.metadata, sys
+sys.path.insert(0, sys.argv[1])
+from daybreak_runtime.start import amx
+(plugin,) = importlib.metadata.entry_points(group="vllm.general_plugins")
+before = amx.permitted()
+plugin.load()()
+print(amx.supported(), before, amx.permitted())
+"""
+
+
+def test_where_the_processor_has_it_the_plugin_gets_it(tmp_path: Path) -> None:
+    """What is checked depends on the processor: without AMX, that nothing is given and nothing fails."""
+    INSTALL(IMAGE / "runtime", tmp_path)
+    answer = subprocess.run(  # noqa: S603 - our own Python
+        [sys.executable, "-c", AS_A_PROCESS_DOES, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    supported, before, after = answer.stdout.split()
+    assert before == "False"
+    assert after == supported
+
+
+def test_the_metadata_names_the_plugin(tmp_path: Path) -> None:
+    INSTALL(IMAGE / "runtime", tmp_path)
+    (found,) = importlib.metadata.distributions(name="daybreak-runtime", path=[str(tmp_path)])
+    assert [(entry.group, entry.name) for entry in found.entry_points] == [
+        ("vllm.general_plugins", "daybreak_amx")
+    ]
