@@ -78,7 +78,9 @@ def test_it_sleeps_and_a_request_wakes_it(
     phases = wake["phases"]
     assert phases["firstToken"] == wake["seconds"]
     assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
-    assert phases["workerScheduled"] <= phases["workerReady"] <= phases["engineStarted"], phases
+    # The answer may come before the kubelet has looked whether the pod is ready, every few seconds.
+    ready = phases.get("workerReady", phases["workerScheduled"])
+    assert phases["workerScheduled"] <= ready <= phases["engineStarted"], phases
     assert phases["engineStarted"] <= phases["firstToken"], phases
     assert workers(kubernetes, tiny)
     # Events are posted after the status that opens the gate.
