@@ -176,7 +176,7 @@ def test_a_report_of_another_batch_or_of_another_form_is_not_taken() -> None:
 
 
 def test_only_a_head_that_runs_is_asked() -> None:
-    pod = {
+    pod: dict[str, Any] = {
         "metadata": {"labels": {"ray.io/node-type": "head"}},
         "spec": {"nodeName": "n"},
         "status": {

@@ -1,5 +1,7 @@
 """What may stand in a batch, and what is refused with words that help."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -96,3 +98,10 @@ def test_every_field_has_a_meaning() -> None:
     rows = [line for line in batch_api_md().splitlines() if line.startswith("| `")]
     assert len(rows) > 60
     assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)
+
+
+def test_each_reason_is_on_the_page_and_no_other() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text().partition("## Reasons")[2]
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]
+    assert sorted(named) == sorted(reason.value for reason in BatchReason)
