@@ -2,7 +2,7 @@
 
 import enum
 import typing
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pydantic.fields import FieldInfo
@@ -100,21 +100,24 @@ def api_md() -> str:
     """The whole page."""
     parts = [HEAD, "## Spec\n"]
     schema = crd.schema()["properties"]
-    parts += _sections(LLMServiceSpec, schema["spec"])
+    parts += sections(LLMServiceSpec, schema["spec"])
     parts += [SCALE, "## Status\n"]
-    parts += _sections(LLMServiceStatus, schema["status"])
+    parts += sections(LLMServiceStatus, schema["status"])
     parts.append("## Words in the status\n")
-    parts.append(_words("Conditions", ConditionType))
+    parts.append(words("Conditions", ConditionType))
     parts.append(FIT_CHECK)
-    parts.append(_words("Reasons", Reason))
-    parts.append(_words("Phases of a service", Phase))
-    parts.append(_words("States of a model", ModelState))
+    parts.append(words("Reasons", Reason))
+    parts.append(words("Phases of a service", Phase))
+    parts.append(words("States of a model", ModelState))
     return "\n".join(parts)
 
 
-def _sections(root: type[ApiModel], schema: Schema) -> Iterator[str]:
-    """A section for the type and each type below it, each once, in the order of the fields."""
-    waiting, seen = [(root, schema)], {root}
+def sections(root: type[ApiModel], schema: Schema, known: Collection[type[ApiModel]] = ()) -> Iterator[str]:
+    """A section for the type and each type below it, each once, in the order of the fields.
+
+    Types that are `known` already have one elsewhere.
+    """
+    waiting, seen = [(root, schema)], {root, *known}
     while waiting:
         model, below = waiting.pop(0)
         yield _section(model, below)
@@ -226,7 +229,7 @@ def _default(schema: Schema) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
-def _words(title: str, enumeration: type[enum.Enum]) -> str:
+def words(title: str, enumeration: type[enum.Enum]) -> str:
     lines = [f"### {title}", "| word | meaning |", "| --- | --- |"]
     meanings = docstrings.of_members(enumeration)
     lines += [f"| `{member.value}` | {meanings[member.name]} |" for member in enumeration]

@@ -12,11 +12,13 @@ from typing import Any
 
 import yaml
 
+from daybreak.api.llmbatch import crd as batch_crd
 from daybreak.api.llmservice import crd
 from scripts import render_argocd, render_base, render_values_table
 from scripts.api_docs import api_md
+from scripts.batch_api_docs import batch_api_md
 from scripts.bench_docs import benchmarks_md
-from scripts.json_schema import json_schema
+from scripts.json_schema import batch_json_schema, json_schema
 from scripts.versions_docs import versions_md
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +35,16 @@ class _Plain(yaml.SafeDumper):
 
 def crd_yaml() -> str:
     """The CustomResourceDefinition."""
-    text: str = yaml.dump(crd.crd(), Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
+    return _crd_yaml(crd.crd())
+
+
+def batch_crd_yaml() -> str:
+    """The CustomResourceDefinition of LLMBatch."""
+    return _crd_yaml(batch_crd.crd())
+
+
+def _crd_yaml(definition: dict[str, Any]) -> str:
+    text: str = yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
     return "# Made by `make generate` from operator/src/daybreak/api; do not edit.\n" + text
 
 
@@ -42,10 +53,18 @@ def schema_json() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def batch_schema_json() -> str:
+    """The JSON schema of LLMBatch for editors."""
+    return json.dumps(batch_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 FILES = {
     "charts/daybreak/files/crds/daybreak.dev_llmservices.yaml": crd_yaml,
+    "charts/daybreak/files/crds/daybreak.dev_llmbatches.yaml": batch_crd_yaml,
     "docs/llmservice.schema.json": schema_json,
+    "docs/llmbatch.schema.json": batch_schema_json,
     "docs/api.md": api_md,
+    "docs/batch-api.md": batch_api_md,
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,
     # After the CRD, which is part of what helm renders.

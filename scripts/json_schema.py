@@ -5,6 +5,8 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import API_VERSION
+from daybreak.api.llmbatch import crd as batch_crd
+from daybreak.api.llmbatch import definition as batch_definition
 from daybreak.api.llmservice import crd, definition
 
 Schema = dict[str, Any]
@@ -14,26 +16,38 @@ ADDRESS = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> Schema:
     """Schema of a manifest as a person writes it: without status, unknown fields refused."""
-    whole = crd.schema()
-    spec = _for_editors(whole["properties"]["spec"])
     name = {
         "type": "string",
         "maxLength": definition.NAME_LIMIT,
         "pattern": definition.NAME_PATTERN,
         "not": {"const": names.ROUTER},
     }
+    return _manifest(definition.KIND, name, crd.schema())
+
+
+def batch_json_schema() -> Schema:
+    """The same for an LLMBatch."""
+    name = {
+        "type": "string",
+        "maxLength": batch_definition.NAME_LIMIT,
+        "pattern": batch_definition.NAME_PATTERN,
+    }
+    return _manifest(batch_definition.KIND, name, batch_crd.schema())
+
+
+def _manifest(kind: str, name: Schema, whole: Schema) -> Schema:
     return {
         "$schema": ADDRESS,
-        "title": definition.KIND,
+        "title": kind,
         "description": whole["description"],
         "type": "object",
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "additionalProperties": False,
         "properties": {
             "apiVersion": {"const": API_VERSION},
-            "kind": {"const": definition.KIND},
+            "kind": {"const": kind},
             "metadata": {"type": "object", "required": ["name"], "properties": {"name": name}},
-            "spec": spec,
+            "spec": _for_editors(whole["properties"]["spec"]),
             "status": {"type": "object", "description": "Written by the operator."},
         },
     }

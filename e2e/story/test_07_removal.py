@@ -5,7 +5,7 @@ from quickstart.target import NAMESPACE as INSTALLED
 from story.kubernetes import Kubernetes, eventually
 
 KINDS = (
-    "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,deployments,"
+    "rayservices,rayjobs,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,deployments,"
     "replicasets,pods,roles,rolebindings,secrets,configmaps,jobs,persistentvolumeclaims"
 )
 KUBERNETES_OWN = {"service/kubernetes", "serviceaccount/default", "configmap/kube-root-ca.crt"}
@@ -25,7 +25,7 @@ def test_nothing_of_a_service_is_left(kubernetes: Kubernetes) -> None:
     eventually(lambda: set(kubernetes.names(KINDS)) - KUBERNETES_OWN, lambda left: not left, minutes=5)
 
 
-def test_only_the_crd_is_left_of_daybreak(kubernetes: Kubernetes) -> None:
+def test_only_the_crds_are_left_of_daybreak(kubernetes: Kubernetes) -> None:
     eventually(
         lambda: set(kubernetes.names(f"{KINDS},leases", namespace=INSTALLED)) - KUBERNETES_OWN,
         lambda left: not left,
@@ -35,5 +35,6 @@ def test_only_the_crd_is_left_of_daybreak(kubernetes: Kubernetes) -> None:
         "get", "clusterroles,clusterrolebindings,customresourcedefinitions", "-o", "name"
     )
     assert [line for line in cluster_wide.split() if "daybreak" in line] == [
-        "customresourcedefinition.apiextensions.k8s.io/llmservices.daybreak.dev"
+        "customresourcedefinition.apiextensions.k8s.io/llmbatches.daybreak.dev",
+        "customresourcedefinition.apiextensions.k8s.io/llmservices.daybreak.dev",
     ]

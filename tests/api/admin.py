@@ -22,7 +22,9 @@ MERGE, APPLY, JSON_PATCH = (
 
 _PATHS = {
     "LLMService": "/apis/daybreak.dev/v1alpha1/{}llmservices",
+    "LLMBatch": "/apis/daybreak.dev/v1alpha1/{}llmbatches",
     "RayService": "/apis/ray.io/v1/{}rayservices",
+    "RayJob": "/apis/ray.io/v1/{}rayjobs",
     "RayCluster": "/apis/ray.io/v1/{}rayclusters",
     "Service": "/api/v1/{}services",
     "ServiceAccount": "/api/v1/{}serviceaccounts",

@@ -27,7 +27,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
     Tests that use it share it, so they belong in the xdist group `chart-plane`.
     """
-    kuberay = [kuberay_crds() / f"ray.io_{plural}.yaml" for plural in ("rayservices", "rayclusters")]
+    kuberay = [
+        kuberay_crds() / f"ray.io_{plural}.yaml" for plural in ("rayservices", "rayjobs", "rayclusters")
+    ]
     crds: list[Path] = [*kuberay, argo_crds(), *monitor_crds()]
     with ControlPlane(tmp_path_factory.mktemp("chart") / "plane", crds=crds) as running:
         yield running

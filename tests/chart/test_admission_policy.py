@@ -18,7 +18,7 @@ from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.gates.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one
-from tests.golden.test_samples import PLATFORM, services
+from tests.golden.test_samples import PLATFORM, batches, of_batch, services
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -46,6 +46,11 @@ def of_sample(kind: str) -> Manifest:
     """An object of the service that sets everything."""
     (everything,) = (p.values[0] for p in services() if p.values[0]["metadata"]["name"] == "everything")
     return copy.deepcopy(of_kind(objects(everything), kind)[0])
+
+
+def of_the_batch(kind: str) -> Manifest:
+    """An object of the batch of the samples."""
+    return copy.deepcopy(of_kind(of_batch(batches()[0].values[0], MODELS), kind)[0])
 
 
 def of_gateway(kind: str) -> Manifest:
@@ -161,6 +166,13 @@ def test_what_the_operator_writes_for_a_service_is_admitted(operator: Hands, sam
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
 
+@pytest.mark.parametrize("sample", batches())
+def test_what_the_operator_writes_for_a_batch_is_admitted(operator: Hands, sample: Manifest) -> None:
+    wanted = of_batch(sample, MODELS)
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
 def test_the_gateway_is_admitted(operator: Hands) -> None:
     wanted = gateway(MODELS, [LLM_SERVICES], PLATFORM, {"keys", "more"})
     wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
@@ -168,10 +180,14 @@ def test_the_gateway_is_admitted(operator: Hands) -> None:
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
 
+CLUSTERS = {"RayService": "rayClusterConfig", "RayJob": "rayClusterSpec"}
+"""Where the configuration of a Ray cluster stands."""
+
+
 def pod(manifest: Manifest) -> dict[str, Any]:
-    """The pod that an object makes, of a RayService its last worker group's."""
-    if manifest["kind"] == "RayService":
-        manifest = manifest["spec"]["rayClusterConfig"]["workerGroupSpecs"][-1]
+    """The pod that an object makes, of a Ray cluster its last worker group's."""
+    if manifest["kind"] in CLUSTERS:
+        manifest = manifest["spec"][CLUSTERS[manifest["kind"]]]["workerGroupSpecs"][-1]
         found: dict[str, Any] = manifest["template"]["spec"]
         return found
     found = manifest["spec"]["template"]["spec"]
@@ -205,9 +221,9 @@ HOST = {
 
 
 @pytest.mark.parametrize("word", HOST)
-@pytest.mark.parametrize("kind", ["RayService", "Job", "Deployment"])
+@pytest.mark.parametrize("kind", ["RayService", "RayJob", "Job", "Deployment"])
 def test_no_pod_reaches_its_node(operator: Hands, somebody: Hands, kind: str, word: str) -> None:
-    wrong = of_gateway(kind) if kind == "Deployment" else of_sample(kind)
+    wrong = {"Deployment": of_gateway, "RayJob": of_the_batch}.get(kind, of_sample)(kind)
     HOST[word](wrong)
     with pytest.raises(ClusterError, match=rf"(?s){DENIED}.*{word}.*admissionPolicy\.allowHostAccess"):
         operator.create(wrong)
@@ -219,6 +235,41 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda: of_sample("RayService"),
         lambda m: head(m)["volumes"].append(HOST_PATH),
         "hostPath",
+    ),
+    "a job of another cluster": (
+        lambda: of_the_batch("RayJob"),
+        lambda m: m["spec"].update(clusterSelector={"ray.io/cluster": "other"}),
+        "Ray cluster of its own",
+    ),
+    "another program": (
+        lambda: of_the_batch("RayJob"),
+        lambda m: m["spec"].update(entrypoint="bash"),
+        "runs daybreak_runtime",
+    ),
+    "a job with a pod that submits it": (
+        lambda: of_the_batch("RayJob"),
+        lambda m: m["spec"].update(submissionMode="K8sJobMode"),
+        "submitted over HTTP",
+    ),
+    "a job of another name": (
+        lambda: of_the_batch("RayJob"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a job without its token": (
+        lambda: of_the_batch("RayJob"),
+        lambda m: m["spec"]["rayClusterSpec"].pop("authOptions"),
+        "authOptions",
+    ),
+    "a batch that owns a RayService": (
+        lambda: of_sample("RayService"),
+        lambda m: m["metadata"]["ownerReferences"][0].update(kind="LLMBatch"),
+        "named after",
+    ),
+    "a policy for a service's pods": (
+        lambda: of_the_batch("NetworkPolicy"),
+        lambda m: m["spec"]["podSelector"]["matchLabels"].update({names.SERVICE_LABEL: "everything"}),
+        "selects pods of its own",
     ),
     "no label": (
         lambda: of_sample("Service"),

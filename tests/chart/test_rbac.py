@@ -94,14 +94,14 @@ def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str,
 
 
 def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
-    """Nodes, pods and LLMServices are read; an LLMService's status is written, its spec never."""
+    """Nodes, pods and our own kinds are read; of ours the status is written, the spec never."""
     (role,) = (
         m for m in helm.template() if m["kind"] == "ClusterRole" and m["metadata"]["name"] == "daybreak"
     )
     read_only = {"get", "list", "watch"}
     for rule in role["rules"]:
         for resource in rule["resources"]:
-            if resource in {"nodes", "pods", "llmservices"}:
+            if resource in {"nodes", "pods", "llmservices", "llmbatches"}:
                 assert set(rule["verbs"]) <= read_only, resource
 
 

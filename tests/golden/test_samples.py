@@ -14,9 +14,12 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
 from daybreak.api.common.base import ApiModel
+from daybreak.api.llmbatch.definition import KIND as BATCH
+from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.gates.port_allocator import PortAllocator
+from daybreak.kinds.llmbatch.objects import desired as batch_desired
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kube.cache import Cache, Key
 from daybreak.platform import Platform
@@ -64,10 +67,19 @@ def as_text(objects: list[dict[str, Any]]) -> str:
 
 def services() -> list[Any]:
     """Every LLMService of the samples, and the one that sets everything."""
+    return _of_kind(KIND)
+
+
+def batches() -> list[Any]:
+    """Every LLMBatch of the samples."""
+    return _of_kind(BATCH)
+
+
+def _of_kind(kind: str) -> list[Any]:
     found = []
     for path in [EVERYTHING, *sorted(SAMPLES.glob("*.yaml"))]:
         for manifest in yaml.safe_load_all(path.read_text()):
-            if manifest.get("kind") == KIND:
+            if manifest.get("kind") == kind:
                 found.append(pytest.param(manifest, id=f"{path.stem}-{manifest['metadata']['name']}"))
     return found
 
@@ -90,6 +102,17 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
 @pytest.mark.parametrize("manifest", services())
 def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert applied(manifest, PLATFORM) == snapshot(extension_class=Manifests)
+
+
+def of_batch(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
+    """What a batch stands for."""
+    metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
+    return batch_desired.desired(LLMBatch.from_manifest({**manifest, "metadata": metadata}), PLATFORM)
+
+
+@pytest.mark.parametrize("manifest", batches())
+def test_batch(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert as_text(of_batch(manifest)) == snapshot(extension_class=Manifests)
 
 
 def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:
@@ -121,3 +144,4 @@ def test_everything_sets_every_field() -> None:
 
 def test_there_are_samples() -> None:
     assert len(services()) > 1
+    assert batches()

@@ -167,7 +167,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - apiGroups: [ray.io]
   apiVersions: [v1]
   operations: {{ . }}
-  resources: [rayservices, rayclusters]
+  resources: [rayservices, rayjobs, rayclusters]
 - apiGroups: [""]
   apiVersions: [v1]
   operations: {{ . }}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import kopf
 
 from daybreak import logs
-from daybreak.assembly import WORKLOADS, Listen, assemble
+from daybreak.assembly import KINDS, Listen, assemble
 from daybreak.controller.health import HealthServer
 from daybreak.gates.gateway_reports import GatewayReports
 from daybreak.handlers.registry import registry
@@ -50,7 +50,7 @@ async def run(
     await health.start()
     try:
         await kopf.operator(
-            registry=registry(operator, WORKLOADS),
+            registry=registry(operator, KINDS),
             # kopf would ask for the user's name, which a container's user need not have.
             identity=settings.identity,  # type: ignore[arg-type]  # a name for text, which kopf keeps private
             clusterwide=not settings.namespaces,

@@ -4,12 +4,14 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from daybreak.api.common.resource import Resource
+from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.kind import Kind
 from daybreak.controller.operator import Operator
 from daybreak.controller.queue import Item, Queue
 from daybreak.gates.gateway_controller import GatewayController
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
+from daybreak.kinds.llmbatch.kind import LLMBatches
 from daybreak.kinds.llmservice.kind import LLMServices
 from daybreak.kinds.llmservice.observe.model_client import ModelClient
 from daybreak.kube.apply import Applier
@@ -21,6 +23,9 @@ from daybreak.platform import Platform
 
 WORKLOADS = (LLM_SERVICES,)
 """The kinds that stand behind gateways."""
+
+KINDS = (*WORKLOADS, LLM_BATCHES)
+"""The kinds that are looked after."""
 
 Listen = Callable[[Cache, Collection[Resource], Enqueue], GatewayReports]
 """Makes what listens to gateways: of what is known, the kinds behind them, and what has one reconciled."""
@@ -58,12 +63,14 @@ def assemble(
 
     enqueue = partial(_enqueue, queue, LLMServices.name)
     reports = listen(cache, WORKLOADS, enqueue)
+    enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
     services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
     kinds: list[Kind] = [
         services,
+        LLMBatches(api, cache, watches, platform, applier, enqueue_batch, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act),
     ]
-    operator = Operator(api, cache, queue, watches, lease, kinds, needed=WORKLOADS, on_end=on_end)
+    operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)
     watches.on_kuberay = operator.resync
     return operator
 

@@ -7,13 +7,18 @@ import jsonschema
 import pytest
 import yaml
 
+from daybreak.api.llmbatch import validation as batch_validation
+from daybreak.api.llmbatch.definition import KIND as BATCH
+from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import notices, problems
 from daybreak.api.ray.model import Placement
-from scripts.json_schema import json_schema
+from scripts.json_schema import batch_json_schema, json_schema
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
-FILES = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
+EVERY = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
+BATCHES = [path for path in EVERY if f"kind: {BATCH}\n" in path.read_text()]
+FILES = [path for path in EVERY if path not in BATCHES]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -30,7 +35,14 @@ def test_a_sample_can_be_built(path: Path) -> None:
     jsonschema.validate(whole, json_schema())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BATCHES, ids=lambda path: path.stem)
+def test_a_batch_can_be_built(path: Path) -> None:
+    whole = read(path)
+    assert batch_validation.problems(LLMBatch.from_manifest(whole)) == ()
+    jsonschema.validate(whole, batch_json_schema())
+
+
+@pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
 def test_a_sample_says_what_it_shows_and_needs(path: Path) -> None:
     head = path.read_text().split("apiVersion", 1)[0]
     assert "# Shows: " in head
@@ -39,8 +51,8 @@ def test_a_sample_says_what_it_shows_and_needs(path: Path) -> None:
 
 def test_kustomize_has_every_sample() -> None:
     kustomization = read(SAMPLES / "kustomization.yaml")
-    assert sorted(kustomization["resources"]) == [path.name for path in FILES]
-    assert len({read(path)["metadata"]["name"] for path in FILES}) == len(FILES)
+    assert sorted(kustomization["resources"]) == [path.name for path in EVERY]
+    assert len({read(path)["metadata"]["name"] for path in EVERY}) == len(EVERY)
 
 
 def test_the_samples_cover_what_they_promise() -> None:

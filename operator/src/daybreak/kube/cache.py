@@ -21,6 +21,9 @@ from daybreak.kube import metrics
 from daybreak.kube.resources import NODES
 from daybreak.kube.trim import of as trim_of
 
+BATCH = "LLMBatch"
+"""The kind whose objects' owners are told apart from LLMServices by `names.of_batch`."""
+
 
 class Key(NamedTuple):
     """An object of some kind, or the LLMService that it belongs to."""
@@ -244,7 +247,8 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
         return str(manifest["metadata"]["name"])
     owner = controller(manifest)
     if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
-        return str(owner["name"])
+        name = str(owner["name"])
+        return names.of_batch(name) if owner.get("kind") == BATCH else name
     label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
     # Empty: not one LLMService's but the gateway's, which all of a namespace share.
     return str(label) if label is not None else None

@@ -10,6 +10,7 @@ NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "network
 DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 SERVICES = Resource("", "v1", "Service", "services")
 RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
+RAY_JOBS = Resource("ray.io", "v1", "RayJob", "rayjobs")
 RAY_CLUSTERS = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 PODS = Resource("", "v1", "Pod", "pods")
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -33,6 +34,9 @@ OWNED = (
 )
 """Kinds that the operator makes for an LLMService."""
 
+OF_BATCHES = (SERVICE_ACCOUNTS, NETWORK_POLICIES, RAY_JOBS)
+"""Kinds that the operator makes for an LLMBatch."""
+
 OF_GATEWAYS = (
     SERVICE_ACCOUNTS,
     ROLES,
@@ -44,7 +48,9 @@ OF_GATEWAYS = (
 )
 """Kinds that the operator makes for the gateway of a namespace."""
 
-_BY_KIND = {(resource.api_version, resource.kind): resource for resource in (*OWNED, *OF_GATEWAYS)}
+_BY_KIND = {
+    (resource.api_version, resource.kind): resource for resource in (*OWNED, *OF_BATCHES, *OF_GATEWAYS)
+}
 
 
 def of(manifest: Mapping[str, Any]) -> Resource:

@@ -17,6 +17,7 @@ from daybreak.kube.resources import (
     OWNED,
     PODS,
     RAY_CLUSTERS,
+    RAY_JOBS,
     RAY_SERVICES,
     ROLE_BINDINGS,
     ROLES,
@@ -26,6 +27,8 @@ OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 """Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""
 OF_SERVICES = names.SERVICE_LABEL
 """Selects the pods of Ray and of Jobs: KubeRay writes its own value into some labels, but leaves this one."""
+KUBERAYS = (RAY_SERVICES, RAY_CLUSTERS, RAY_JOBS)
+"""KubeRay's kinds."""
 DISCOVERY_SECONDS = 5.0
 """How often it is asked whether KubeRay is there, while it is not."""
 
@@ -90,7 +93,7 @@ class Watches:
         said = False
         while True:
             try:
-                served = await is_served(self._api, RAY_SERVICES) and await is_served(self._api, RAY_CLUSTERS)
+                served = all([await is_served(self._api, kind) for kind in KUBERAYS])
             except ApiError as error:
                 log.warning("cannot see whether KubeRay is installed", error=str(error))
                 await asyncio.sleep(DISCOVERY_SECONDS)
@@ -109,11 +112,7 @@ class Watches:
 
     async def _while_served(self, known: asyncio.Event) -> None:
         """Watch KubeRay's kinds until one of them is not served any more."""
-        reflectors = [
-            each
-            for kind in (RAY_SERVICES, RAY_CLUSTERS)
-            for each in self._reflectors(kind, OURS, optional=True)
-        ]
+        reflectors = [each for kind in KUBERAYS for each in self._reflectors(kind, OURS, optional=True)]
         try:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(reflector.run()) for reflector in reflectors]
@@ -129,7 +128,7 @@ class Watches:
                     task.cancel()
         finally:
             self.kuberay_installed = False
-        for kind in (RAY_SERVICES, RAY_CLUSTERS):
+        for kind in KUBERAYS:
             self._cache.clear(kind)
         self.on_kuberay()
 

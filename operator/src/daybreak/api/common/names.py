@@ -48,6 +48,12 @@ GATEWAY_RUN_VOLUME = "run"
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
 """With it begin the names of the volumes with keys."""
 
+BATCH_PREFIX = "batch."
+"""With it begins what stands for an LLMBatch in labels and in names of objects. No LLMService's name has a
+dot, so the two kinds never meet, though both may have objects of one name."""
+ROWS_DIRECTORY = "/rows"
+"""Below it, volumes with a batch's input and output appear in its head pod."""
+
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
 RAY_GROUP_LABEL = "ray.io/group"
@@ -154,13 +160,43 @@ def bucket_copy(uri: str) -> str:
 def labels(service: str, component: str) -> dict[str, str]:
     """Labels of an object of the LLMService `service`."""
     return {
-        NAME_LABEL: "llmservice",
+        NAME_LABEL: "llmbatch" if service.startswith(BATCH_PREFIX) else "llmservice",
         INSTANCE_LABEL: service,
         COMPONENT_LABEL: component,
         MANAGED_BY_LABEL: MANAGED_BY,
         PART_OF_LABEL: MANAGED_BY,
         SERVICE_LABEL: service,
     }
+
+
+def of_batch(batch: str) -> str:
+    """What stands for an LLMBatch where an LLMService's name stands for itself."""
+    return f"{BATCH_PREFIX}{batch}"
+
+
+def batch_of(owner: str) -> str | None:
+    """Name of the LLMBatch that this stands for; None: it is an LLMService's."""
+    return owner.removeprefix(BATCH_PREFIX) if owner.startswith(BATCH_PREFIX) else None
+
+
+def ray_job(batch: str) -> str:
+    """Name of the RayJob: the LLMBatch's own."""
+    return batch
+
+
+def rows_volume(claim: str) -> str:
+    """Name of the volume with a claim that holds rows."""
+    return f"{VOLUME_PREFIX}rows-{_digest(claim)}"
+
+
+def rows_directory(claim: str) -> str:
+    """Where that volume appears in the head pod."""
+    return f"{ROWS_DIRECTORY}/{_digest(claim)}"
+
+
+def prepare_resource(model: str) -> str:
+    """Ray resource of the pods of this model's worker group, for what runs beside the engine."""
+    return f"prepare-{worker_group(model)}"
 
 
 def gateway_labels() -> dict[str, str]:

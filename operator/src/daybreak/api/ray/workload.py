@@ -27,4 +27,4 @@ class RayWorkload:
     @property
     def on_accelerators(self) -> bool:
         """Whether the models compute on accelerators; all of a workload share one image."""
-        return self.models[0].accelerator.kind is not AcceleratorKind.CPU
+        return any(model.accelerator.kind is not AcceleratorKind.CPU for model in self.models)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 
+from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
@@ -58,8 +59,8 @@ class LLMServices:
         )
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
-        """At once, unless it is an object of a gateway, which has no LLMService's name."""
-        return (key, 0.0) if key.name else None
+        """At once, unless it is an object of a gateway or an LLMBatch, which has no LLMService's name."""
+        return (key, 0.0) if key.name and names.batch_of(key.name) is None else None
 
     def objects(self) -> Collection[Key]:
         """Every LLMService."""

@@ -3,6 +3,7 @@
 No model runs here: it offers Ray neither cores nor accelerators.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from daybreak.api.common import names
@@ -29,8 +30,23 @@ _TOKEN_VOLUME = "kube-api-access"  # noqa: S105 - a volume's name
 _TOKEN_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 
 
-def head_group(workload: RayWorkload, platform: Platform) -> dict[str, Any]:
-    """The RayCluster's `headGroupSpec`."""
+def head_group(
+    workload: RayWorkload,
+    platform: Platform,
+    *,
+    variables: Iterable[dict[str, Any]] = (),
+    places: Iterable[pod_spec.Place] = (),
+    ports: Mapping[str, int] | None = None,
+) -> dict[str, Any]:
+    """The RayCluster's `headGroupSpec`.
+
+    Args:
+        workload: What Ray is to run.
+        platform: Settings of the installation.
+        variables: More variables of the Ray container.
+        places: More volumes for it.
+        ports: More ports, by name.
+    """
     head = workload.runtime.head
     environment = {
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(DRAIN_SECONDS),
@@ -52,10 +68,10 @@ def head_group(workload: RayWorkload, platform: Platform) -> dict[str, Any]:
             platform,
             component="head",
             labels={},
-            ports=HEAD_PORTS,
-            env=pod_spec.environment(workload, environment),
+            ports={**HEAD_PORTS, **(ports or {})},
+            env=pod_spec.environment(workload, environment, variables),
             requests={"cpu": head.resources.cpu, "memory": head.resources.memory},
-            places=[pod_spec.memory_place(SHARED_MEMORY), pod_spec.log_place()],
+            places=[pod_spec.memory_place(SHARED_MEMORY), pod_spec.log_place(), *places],
             volumes=(_token_volume(),),
             node_selector=head.node_selector,
             tolerations=head.tolerations,

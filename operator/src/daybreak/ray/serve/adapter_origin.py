@@ -8,6 +8,9 @@ from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.lora import Adapter
 
+IN_PODS = (Scheme.FILE, Scheme.CLAIM, Scheme.IMAGE)
+"""Where adapters are that a pod sees as files; the others are fetched."""
+
 
 def origin(adapter: Adapter) -> dict[str, Any]:
     """The adapter's entry in `user_config`, without its name."""

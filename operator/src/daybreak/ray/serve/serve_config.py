@@ -16,7 +16,7 @@ from daybreak.api.common import names
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.ray import ports
-from daybreak.ray.pods.weights import weights
+from daybreak.ray.pods.weights import Weights, weights
 from daybreak.ray.quantities import as_seconds, plain
 from daybreak.ray.serve import ingress, lora_config, request_router
 from daybreak.ray.serve.replica_range import replica_range
@@ -137,11 +137,7 @@ def _llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
         config["server_cls"] = SERVER_CLASS
     if source.callback is not None:
         config["callback_config"] = source.callback
-    engine_kwargs = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
-    engine_kwargs |= lora_config.engine_args(model)
-    if model.trust_remote_code:
-        engine_kwargs["trust_remote_code"] = True
-    config["engine_kwargs"] = engine_kwargs
+    config["engine_kwargs"] = engine_kwargs(model, source)
     if model.engine.args.get("disable_log_stats"):
         # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
         config["log_engine_metrics"] = False
@@ -150,6 +146,15 @@ def _llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
     if model.accelerator.kind is AcceleratorKind.GPU and (kind := accelerator_type(model)) is not None:
         config["accelerator_type"] = kind
     return config
+
+
+def engine_kwargs(model: Model, source: Weights) -> dict[str, Any]:
+    """What vLLM is told of a model whose weights come from there."""
+    found: dict[str, Any] = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
+    found |= lora_config.engine_args(model)
+    if model.trust_remote_code:
+        found["trust_remote_code"] = True
+    return found
 
 
 def _engine_args(model: Model) -> dict[str, Any]:

@@ -1,0 +1,167 @@
+"""Ray Data LLM: blocks are read on the head, prepared and answered on the workers, and come back to the head.
+
+What goes from stage to stage is text (JSON), so that rows of different form never meet in one Arrow column.
+"""
+
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any
+
+from daybreak_runtime.batch.order import Engines, Request
+from daybreak_runtime.batch.output import Answer
+from daybreak_runtime.batch.prepare import as_text, prepared
+from daybreak_runtime.batch.requests import RowError
+from daybreak_runtime.batch.staging import Block
+
+HEAD_RESOURCE = "daybreak-head"
+"""Ray resource that only the head has (the operator's `names.HEAD_RESOURCE`)."""
+_SLIVER = 0.0001
+"""Of a resource that says where something runs, and is not used up."""
+_ENGINE_STAGE = "vLLMEngineStage"
+"""Name of the processor's stage with the engine."""
+_READERS = 2
+"""Processes that read blocks, on the head."""
+_TEXT_COLUMNS = ("row", "columns", "request", "answer", "__inference_error__")
+log = logging.getLogger("daybreak.batch")
+
+
+def concurrent_batches(engines: Engines) -> int:
+    """Batches in an engine at a time: enough for every slot, and a tenth more that wait for one.
+
+    Ray Data LLM's own default keeps 256 rows in an engine, whatever its size.
+    """
+    return max(2, math.ceil(1.1 * engines.max_num_seqs / engines.batch_size))
+
+
+def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
+    """Answer the rows of the blocks, in any order; now and then a row comes twice."""
+    if not blocks:
+        return
+    import ray
+    from ray.data.llm import build_processor, vLLMEngineProcessorConfig
+
+    context = ray.data.DataContext.get_current()
+    context.execution_options.preserve_order = False
+    context.enable_progress_bars = False
+    where = {engines.resource: _SLIVER}
+    config = vLLMEngineProcessorConfig(
+        model_source=engines.source,
+        engine_kwargs=dict(engines.engine_args),
+        task_type=request.task,
+        batch_size=engines.batch_size,
+        concurrency=engines.replicas,
+        max_concurrent_batches=concurrent_batches(engines),
+        placement_group_config={"bundle_per_worker": dict(engines.bundle), "strategy": engines.strategy},
+        should_continue_on_error=True,
+        chat_template_stage=False,
+        tokenize_stage=False,
+        detokenize_stage=False,
+    )
+    processor = build_processor(config)
+    # Rows are in the form of the stages already, and leave in it: two steps less for each block.
+    processor.preprocess = processor.postprocess = None
+    from daybreak_runtime.batch.stage_classes import JsonEngine, Prepare
+
+    stage = processor.stages[_ENGINE_STAGE]
+    kwargs = {**stage.fn_constructor_kwargs, "adapters": dict(engines.adapters)}
+    # A copy: a field that is set has the stage work out anew what its actors ask for, and ask for a GPU.
+    processor.stages[_ENGINE_STAGE] = stage.model_copy(
+        update={"fn": JsonEngine, "fn_constructor_kwargs": kwargs}
+    )
+    dataset = ray.data.read_datasource(
+        _source(blocks),
+        override_num_blocks=len(blocks),
+        num_cpus=0,
+        concurrency=_READERS,
+        resources={HEAD_RESOURCE: _SLIVER},
+    )
+    dataset = dataset.map_batches(
+        Prepare,
+        fn_constructor_kwargs={"engines": engines, "request": request},
+        batch_size=None,
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=engines.preparers),
+        num_cpus=_SLIVER,
+        resources=where,
+    )
+    for batch in processor(dataset).iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=2):
+        yield [_answer(row) for row in batch.column(processor.DATA_COLUMN).to_pylist()]
+
+
+def _answer(row: dict[str, Any]) -> Answer:
+    return Answer(
+        row["row"],
+        json.loads(row["columns"]),
+        json.loads(row["answer"]) if row.get("answer") else {},
+        row["__inference_error__"] or "",
+    )
+
+
+def _source(blocks: Sequence[Block]) -> Any:
+    import pyarrow
+    from ray.data import Datasource
+    from ray.data.block import BlockMetadata
+    from ray.data.datasource import ReadTask
+
+    class Staged(Datasource):  # type: ignore[misc]  # Ray is in the images only
+        """The blocks, each in a task of its own."""
+
+        def get_name(self) -> str:
+            return "Staged"
+
+        def estimate_inmemory_data_size(self) -> int:
+            return sum(block.length for block in blocks)
+
+        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
+            return [_task(block) for block in blocks]
+
+    def _task(block: Block) -> Any:
+        def read() -> Iterable[Any]:
+            rows = [json.loads(line) for line in block.lines()]
+            yield pyarrow.table(
+                {
+                    "row": pyarrow.array([row["id"] for row in rows], pyarrow.int64()),
+                    "columns": pyarrow.array([json.dumps(row["columns"]) for row in rows], pyarrow.string()),
+                }
+            )
+
+        metadata = BlockMetadata(
+            num_rows=block.rows, size_bytes=block.length, input_files=None, exec_stats=None
+        )
+        return ReadTask(read, metadata)
+
+    return Staged()
+
+
+def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
+    """Rows as the engine stage takes them; one of which no request can be made has its error there."""
+    found: list[dict[str, Any]] = []
+    for row, columns in rows:
+        text, error = "", ""
+        try:
+            text = as_text(prepared(request, tokenizer, json.loads(columns)))
+        except RowError as problem:
+            error = str(problem)[:2000]
+        found.append(dict(zip(_TEXT_COLUMNS, (row, columns, text, "", error), strict=True)))
+    return found
+
+
+async def in_json(udf: AsyncIterator[dict[str, Any]], index: str) -> AsyncIterator[dict[str, Any]]:
+    """What the engine stage says of each row, as text."""
+    async for output in udf:
+        error = output.get("__inference_error__") or ""
+        answer = {} if error else _said(output)
+        yield {index: output[index], "answer": as_text(answer), "__inference_error__": error}
+
+
+def _said(output: dict[str, Any]) -> dict[str, Any]:
+    vector = output.get("embeddings")
+    if vector is not None:
+        found = vector.tolist() if hasattr(vector, "tolist") else vector
+        return {"response": found, "prompt_tokens": output.get("num_input_tokens")}
+    return {
+        "response": output.get("generated_text"),
+        "prompt_tokens": output.get("num_input_tokens"),
+        "completion_tokens": output.get("num_generated_tokens"),
+    }

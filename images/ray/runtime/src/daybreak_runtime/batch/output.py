@@ -1,0 +1,279 @@
+"""The output of a batch, written by one process: parts, of which each is there as a whole or not at all.
+
+A part holds good rows and failed ones, each with its number, so that the parts are also the checkpoint:
+who begins again reads the numbers, and asks only for the others. Between two parts nothing is promised: what
+was answered and not yet written is asked again, and leaves nothing behind.
+"""
+
+import csv
+import hashlib
+import io
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from daybreak_runtime.batch import openai_format
+from daybreak_runtime.batch.order import Order
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.storage import Entry, Storage
+
+OUTPUT_NOT_EMPTY, INPUT_CHANGED, OUTPUT_INVALID = "OutputNotEmpty", "InputChanged", "OutputInvalid"
+STATE = "_daybreak/state.json"
+PARTS = "_daybreak/parts"
+"""Where parts lie whose format is not the output's own."""
+PART_ROWS, PART_SECONDS = 2000, 10.0
+"""A part is written with so many rows, or so long after the one before if there is any row."""
+PARQUET_FIELDS = ("row_id", "response", "error", "prompt_tokens", "completion_tokens", "finish_reason")
+_ENDS = {"JSONL": "jsonl", "Parquet": "parquet", "CSV": "csv"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came of a row."""
+
+    row: int
+    columns: Mapping[str, Any]
+    answer: Mapping[str, Any] = field(default_factory=dict)
+    """`response` and what goes with it: tokens, why it ended."""
+    error: str = ""
+    """Why there is no answer; empty when there is."""
+
+
+class Fenced(Exception):
+    """Another process goes on with this batch: this one must not write any more."""
+
+
+class Output:
+    """The one writer.
+
+    Args:
+        order: The batch.
+        storage: Where it writes.
+    """
+
+    def __init__(self, order: Order, storage: Storage) -> None:
+        self._order = order
+        self._storage = storage
+        self._attempt = 0
+        self._number = 0
+        self._waiting: list[Answer] = []
+        self._written = time.monotonic()
+        self.done: set[int] = set()
+        """Numbers of the rows that are written."""
+        self.failed = 0
+        """How many of them have failed."""
+        self.first_errors: list[str] = []
+        """Why the first ones have."""
+        self.prompt_tokens = 0
+        self.completion_tokens = 0
+
+    def begin(self, files: Iterable[Entry]) -> None:
+        """Take the place over, from nothing or from what an earlier process of this batch has left.
+
+        Raises BatchProblem when the place holds something else, or the input is another one than before.
+        """
+        print_of_input = _fingerprint(files)
+        there = self._storage.files()
+        state = self._state() if any(entry.name == STATE for entry in there) else {}
+        foreign = [entry.name for entry in there if not _hidden(entry.name)]
+        if state.get("uid") != self._order.uid:
+            if state or foreign:
+                named = foreign[0] if foreign else STATE
+                place = self._order.output.shown or self._order.output.uri
+                raise BatchProblem(
+                    OUTPUT_NOT_EMPTY,
+                    f"spec.output: {place} is not empty: it holds {named}. "
+                    "Name an empty place, or remove what is there",
+                )
+            state = {}
+        elif not self._order.resume:
+            for entry in there:
+                if entry.name != STATE:
+                    self._storage.remove(entry.name)
+        elif state.get("input") not in (None, print_of_input):
+            raise BatchProblem(
+                INPUT_CHANGED,
+                "spec.input has changed since the batch began: rows would get the answers of others. "
+                "Put it back, or make a new LLMBatch with another output",
+            )
+        self._attempt = int(state.get("attempt", 0)) + 1
+        new = {"uid": self._order.uid, "attempt": self._attempt, "input": print_of_input}
+        self._storage.write(STATE, json.dumps(new).encode())
+        if state and self._order.resume:
+            self._recall()
+
+    def take(self, answers: Iterable[Answer]) -> None:
+        """Keep answers until the next part; a row that is there already is passed over."""
+        for each in answers:
+            if each.row in self.done:
+                continue
+            self.done.add(each.row)
+            self._waiting.append(each)
+            self._count(each.error, each.answer)
+        due = time.monotonic() - self._written > PART_SECONDS
+        if len(self._waiting) >= PART_ROWS or (due and self._waiting):
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, as one part. Raises Fenced when another process has taken over."""
+        self._written = time.monotonic()
+        if not self._waiting:
+            return
+        if self._state().get("attempt") != self._attempt:
+            raise Fenced("another process goes on with this batch")
+        rows, self._waiting = self._waiting, []
+        name = f"part-{self._attempt:03d}-{self._number:06d}"
+        self._number += 1
+        kind = self._order.output.format
+        if kind == "OpenAI":
+            self._storage.write(f"{PARTS}/{name}.jsonl", _jsonl(rows))
+        else:
+            self._storage.write(f"{name}.{_ENDS[kind]}", _WRITERS[kind](rows))
+
+    def finish(self) -> None:
+        """Write the last part, and for OpenAI's format the two files."""
+        self.flush()
+        if self._order.output.format != "OpenAI":
+            return
+        results, errors = bytearray(), bytearray()
+        model = self._order.service.model if self._order.service else self._order.uid
+        for entry in self._storage.files(PARTS):
+            for found in self._lines(entry):
+                good, line = openai_format.line(
+                    found["row_id"], found["columns"], found["answer"], found["error"], model
+                )
+                (results if good else errors).extend(line)
+        self._storage.write(openai_format.RESULTS, bytes(results))
+        if errors:
+            self._storage.write(openai_format.ERRORS, bytes(errors))
+
+    def _recall(self) -> None:
+        kind = self._order.output.format
+        parts = self._storage.files(PARTS) if kind == "OpenAI" else self._storage.files()
+        for entry in parts:
+            if not entry.name.startswith("part-"):
+                continue
+            for found in self._read(entry, kind):
+                row = int(found["row_id"])
+                if row not in self.done:
+                    self.done.add(row)
+                    self._count(found.get("error") or "", found)
+
+    def _read(self, entry: Entry, kind: str) -> Iterable[Mapping[str, Any]]:
+        if kind == "Parquet":
+            from pyarrow import parquet
+
+            with self._storage.open(entry.path) as file:
+                table = parquet.read_table(file)
+                known = [name for name in PARQUET_FIELDS if name != "response"]
+                found: list[Mapping[str, Any]] = table.select(known).to_pylist()
+                return found
+        if kind == "CSV":
+            with io.TextIOWrapper(self._storage.open(entry.path), encoding="utf-8", newline="") as text:
+                return list(csv.DictReader(text))
+        lines = self._lines(entry)
+        return [{**each["answer"], **each} for each in lines] if kind == "OpenAI" else lines
+
+    def _lines(self, entry: Entry) -> list[Any]:
+        with self._storage.open(entry.path) as file:
+            return [json.loads(line) for line in file if line.strip()]
+
+    def _state(self) -> Mapping[str, Any]:
+        for entry in self._storage.files("_daybreak"):
+            if entry.name == "state.json":
+                with self._storage.open(entry.path) as file:
+                    found = json.loads(file.read() or b"{}")
+                return found if isinstance(found, dict) else {}
+        return {}
+
+    def _count(self, error: str, answer: Mapping[str, Any]) -> None:
+        if error:
+            self.failed += 1
+            if len(self.first_errors) < 3:
+                self.first_errors.append(error)
+        self.prompt_tokens += int(answer.get("prompt_tokens") or 0)
+        self.completion_tokens += int(answer.get("completion_tokens") or 0)
+
+
+def _hidden(name: str) -> bool:
+    return any(part.startswith((".", "_")) for part in name.split("/"))
+
+
+def _fingerprint(files: Iterable[Entry]) -> str:
+    listed = [[entry.name, entry.size, entry.version] for entry in files]
+    return hashlib.sha256(json.dumps(listed).encode()).hexdigest()[:16]
+
+
+def _flat(answer: Answer) -> dict[str, Any]:
+    """The row as it leaves: the columns of the input, and ours above them."""
+    own = {
+        "row_id": answer.row,
+        "response": answer.answer.get("response"),
+        "error": answer.error or None,
+        "prompt_tokens": answer.answer.get("prompt_tokens"),
+        "completion_tokens": answer.answer.get("completion_tokens"),
+        "finish_reason": answer.answer.get("finish_reason"),
+    }
+    return {**answer.columns, **own}
+
+
+def _jsonl(rows: Sequence[Answer]) -> bytes:
+    found = [
+        {"row_id": each.row, "columns": each.columns, "answer": each.answer, "error": each.error}
+        for each in rows
+    ]
+    return b"".join(json.dumps(each, ensure_ascii=False, default=str).encode() + b"\n" for each in found)
+
+
+def _flat_jsonl(rows: Sequence[Answer]) -> bytes:
+    lines = (json.dumps(_flat(each), ensure_ascii=False, default=str).encode() + b"\n" for each in rows)
+    return b"".join(lines)
+
+
+def _csv(rows: Sequence[Answer]) -> bytes:
+    flat = [_flat(each) for each in rows]
+    names = list(dict.fromkeys(name for each in flat for name in each))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    for each in flat:
+        writer.writerow({name: _cell(value) for name, value in each.items()})
+    return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict | list) else value
+
+
+def _parquet(rows: Sequence[Answer]) -> bytes:
+    import pyarrow
+    from pyarrow import parquet
+
+    flat = [_flat(each) for each in rows]
+    names = list(dict.fromkeys(name for each in flat for name in each))
+    columns = {name: [each.get(name) for each in flat] for name in names}
+    types = {
+        "row_id": pyarrow.int64(),
+        "error": pyarrow.string(),
+        "prompt_tokens": pyarrow.int64(),
+        "completion_tokens": pyarrow.int64(),
+        "finish_reason": pyarrow.string(),
+    }
+    vectors = any(isinstance(value, list) for value in columns["response"])
+    types["response"] = pyarrow.list_(pyarrow.float32()) if vectors else pyarrow.string()
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pyarrow.array(values, types.get(name))
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            # Values of several types under one name, as rows that could not be read may have.
+            texts = [None if value is None else json.dumps(value, default=str) for value in values]
+            arrays[name] = pyarrow.array(texts, pyarrow.string())
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table(arrays), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+_WRITERS = {"JSONL": _flat_jsonl, "CSV": _csv, "Parquet": _parquet}

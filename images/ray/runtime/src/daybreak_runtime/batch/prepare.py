@@ -1,0 +1,117 @@
+"""From a row to what the engine takes: templates, the chat template and tokens, each row by itself."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from daybreak_runtime.batch import openai_format
+from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.requests import RowError, column, messages, render, sampling_params
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer of transformers."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
+        """Text of a conversation."""
+        ...
+
+    def encode(self, text: str, **kwargs: Any) -> list[int]:
+        """Tokens of a text."""
+        ...
+
+
+def prepared(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """What the engine takes of a row. Raises RowError.
+
+    Args:
+        request: How a request is made of a row.
+        tokenizer: The model's; None where neither a chat template nor tokens are wanted.
+        columns: The row.
+    """
+    if "body" in columns and "custom_id" in columns:
+        found, params, adapter = _of_batch_file(request, tokenizer, columns)
+    else:
+        found, params = _prompt(request, tokenizer, columns), sampling_params(request, columns)
+        adapter = request.adapter
+    if request.guided_json is not None:
+        params["structured_outputs"] = {"json": dict(request.guided_json)}
+    if request.task == "generate":
+        found["sampling_params"] = params
+    elif params:
+        found["pooling_params"] = params
+    if adapter:
+        found["model"] = adapter
+    return found
+
+
+def _prompt(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+    chat = request.messages or request.messages_column is not None or request.images
+    if tokenizer is None or not request.use_chat_template or (request.task != "generate" and not chat):
+        text = render(request.prompt or "", columns)
+        return _tokens(request, tokenizer, text, special=True)
+    said = messages(request, columns)
+    found = _tokens(request, tokenizer, _chat(request, tokenizer, said), special=False)
+    if request.images:
+        found = {
+            "prompt": _chat(request, tokenizer, said),
+            "images": [column(columns, n) for n in request.images],
+        }
+    return found
+
+
+def _of_batch_file(
+    request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    url, body = openai_format.body(columns, request.task)
+    params = {**request.sampling_params, **openai_format.sampling_params(body)}
+    adapter = body.get("model") if isinstance(body.get("model"), str) else None
+    if url == "/v1/chat/completions":
+        if tokenizer is None or not isinstance(body.get("messages"), list) or not body["messages"]:
+            raise RowError("the body has no messages")
+        return (
+            _tokens(request, tokenizer, _chat(request, tokenizer, body["messages"]), special=False),
+            params,
+            adapter,
+        )
+    text = body.get("input" if url == "/v1/embeddings" else "prompt")
+    if not isinstance(text, str):
+        raise RowError("the body has no text: one string for each row")
+    return (
+        _tokens(request, tokenizer, text, special=True),
+        {} if request.task != "generate" else params,
+        adapter,
+    )
+
+
+def _chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> str:
+    last_is_users = said[-1]["role"] != "assistant"
+    try:
+        text: str = tokenizer.apply_chat_template(
+            said,
+            tokenize=False,
+            chat_template=request.chat_template,
+            add_generation_prompt=last_is_users,
+            continue_final_message=not last_is_users,
+            **request.chat_template_kwargs,
+        )
+    except Exception as error:
+        raise RowError(f"the chat template fails: {type(error).__name__}: {error}") from error
+    return text
+
+
+def _tokens(request: Request, tokenizer: Tokenizer | None, text: str, *, special: bool) -> dict[str, Any]:
+    """The prompt, as tokens where they are wanted. A chat template has written special tokens itself."""
+    if not text:
+        raise RowError("the prompt is empty")
+    if tokenizer is None or not request.tokenize:
+        return {"prompt": text}
+    try:
+        return {"tokenized_prompt": tokenizer.encode(text, add_special_tokens=special)}
+    except Exception as error:
+        raise RowError(f"the prompt cannot be tokenized: {type(error).__name__}: {error}") from error
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    """As it goes through Ray Data: texts have one type, whatever is in them."""
+    return json.dumps(value, default=str)

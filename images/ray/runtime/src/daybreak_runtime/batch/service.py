@@ -1,0 +1,189 @@
+"""Rows answered by an LLMService, through its gateway: many requests at a time, and its Retry-After obeyed.
+
+A gateway holds requests while its service wakes. What it refuses for now (429, 502, 503, 504) and what breaks
+on the way is tried again, until the row's patience ends. What it refuses for good is the row's error, except
+where no row could fare better.
+"""
+
+import asyncio
+import json
+import os
+import queue
+import random
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import aiohttp
+
+from daybreak_runtime.batch import openai_format
+from daybreak_runtime.batch.order import Request, Service
+from daybreak_runtime.batch.output import Answer
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.requests import RowError, messages, render, sampling_params
+from daybreak_runtime.batch.staging import Block
+
+SERVICE_REFUSED = "ServiceRefused"
+FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
+"""Answers after which the same request may be answered."""
+FOR_EVERY_ROW = (401, 403)
+"""Answers that every row would get."""
+PAUSE_SECONDS = (0.5, 30.0)
+"""First and longest pause where the answer names none."""
+REQUEST_SECONDS = 1900.0
+"""How long one request may take: a gateway holds it while the service wakes."""
+_RETRY_AFTER_LIMIT = 600.0
+
+
+def answers(service: Service, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
+    """Answer the rows of the blocks, each as it is done. Raises BatchProblem when no row can be answered."""
+    done: queue.Queue[Answer | BaseException | None] = queue.Queue(4 * service.concurrency)
+
+    def work() -> None:
+        async def run() -> None:
+            async for answer in _all(service, request, blocks):
+                await asyncio.to_thread(done.put, answer)
+
+        try:
+            asyncio.run(run())
+        except BaseException as error:  # noqa: BLE001 -- handed to who waits
+            done.put(error)
+        else:
+            done.put(None)
+
+    threading.Thread(target=work, daemon=True, name="service").start()
+    while True:
+        found: list[Answer] = []
+        item = done.get()
+        while isinstance(item, Answer):
+            found.append(item)
+            try:
+                item = done.get_nowait()
+            except queue.Empty:
+                break
+        if found:
+            yield found
+        if isinstance(item, BaseException):
+            raise item
+        if item is None:
+            return
+
+
+async def _all(service: Service, request: Request, blocks: Sequence[Block]) -> AsyncIterator[Answer]:
+    headers = {"Authorization": f"Bearer {os.environ[service.key]}"} if service.key else {}
+    limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=30)
+    connector = aiohttp.TCPConnector(limit=service.concurrency)
+    async with aiohttp.ClientSession(connector=connector, headers=headers, timeout=limits) as session:
+        waiting: set[asyncio.Task[Answer]] = set()
+        try:
+            for block in blocks:
+                for line in block.lines():
+                    row = json.loads(line)
+                    asked = _one(session, service, request, row["id"], row["columns"])
+                    waiting.add(asyncio.create_task(asked))
+                    if len(waiting) >= service.concurrency:
+                        ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                        for task in ready:
+                            yield task.result()
+            while waiting:
+                ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in ready:
+                    yield task.result()
+        finally:
+            for task in waiting:
+                task.cancel()
+
+
+async def _one(
+    session: aiohttp.ClientSession, service: Service, request: Request, row: int, columns: Mapping[str, Any]
+) -> Answer:
+    try:
+        path, body = ask(service, request, columns)
+    except RowError as error:
+        return Answer(row, columns, error=str(error)[:2000])
+    deadline, pause, said = time.monotonic() + service.patience_seconds, PAUSE_SECONDS[0], ""
+    while True:
+        wait = pause
+        try:
+            async with session.post(f"{service.url}{path}", json=body) as response:
+                content = await response.read()
+                if response.status == 200:
+                    return Answer(row, columns, _answer(json.loads(content), path))
+                said = f"HTTP {response.status}: {_message(content)}"
+                if response.status in FOR_EVERY_ROW:
+                    raise BatchProblem(
+                        SERVICE_REFUSED, f"the service {service.model} refuses every row: {said}"
+                    )
+                if response.status not in FOR_NOW:
+                    return Answer(row, columns, error=said)
+                wait = retry_after(response.headers.get("Retry-After")) or pause
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            said = f"{type(error).__name__}: {error}"
+        if time.monotonic() + wait > deadline:
+            return Answer(row, columns, error=f"not answered in {service.patience_seconds:g} s: {said}")
+        # Spread, so that rows that were refused together do not come back together.
+        await asyncio.sleep(wait * random.uniform(1.0, 1.3))  # noqa: S311
+        pause = min(2 * pause, PAUSE_SECONDS[1])
+
+
+def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Path below the base URL, and body. Raises RowError."""
+    if "body" in columns and "custom_id" in columns:
+        url, found = openai_format.body(columns, request.task)
+        return url.removeprefix("/v1"), {**found, "model": service.model, "stream": False}
+    params = sampling_params(request, columns)
+    if request.guided_json is not None:
+        schema = {"name": "answer", "schema": dict(request.guided_json)}
+        params["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.task == "embed":
+        return "/embeddings", {
+            "model": service.model,
+            "input": render(request.prompt or "", columns),
+            **params,
+        }
+    if not request.use_chat_template and not request.messages and request.messages_column is None:
+        return "/completions", {
+            "model": service.model,
+            "prompt": render(request.prompt or "", columns),
+            **params,
+        }
+    return "/chat/completions", {"model": service.model, "messages": messages(request, columns), **params}
+
+
+def retry_after(written: str | None) -> float | None:
+    """Seconds of a Retry-After header, as a number or as a date; None when it says nothing."""
+    if not written:
+        return None
+    try:
+        seconds = float(written)
+    except ValueError:
+        try:
+            seconds = parsedate_to_datetime(written).timestamp() - time.time()
+        except (TypeError, ValueError):
+            return None
+    return min(max(seconds, 0.0), _RETRY_AFTER_LIMIT)
+
+
+def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:
+    usage = said.get("usage") or {}
+    found: dict[str, Any] = {
+        "body": said,
+        "prompt_tokens": usage.get("prompt_tokens"),
+        "completion_tokens": usage.get("completion_tokens"),
+    }
+    if path == "/embeddings":
+        return {**found, "response": said["data"][0]["embedding"]}
+    choice = said["choices"][0]
+    text = choice["message"]["content"] if "message" in choice else choice.get("text")
+    return {**found, "response": text, "finish_reason": choice.get("finish_reason")}
+
+
+def _message(content: bytes) -> str:
+    try:
+        said = json.loads(content)
+        error = said.get("error", said)
+        return str(error.get("message", error) if isinstance(error, dict) else error)[:500]
+    except (ValueError, AttributeError):
+        return content.decode(errors="replace")[:200]

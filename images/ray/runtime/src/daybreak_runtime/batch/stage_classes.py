@@ -1,0 +1,73 @@
+"""Classes that Ray Data makes actors of. They live on the workers, where the weights are."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+from ray.llm._internal.batch.processor.base import Processor
+from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
+
+from daybreak_runtime.batch.engines import in_json, prepare_rows
+from daybreak_runtime.batch.order import Engines, Request
+
+
+class Prepare:
+    """Templates and tokenizes, row by row."""
+
+    def __init__(self, engines: Engines, request: Request) -> None:
+        self._request = request
+        self._tokenizer: Any = None
+        chat = request.task == "generate" and request.use_chat_template
+        if request.tokenize or chat or request.messages or request.messages_column:
+            from transformers import AutoTokenizer
+
+            args = engines.engine_args
+            self._tokenizer = AutoTokenizer.from_pretrained(
+                args.get("tokenizer") or engines.source,
+                revision=args.get("tokenizer_revision") or args.get("revision"),
+                trust_remote_code=bool(args.get("trust_remote_code")),
+            )
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Prepare the rows of a block."""
+        rows = zip(batch["row"].tolist(), batch["columns"].tolist(), strict=True)
+        return {Processor.DATA_COLUMN: prepare_rows(self._request, self._tokenizer, rows)}
+
+
+class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the images only
+    """Ray Data LLM's engine stage, with texts before and behind it."""
+
+    def __init__(self, *args: Any, adapters: dict[str, str], **kwargs: Any) -> None:
+        kwargs["expected_input_keys"] = []
+        super().__init__(*args, **kwargs)
+        from vllm.lora.request import LoRARequest
+
+        for number, (name, path) in enumerate(adapters.items(), 1):
+            self.llm.lora_name_to_request[name] = LoRARequest(name, number, path)
+        self._adapters = adapters
+
+    async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+        """Answer a batch."""
+        rows = []
+        for row in batch:
+            index = row[self.IDX_IN_BATCH_COLUMN]
+            request = json.loads(row["request"])
+            if request.get("model") not in self._adapters:
+                request.pop("model", None)  # the base model, by whatever name
+            if images := request.pop("images", None):
+                request["multimodal_data"] = {"image": [_image(each) for each in images]}
+            rows.append({**request, self.IDX_IN_BATCH_COLUMN: index})
+        async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN):
+            yield output
+
+
+def _image(value: Any) -> Any:
+    """An image of a column: bytes as Parquet has them, base64 in text, or a `data:` URL."""
+    import base64
+    import io
+
+    from PIL import Image
+
+    if isinstance(value, str):
+        value = base64.b64decode(value.rpartition(",")[2])
+    return Image.open(io.BytesIO(value)).convert("RGB")

@@ -1,0 +1,1 @@
+"""The kind LLMBatch: observed, decided, planned, applied, and what its status says."""

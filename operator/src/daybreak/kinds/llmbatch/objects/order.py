@@ -1,0 +1,112 @@
+"""What the job is told: the order that `daybreak_runtime.batch` reads, in its words."""
+
+import json
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.source import ModelSource
+from daybreak.api.llmbatch.definition import LLMBatch
+from daybreak.api.llmbatch.spec import OnRowError, ServiceRef
+from daybreak.api.ray.model import AcceleratorKind, Model
+from daybreak.ray import ports
+from daybreak.ray.pods.weights import weights
+from daybreak.ray.serve import adapter_origin
+from daybreak.ray.serve.replica_range import replica_range
+from daybreak.ray.serve.serve_config import engine_kwargs
+from daybreak.scheduling.replica_size import bundle, placement
+
+VARIABLE = "DAYBREAK_BATCH"
+KEY_VARIABLE = "DAYBREAK_BATCH_KEY"
+"""The API key of a service."""
+ORDER_LIMIT = 120 * 1024
+"""Longest order, in bytes: Linux takes a variable of 128 KiB, its name included."""
+_CLAIM = "pvc://"
+_SLOTS = {AcceleratorKind.GPU: 1024, AcceleratorKind.CPU: 256}
+"""The most requests that vLLM runs at a time by itself, where `max_num_seqs` does not say it. What an engine
+has no slot for waits inside it."""
+
+
+def order(batch: LLMBatch) -> str:
+    """The order as JSON, equal for equal specs."""
+    spec = batch.spec
+    found: dict[str, Any] = {
+        "uid": batch.uid,
+        "input": _place(spec.input.uri, spec.input.format.value),
+        "output": _place(spec.output.uri, spec.output.format.value),
+        "request": _request(batch),
+        "fail_on_error": spec.on_row_error is OnRowError.FAIL,
+        "max_failed_rows": spec.max_failed_rows,
+        "resume": spec.resume,
+        "port": ports.BATCH,
+    }
+    if spec.model is not None:
+        found["engines"] = _engines(batch, spec.model)
+    if spec.service_ref is not None:
+        found["service"] = _service(batch, spec.service_ref)
+    return json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def claim_of(uri: str) -> tuple[str, str] | None:
+    """Claim and path of a `pvc://` place; None for another one."""
+    if not uri.startswith(_CLAIM):
+        return None
+    claim, _, path = uri.removeprefix(_CLAIM).partition("/")
+    return claim, path
+
+
+def _place(uri: str, kind: str) -> dict[str, str]:
+    found = claim_of(uri)
+    seen = uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"
+    return {"uri": seen, "format": kind, "shown": uri}
+
+
+def _request(batch: LLMBatch) -> dict[str, Any]:
+    spec = batch.spec
+    return {
+        "task": spec.task.value,
+        "prompt": spec.prompt,
+        "messages": [each.model_dump(mode="json") for each in spec.messages or ()],
+        "messages_column": spec.messages_column,
+        "images": spec.images,
+        "sampling_params": spec.sampling_params,
+        "sampling_params_column": spec.sampling_params_column,
+        "guided_json": spec.guided_json,
+        "adapter": spec.adapter,
+        "chat_template": spec.stages.chat_template_text,
+        "chat_template_kwargs": spec.stages.chat_template_kwargs,
+        "use_chat_template": spec.stages.chat_template,
+        "tokenize": spec.stages.tokenize,
+    }
+
+
+def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
+    source = weights(batch.workload.name, model, batch.spec.runtime.image_pull_policy)
+    allowed = replica_range(batch.workload, model)
+    args = engine_kwargs(model, source)
+    adapters = model.lora.adapters if model.lora is not None else ()
+    return {
+        # Ray Data copies a bucket itself; a path or a repository is what it is.
+        "source": source.model_source if source.callback is None else model.source,
+        "engine_args": args,
+        "bundle": {**bundle(model), names.model_resource(model.name): 1},
+        "resource": names.prepare_resource(model.name),
+        "strategy": placement(model).value,
+        "replicas": [allowed.min, allowed.max],
+        "max_num_seqs": args.get("max_num_seqs") or _SLOTS[model.accelerator.kind],
+        "batch_size": batch.spec.stages.batch_size,
+        "preparers": batch.spec.stages.concurrency,
+        "adapters": {
+            each.name: adapter_origin.origin(each)["path"]
+            for each in adapters
+            if ModelSource.parse(each.source).scheme in adapter_origin.IN_PODS
+        },
+    }
+
+
+def _service(batch: LLMBatch, wanted: ServiceRef) -> dict[str, Any]:
+    return {
+        "url": names.url(wanted.name, batch.namespace),
+        "model": wanted.model or wanted.name,
+        "concurrency": wanted.concurrency,
+        "key": KEY_VARIABLE if wanted.api_key is not None else None,
+    }

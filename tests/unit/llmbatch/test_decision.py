@@ -1,0 +1,192 @@
+"""What is decided on a batch, and what its status says."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
+from daybreak.kinds.llmbatch.decide.decision import Decision, decide
+from daybreak.kinds.llmbatch.objects.ray_job import JOB_ANNOTATION, job_digest
+from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
+from daybreak.kinds.llmbatch.observe.progress_reports import asked, read
+from daybreak.kinds.llmbatch.status.report import events, report
+from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
+
+RUNNING = Progress("Running", final=False, total=100, done=40, failed=2, rows_per_second=6.0)
+DONE = Progress("Succeeded", final=True, total=100, done=100, failed=2)
+MISSING = Progress("Failed", final=True, reason="InputMissing", message="pvc://rows/in.jsonl is not there")
+
+
+def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> dict[str, Any]:
+    """A RayJob as KubeRay leaves it."""
+    return {
+        "metadata": {"annotations": {JOB_ANNOTATION: job_digest(batch())}},
+        "spec": {},
+        "status": {"jobDeploymentStatus": deployment, "jobStatus": status, **more},
+    }
+
+
+def said(what: Observed) -> tuple[Decision, LLMBatchStatus]:
+    """The decision and the status."""
+    decision = decide(what)
+    return decision, report(what, decision)
+
+
+def conditions(status: LLMBatchStatus) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status.conditions}
+
+
+def test_one_that_is_new_gets_its_objects() -> None:
+    decision, status = said(seen(manifest()))
+    assert (decision.apply, decision.running, status.phase) == (True, True, BatchPhase.PENDING)
+    assert conditions(status)["Reconciling"] == ("True", "Progressing")
+
+
+def test_one_that_runs_tells_how_far_it_is() -> None:
+    _, status = said(seen(manifest(), ray_job=job(), progress=RUNNING))
+    assert (status.phase, status.progress) == (BatchPhase.RUNNING, "40/100")
+    assert status.rows is not None
+    assert (status.rows.total, status.rows.done, status.rows.failed) == (100, 40, 2)
+    assert status.eta == "2026-01-02T03:04:20Z"
+    assert status.started == "2026-01-02T03:04:05Z"
+
+
+def test_its_end_is_kept_whatever_comes_then() -> None:
+    _, ended = said(seen(manifest(), ray_job=job(), progress=DONE))
+    assert (ended.phase, ended.finished) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
+    assert conditions(ended) == {
+        "Complete": ("True", "Finished"),
+        "Failed": ("False", "Finished"),
+        "Reconciling": ("False", "Finished"),
+        "Stalled": ("False", "Finished"),
+    }
+    kept = ended.model_dump(mode="json", by_alias=True, exclude_none=True)
+    for later in (None, job("Failed", "FAILED")):
+        decision, status = said(seen(manifest(status=kept, suspend=True), ray_job=later))
+        assert not decision.apply
+        assert status == ended
+
+
+def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
+    decision, status = said(seen(manifest(), ray_job=job(), progress=MISSING))
+    assert (decision.apply, status.phase) == (False, BatchPhase.FAILED)
+    assert conditions(status)["Failed"] == ("True", "InputMissing")
+    assert conditions(status)["Stalled"] == ("True", "InputMissing")
+
+
+@pytest.mark.parametrize(
+    ("found", "phase", "reason"),
+    [
+        (job("Complete", "SUCCEEDED"), BatchPhase.SUCCEEDED, BatchReason.FINISHED),
+        (job("Complete", "STOPPED"), BatchPhase.FAILED, BatchReason.JOB_FAILED),
+        (job("Failed", "FAILED", message="exit 1"), BatchPhase.FAILED, BatchReason.JOB_FAILED),
+        (job("Failed", "", reason="DeadlineExceeded"), BatchPhase.FAILED, BatchReason.DEADLINE_EXCEEDED),
+        (job("Retrying", "FAILED"), BatchPhase.STARTING, BatchReason.PROGRESSING),
+    ],
+)
+def test_an_end_that_only_kuberay_tells(
+    found: dict[str, Any], phase: BatchPhase, reason: BatchReason
+) -> None:
+    decision, _ = said(seen(manifest(), ray_job=found))
+    assert decision.verdict is not None
+    assert (decision.verdict.phase, decision.verdict.reason) == (phase, reason)
+
+
+def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
+    _, before = said(seen(manifest(), ray_job=job(), progress=RUNNING))
+    kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
+    decision, status = said(seen(manifest(status=kept, suspend=True), ray_job=job()))
+    assert (decision.apply, decision.running) == (True, False)
+    assert (status.phase, status.progress, status.eta) == (BatchPhase.SUSPENDED, "40/100", None)
+
+
+def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
+    begun = {"job": job_digest(batch())}
+    decision, status = said(seen(manifest(status=begun, prompt="other"), ray_job=job(), progress=RUNNING))
+    assert not decision.apply
+    assert conditions(status)["Stalled"] == ("True", "SpecChanged")
+    assert status.job == begun["job"]
+    # The status was not written before the operator died: the job itself tells.
+    decision, _ = said(seen(manifest(prompt="other"), ray_job=job()))
+    assert not decision.apply
+
+
+def test_one_that_never_began_may_change() -> None:
+    decision, _ = said(seen(manifest(suspend=True)))
+    assert decision.job == ""
+    assert decide(seen(manifest(prompt="other"))).apply
+
+
+def test_a_spec_that_cannot_be_built_stalls() -> None:
+    whole = manifest(output={"uri": "pvc://rows/in.jsonl/out"})
+    decision, status = said(seen(whole))
+    assert not decision.apply
+    assert conditions(status)["Stalled"] == ("True", "InvalidSpec")
+
+
+def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
+    found = seen(manifest())
+    decision = decide(Observed(found.manifest, found.batch, (), kuberay_installed=False, now=NOW))
+    assert decision.verdict is not None
+    assert decision.verdict.reason is BatchReason.KUBERAY_MISSING
+    assert decision.apply
+
+
+def test_kueues_turn_is_waited_for() -> None:
+    decision = decide(seen(manifest(), ray_job={**job(""), "spec": {"suspend": True}}))
+    assert decision.verdict is not None
+    assert decision.verdict.reason is BatchReason.QUEUED
+
+
+def test_what_it_has_cost() -> None:
+    model = {"name": "m", "source": "hf://a/b"}
+    pod = {
+        "metadata": {"name": "w", "labels": {"ray.io/node-type": "worker"}},
+        "spec": {
+            "nodeName": "n",
+            "containers": [{"resources": {"requests": {"nvidia.com/gpu": "2"}}}],
+        },
+        "status": {"phase": "Running"},
+    }
+    before = {"gpus": 2, "gpuSeconds": 10.0, "gpuSecondsUntil": "2026-01-02T03:03:35Z"}
+    _, status = said(seen(manifest(model=model, status=before), ray_job=job(), pods=(pod,)))
+    assert (status.gpus, status.gpu_seconds) == (2, 70.0)
+    _, status = said(seen(manifest(model=model, status=before), ray_job=job()))
+    assert (status.gpus, status.gpu_seconds) == (0, 70.0)
+
+
+def test_events_tell_what_has_turned() -> None:
+    nothing = LLMBatchStatus()
+    _, running = said(seen(manifest(), ray_job=job(), progress=RUNNING))
+    _, failed = said(seen(manifest(), ray_job=job(), progress=MISSING))
+    assert [(each.warning, each.reason) for each in events(nothing, running)] == [(False, "Running")]
+    assert events(running, running) == []
+    assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputMissing")]
+
+
+def test_a_report_of_another_batch_or_of_another_form_is_not_taken() -> None:
+    assert read(b'{"uid": "other", "final": true}', "u-1") is None
+    found = read(
+        b'{"uid": "u-1", "rows": {"done": "x"}, "rowsPerSecond": [], "errors": 3, "final": 1}', "u-1"
+    )
+    assert found == Progress("", final=False)
+    with pytest.raises(ValueError, match="unexpected character"):
+        read(b"<html>", "u-1")
+
+
+def test_only_a_head_that_runs_is_asked() -> None:
+    pod: dict[str, Any] = {
+        "metadata": {"labels": {"ray.io/node-type": "head"}},
+        "spec": {"nodeName": "n"},
+        "status": {
+            "phase": "Running",
+            "podIP": "10.0.0.7",
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    found = asked("u-1", [pod], heard=True)
+    assert found is not None
+    assert (found.address, found.heard) == ("10.0.0.7", True)
+    pod["metadata"]["deletionTimestamp"] = str(NOW + timedelta(0))
+    assert asked("u-1", [pod], heard=False) is None

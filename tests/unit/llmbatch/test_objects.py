@@ -1,0 +1,134 @@
+"""The objects of a batch."""
+
+import json
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.llmbatch.definition import QUEUE_LABEL, LLMBatch
+from daybreak.kinds.llmbatch.objects.desired import desired
+from daybreak.kinds.llmbatch.objects.ray_job import JOB_ANNOTATION, job_digest, ray_job
+from daybreak_runtime.batch.order import Order
+from tests import installed
+from tests.unit.llmbatch.batches import MODEL, batch, manifest
+
+PLATFORM = installed.platform()
+
+
+def told(wanted: dict[str, Any]) -> Order:
+    [container] = wanted["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    [variable] = [each for each in container["env"] if each["name"] == "DAYBREAK_BATCH"]
+    return Order.read(json.loads(variable["value"]))
+
+
+def head(wanted: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = wanted["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    return found
+
+
+def test_the_job_reads_what_the_operator_writes() -> None:
+    order = told(ray_job(batch(samplingParams={"max_tokens": 3}, maxFailedRows=4), PLATFORM))
+    directory = names.rows_directory("rows")
+    assert order.input.uri == f"file://{directory}/in.jsonl"
+    assert order.output.uri == f"file://{directory}/out"
+    assert order.input.shown == "pvc://rows/in.jsonl"
+    assert (order.uid, order.max_failed_rows, order.fail_on_error) == ("u-1", 4, False)
+    assert order.request.sampling_params == {"max_tokens": 3}
+    assert order.engines is not None
+    assert order.engines.source == "/models/tiny"
+    assert order.engines.bundle == {"CPU": 1, "model-tiny": 1}
+    assert order.service is None
+
+
+def test_a_claim_is_mounted_once_and_only_in_the_head() -> None:
+    wanted = ray_job(batch(), PLATFORM)
+    claims = [each for each in head(wanted)["volumes"] if "persistentVolumeClaim" in each]
+    assert [each["persistentVolumeClaim"]["claimName"] for each in claims] == ["rows"]
+    [group] = wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert not [each for each in group["template"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
+
+
+def test_buckets_need_no_volume() -> None:
+    wanted = ray_job(batch(input={"uri": "s3://b/in"}, output={"uri": "gs://b/out"}), PLATFORM)
+    assert not [each for each in head(wanted)["volumes"] if "persistentVolumeClaim" in each]
+    assert (told(wanted).input.uri, told(wanted).output.uri) == ("s3://b/in", "gs://b/out")
+
+
+def test_the_engines_slots_are_those_of_its_arguments() -> None:
+    model = MODEL | {"engine": {"args": {"max_num_seqs": 7}}}
+    for written, slots in ((model, 7), (MODEL, 256), (MODEL | {"accelerator": {}}, 1024)):
+        order = told(ray_job(batch(model=written), PLATFORM))
+        assert order.engines is not None
+        assert order.engines.max_num_seqs == slots
+
+
+def test_replicas_are_fixed_or_move() -> None:
+    fixed = ray_job(batch(replicas=3), PLATFORM)["spec"]["rayClusterSpec"]
+    assert [fixed["workerGroupSpecs"][0][name] for name in ("minReplicas", "maxReplicas")] == [3, 3]
+    assert "enableInTreeAutoscaling" not in fixed
+    moving = ray_job(batch(model=MODEL | {"replicas": {"min": 1, "max": 4}}), PLATFORM)
+    assert moving["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] is True
+    order = told(moving)
+    assert order.engines is not None
+    assert order.engines.replicas == (1, 4)
+
+
+def test_what_runs_beside_the_engine_does_not_take_its_place() -> None:
+    [group] = ray_job(batch(), PLATFORM)["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert group["resources"]["model-tiny"] == "1"
+    assert int(group["resources"]["prepare-tiny"]) > 100
+
+
+def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
+    key = {"secretKeyRef": {"name": "keys", "key": "batch"}}
+    wanted = ray_job(batch(model=None, serviceRef={"name": "chat", "apiKey": key}), PLATFORM)
+    assert wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"] == []
+    order = told(wanted)
+    assert order.service is not None
+    assert (order.service.url, order.service.model) == ("http://chat.team.svc/v1", "chat")
+    [variable] = [each for each in head(wanted)["containers"][0]["env"] if each["name"] == order.service.key]
+    assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
+
+
+def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
+    moving = MODEL | {"replicas": {"min": 1, "max": 4}}
+    queued = LLMBatch.from_manifest(manifest(labels={QUEUE_LABEL: "gpus"}, model=moving))
+    wanted = ray_job(queued, PLATFORM)
+    assert wanted["metadata"]["labels"][QUEUE_LABEL] == "gpus"
+    assert "suspend" not in wanted["spec"]
+    [group] = wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert group["replicas"] == group["minReplicas"] == group["maxReplicas"] == 4
+    assert "enableInTreeAutoscaling" not in wanted["spec"]["rayClusterSpec"]
+
+
+def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:
+    spec = ray_job(batch(activeDeadline="1h", retries=2, ttlAfterFinished="90s"), PLATFORM)["spec"]
+    assert (spec["submissionMode"], spec["shutdownAfterJobFinishes"]) == ("HTTPMode", True)
+    assert (spec["activeDeadlineSeconds"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (
+        3600,
+        2,
+        90,
+    )
+
+
+@pytest.mark.parametrize("change", [{"suspend": True}, {"activeDeadline": "1h"}, {"ttlAfterFinished": "1m"}])
+def test_what_may_change_is_not_in_the_digest(change: dict[str, Any]) -> None:
+    assert job_digest(batch(**change)) == job_digest(batch())
+    assert job_digest(batch(prompt="other {{ q }}")) != job_digest(batch())
+
+
+def test_objects_are_named_apart_from_those_of_a_service_of_the_same_name() -> None:
+    objects = desired(batch(), PLATFORM)
+    assert [(each["kind"], each["metadata"]["name"]) for each in objects] == [
+        ("ServiceAccount", "batch.night-sa"),
+        ("NetworkPolicy", "batch.night-ray"),
+        ("RayJob", "night"),
+    ]
+    assert all(each["metadata"]["labels"][names.SERVICE_LABEL] == "batch.night" for each in objects)
+    assert JOB_ANNOTATION in objects[-1]["metadata"]["annotations"]
+
+
+def test_a_suspended_batch_has_no_job() -> None:
+    kinds = [each["kind"] for each in desired(batch(suspend=True), PLATFORM, running=False)]
+    assert kinds == ["ServiceAccount", "NetworkPolicy"]

@@ -1,0 +1,107 @@
+"""What may stand in a batch, and what is refused with words that help."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.llmbatch import crd, spec
+from daybreak.api.llmbatch.definition import NAME_RULES, InvalidBatch, LLMBatch
+from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason
+from daybreak.api.llmbatch.validation import problems
+from scripts import docstrings
+from scripts.batch_api_docs import batch_api_md
+from scripts.json_schema import batch_json_schema
+from tests.unit.llmbatch.batches import MODEL, batch, manifest
+
+OPENAI = {"input": {"uri": "pvc://rows/in", "format": "OpenAI"}, "prompt": None}
+BY_RULE: list[tuple[dict[str, Any], str]] = [
+    ({"model": None}, "a batch has either a model of its own or a serviceRef"),
+    ({"serviceRef": {"name": "a"}}, "a batch has either a model of its own or a serviceRef"),
+    ({"prompt": None}, "a batch has one of prompt, messages and messagesColumn"),
+    ({"messagesColumn": "m"}, "a batch has one of prompt, messages and messagesColumn"),
+    ({**OPENAI, "prompt": "a"}, "and none with input.format OpenAI"),
+    ({"output": {"uri": "s3://b/out", "format": "OpenAI"}}, "output.format OpenAI belongs to input.format"),
+    ({"input": {"uri": "pvc://Rows/in"}}, "write pvc://claim/path"),
+    ({"input": {"uri": "http://host/in"}}, "write pvc://claim/path"),
+    ({"output": {"uri": "pvc://rows/../out"}}, "'..' may not stand in a path"),
+    ({"colour": "red"}, "there is no such field"),
+]
+BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
+    ({"model": MODEL | {"engine": {"args": {"max_num_seq": 1}}}}, "spec.model.engine.args.max_num_seq"),
+    ({"output": {"uri": "pvc://rows/in.jsonl"}}, "must not lie in the input"),
+    ({"input": {"uri": "s3://b/x"}, "output": {"uri": "s3://b/x/out"}}, "must not lie in the input"),
+    ({"input": {"uri": "s3://b/out/x"}, "output": {"uri": "s3://b/out"}}, "must not lie in the input"),
+    ({"adapter": "poet"}, "spec.model.lora.adapters has no poet"),
+    ({"model": None, "serviceRef": {"name": "a"}, "adapter": "poet"}, "name it in spec.serviceRef.model"),
+    ({"task": "embed", "guidedJson": {"type": "object"}}, "writes nothing that could follow a schema"),
+    ({"model": None, "serviceRef": {"name": "a"}, "task": "score"}, "needs a model of the batch's own"),
+    ({"runtime": {"serviceAccountName": "a" * 51}}, "KubeRay keeps 50"),
+    ({"samplingParams": {"stop": ["x" * 110_000]}}, "more than a job can be told"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BY_RULE)
+def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidBatch) as found:
+        LLMBatch.from_manifest(manifest(**change))
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
+def test_what_stalls(change: dict[str, Any], words: str) -> None:
+    assert words in "; ".join(problems(batch(**change)))
+
+
+def test_every_rule_is_tried() -> None:
+    models = [each for each in vars(spec).values() if isinstance(each, type) and issubclass(each, ApiModel)]
+    own = [rule.message for each in models if each.__module__ == spec.__name__ for rule in each.rules]
+    assert own
+    for message in own:
+        assert any(words in message or message in words for _, words in BY_RULE), message
+
+
+@pytest.mark.parametrize("name", ["Night", "1st", "a-", "a" * 39])
+def test_names_that_are_refused(name: str) -> None:
+    whole = manifest()
+    whole["metadata"]["name"] = name
+    with pytest.raises(InvalidBatch, match=r"metadata\.name"):
+        LLMBatch.from_manifest(whole)
+    assert not all(rule.holds(name) for rule in NAME_RULES)
+
+
+@pytest.mark.parametrize(
+    "change", [{}, OPENAI, {"prompt": None, "messages": [{"role": "user", "content": "a"}]}]
+)
+def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+    assert problems(batch(**change)) == ()
+    whole = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMBatch", **manifest(**change)}
+    jsonschema.validate(whole, batch_json_schema())
+
+
+def test_the_crd_names_itself_and_shows_progress() -> None:
+    found = crd.crd()
+    assert found["metadata"]["name"] == "llmbatches.daybreak.dev"
+    [version] = found["spec"]["versions"]
+    assert "Progress" in [column["name"] for column in version["additionalPrinterColumns"]]
+
+
+@pytest.mark.parametrize("words", [BatchConditionType, BatchPhase, BatchReason])
+def test_every_word_has_a_meaning(words: type) -> None:
+    assert all(docstrings.of_members(words).values())
+
+
+def test_every_field_has_a_meaning() -> None:
+    rows = [line for line in batch_api_md().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)
+
+
+def test_each_reason_is_on_the_page_and_no_other() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text().partition("## Reasons")[2]
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]
+    assert sorted(named) == sorted(reason.value for reason in BatchReason)

@@ -1,0 +1,152 @@
+"""The output: every row once, whatever is killed when, and nothing of others written over."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.batch.order import Order, Place, Request
+from daybreak_runtime.batch.output import Answer, Fenced, Output
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.storage import Entry, LocalStorage
+
+INPUT = [Entry("/in/a.jsonl", "a.jsonl", 10, "1")]
+
+
+def order(folder: Path, uid: str = "u", kind: str = "JSONL", **more: Any) -> Order:
+    return Order(uid, Place("file:///in", "Auto"), Place(f"file://{folder}", kind), Request(), **more)
+
+
+def begun(folder: Path, **more: Any) -> Output:
+    output = Output(order(folder, **more), LocalStorage(str(folder)))
+    output.begin(INPUT)
+    return output
+
+
+def good(*rows: int) -> list[Answer]:
+    return [
+        Answer(n, {"n": n}, {"response": f"a{n}", "prompt_tokens": 2, "completion_tokens": 3}) for n in rows
+    ]
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for part in sorted(folder.glob("part-*.jsonl"))
+        for line in part.read_text().splitlines()
+    ]
+
+
+def test_good_and_failed_rows_leave_together(tmp_path: Path) -> None:
+    output = begun(tmp_path)
+    output.take([*good(0), Answer(1, {"n": 1}, error="too long")])
+    output.finish()
+    assert [(row["row_id"], row["response"], row["error"]) for row in written(tmp_path)] == [
+        (0, "a0", None),
+        (1, None, "too long"),
+    ]
+    assert len(list(tmp_path.glob("part-*"))) == 1
+
+
+def test_who_begins_again_knows_what_is_done_and_writes_no_row_twice(tmp_path: Path) -> None:
+    first = begun(tmp_path)
+    first.take(good(0, 1))
+    first.flush()
+    first.take(good(2))  # killed before this is written
+    again = begun(tmp_path)
+    assert again.done == {0, 1}
+    assert (again.prompt_tokens, again.completion_tokens) == (4, 6)
+    again.take(good(1, 2, 2, 3))
+    again.finish()
+    assert sorted(row["row_id"] for row in written(tmp_path)) == [0, 1, 2, 3]
+
+
+def test_failed_rows_are_done_and_counted_after_a_new_beginning(tmp_path: Path) -> None:
+    first = begun(tmp_path)
+    first.take([Answer(0, {}, error="no")])
+    first.flush()
+    again = begun(tmp_path)
+    assert (again.failed, again.first_errors) == (1, ["no"])
+
+
+def test_one_that_was_taken_over_from_writes_nothing_any_more(tmp_path: Path) -> None:
+    old = begun(tmp_path)
+    old.take(good(0))
+    begun(tmp_path)
+    with pytest.raises(Fenced):
+        old.flush()
+    assert written(tmp_path) == []
+
+
+def test_half_a_part_is_no_part(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (tmp_path / ".part-001-000000.jsonl.12345678.tmp").write_text('{"row_id": 0')
+    assert begun(tmp_path).done == set()
+
+
+def test_an_output_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "theirs.txt").write_text("x")
+    with pytest.raises(BatchProblem, match=r"theirs\.txt") as found:
+        begun(tmp_path)
+    assert found.value.reason == "OutputNotEmpty"
+
+
+def test_an_output_of_another_batch_is_left_alone(tmp_path: Path) -> None:
+    begun(tmp_path, uid="other")
+    with pytest.raises(BatchProblem) as found:
+        begun(tmp_path)
+    assert found.value.reason == "OutputNotEmpty"
+
+
+def test_another_input_is_told(tmp_path: Path) -> None:
+    begun(tmp_path)
+    with pytest.raises(BatchProblem) as found:
+        Output(order(tmp_path), LocalStorage(str(tmp_path))).begin([Entry("/in/a.jsonl", "a.jsonl", 11, "2")])
+    assert found.value.reason == "InputChanged"
+
+
+def test_without_resume_it_begins_from_nothing(tmp_path: Path) -> None:
+    first = begun(tmp_path)
+    first.take(good(0))
+    first.flush()
+    assert begun(tmp_path, resume=False).done == set()
+    assert written(tmp_path) == []
+
+
+def test_a_column_of_the_input_named_answer_harms_nothing(tmp_path: Path) -> None:
+    first = begun(tmp_path)
+    first.take([Answer(0, {"answer": "42", "error": "theirs"}, {"response": "a"})])
+    first.flush()
+    again = begun(tmp_path)
+    assert (again.done, again.failed) == ({0}, 0)
+
+
+def test_csv(tmp_path: Path) -> None:
+    first = begun(tmp_path, kind="CSV")
+    first.take([*good(0), Answer(1, {"other": [1]}, error="no")])
+    first.flush()
+    [part] = tmp_path.glob("part-*.csv")
+    found = list(csv.DictReader(io.StringIO(part.read_text())))
+    assert [row["response"] for row in found] == ["a0", ""]
+    again = begun(tmp_path, kind="CSV")
+    assert (again.done, again.failed) == ({0, 1}, 1)
+
+
+def test_openais_files(tmp_path: Path) -> None:
+    asked = {"custom_id": "c0", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+    output = begun(tmp_path, kind="OpenAI")
+    output.take([Answer(0, asked, {"response": "hello", "prompt_tokens": 1, "completion_tokens": 2})])
+    output.flush()
+    output = begun(tmp_path, kind="OpenAI")
+    assert output.done == {0}
+    output.take([Answer(1, {"custom_id": "c1"}, error="no body")])
+    output.finish()
+    [result] = [json.loads(line) for line in (tmp_path / "output.jsonl").read_text().splitlines()]
+    [error] = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_text().splitlines()]
+    assert result["custom_id"] == "c0"
+    assert result["response"]["body"]["choices"][0]["message"]["content"] == "hello"
+    assert result["response"]["body"]["usage"]["total_tokens"] == 3
+    assert (error["custom_id"], error["error"]["message"]) == ("c1", "no body")

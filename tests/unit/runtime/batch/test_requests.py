@@ -1,0 +1,124 @@
+"""From a row to a request: templates cannot leave their sandbox, and what is wrong is the row's own error."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.batch import requests
+from daybreak_runtime.batch.order import Request, Service
+from daybreak_runtime.batch.prepare import prepared
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.requests import RowError, render, sampling_params
+from daybreak_runtime.batch.service import ask, retry_after
+
+SERVICE = Service("http://tiny/v1", "tiny")
+
+
+class FakeTokenizer:
+    """One token for each character; a chat template that wants a user."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
+        if conversation[-1]["role"] == "nobody":
+            raise ValueError("roles must alternate")
+        return "".join(f"<{each['role']}>{each['content']}" for each in conversation)
+
+    def encode(self, text: str, **kwargs: Any) -> list[int]:
+        return [ord(letter) for letter in text]
+
+
+def text(found: Mapping[str, Any]) -> str:
+    return "".join(map(chr, found["tokenized_prompt"]))
+
+
+def test_columns_are_variables_and_row_is_all_of_them() -> None:
+    assert render("{{ q }}-{{ row['odd name'] }}", {"q": "a", "odd name": 1}) == "a-1"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{{ missing }}",
+        "{{ q.__class__.__mro__ }}",
+        "{{ ''.__class__.__base__.__subclasses__() }}",
+        "{{ 1 // 0 }}",
+        "{% for n in range(100000000) %}{{ n }}{% endfor %}",
+        "{{ row.update({'a': 1}) }}",
+    ],
+)
+def test_a_template_that_fails_is_the_rows_error(template: str) -> None:
+    with pytest.raises(RowError):
+        render(template, {"q": "a"})
+
+
+def test_text_without_an_end_is_cut_off() -> None:
+    with pytest.raises(RowError, match="makes more than"):
+        render("{% for n in range(9999) %}{{ q }}{% endfor %}", {"q": "x" * 10_000})
+
+
+def test_what_is_no_template_ends_the_batch() -> None:
+    with pytest.raises(BatchProblem, match=r"spec\.prompt: line 2") as found:
+        requests.check(Request(prompt="a\n{{ q"))
+    assert found.value.reason == "TemplateInvalid"
+
+
+def test_parameters_of_a_row_go_before_those_of_the_batch() -> None:
+    request = Request(sampling_params={"max_tokens": 4, "seed": 1}, sampling_params_column="p")
+    assert sampling_params(request, {"p": {"max_tokens": 8, "top_p": None}}) == {"max_tokens": 8, "seed": 1}
+    assert sampling_params(request, {"p": '{"seed": 2}'}) == {"max_tokens": 4, "seed": 2}
+    for wrong in ({"p": "{"}, {"p": 3}, {}):
+        with pytest.raises(RowError):
+            sampling_params(request, wrong)
+
+
+def test_a_prompt_goes_through_the_chat_template_unless_that_is_off() -> None:
+    found = prepared(Request(prompt="hi {{ q }}"), FakeTokenizer(), {"q": "you"})
+    assert text(found) == "<user>hi you"
+    found = prepared(Request(prompt="hi {{ q }}", use_chat_template=False), FakeTokenizer(), {"q": "you"})
+    assert text(found) == "hi you"
+    found = prepared(Request(prompt="{{ q }}", use_chat_template=False, tokenize=False), None, {"q": "you"})
+    assert found == {"prompt": "you", "sampling_params": {}}
+
+
+def test_messages_of_a_column_and_errors_of_the_chat_template() -> None:
+    request = Request(messages_column="m")
+    assert text(prepared(request, FakeTokenizer(), {"m": '[{"role": "user", "content": "a"}]'})) == "<user>a"
+    for wrong in ([{"role": "nobody", "content": "a"}], [], "x", [{"content": "a"}]):
+        with pytest.raises(RowError):
+            prepared(request, FakeTokenizer(), {"m": wrong})
+
+
+def test_an_empty_prompt_is_the_rows_error() -> None:
+    with pytest.raises(RowError, match="empty"):
+        prepared(Request(prompt="{{ q }}", use_chat_template=False), FakeTokenizer(), {"q": ""})
+
+
+def test_a_request_of_openais_batch_file() -> None:
+    body = {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 5, "temperature": 0}
+    row = {"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": body}
+    found = prepared(Request(), FakeTokenizer(), row)
+    assert found["sampling_params"] == {"max_tokens": 5, "temperature": 0}
+    assert ask(SERVICE, Request(), row) == ("/chat/completions", {**body, "model": "tiny", "stream": False})
+    with pytest.raises(RowError, match="is not served"):
+        prepared(Request(), FakeTokenizer(), {**row, "url": "/v1/images"})
+    with pytest.raises(RowError, match="is no embed"):
+        prepared(Request(task="embed"), FakeTokenizer(), row)
+
+
+def test_requests_to_a_service() -> None:
+    path, body = ask(SERVICE, Request(prompt="{{ q }}", sampling_params={"max_tokens": 3}), {"q": "a"})
+    assert (path, body["messages"], body["max_tokens"]) == (
+        "/chat/completions",
+        [{"role": "user", "content": "a"}],
+        3,
+    )
+    assert ask(SERVICE, Request(prompt="{{ q }}", use_chat_template=False), {"q": "a"})[0] == "/completions"
+    assert ask(SERVICE, Request(prompt="{{ q }}", task="embed"), {"q": "a"})[1]["input"] == "a"
+
+
+def test_how_long_to_wait() -> None:
+    assert retry_after("7") == 7.0
+    assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
+    assert retry_after("soon") is None
+    assert retry_after(None) is None
+    assert retry_after("1e9") == 600.0

@@ -1,0 +1,64 @@
+"""Reading rows: numbers that stay, and rows that cannot be read told one by one."""
+
+from pathlib import Path
+
+import pytest
+
+from daybreak_runtime.batch.order import Place
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.rows import Row, input_files, rows
+from daybreak_runtime.batch.storage import LocalStorage
+
+
+def read(root: Path, kind: str = "Auto") -> list[Row]:
+    place, storage = Place(f"file://{root}", kind, "pvc://rows/in"), LocalStorage(str(root))
+    return list(rows(place, input_files(place, storage), storage))
+
+
+def test_rows_are_numbered_through_the_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text('{"n": 2}\n')
+    (tmp_path / "a.jsonl").write_text('{"n": 0}\n\n{"n": 1}\n')
+    assert [(row.id, row.columns["n"]) for row in read(tmp_path)] == [(0, 0), (1, 1), (2, 2)]
+
+
+def test_a_line_that_is_no_object_is_a_row_with_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 0}\n{broken\n[1]\n{"n": 3}\n')
+    found = read(tmp_path)
+    assert [bool(row.error) for row in found] == [False, True, True, False]
+    assert found[3] == Row(3, {"n": 3})
+
+
+def test_csv_rows_with_another_number_of_fields_have_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('q,n\n"one, two",1\nshort\nlong,1,2\n')
+    found = read(tmp_path)
+    assert found[0].columns == {"q": "one, two", "n": "1"}
+    assert [bool(row.error) for row in found] == [False, True, True]
+
+
+def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "_SUCCESS").write_text("")
+    (tmp_path / ".a.jsonl.tmp").write_text("x")
+    (tmp_path / "a.jsonl").write_text('{"n": 0}\n')
+    assert len(read(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("name", ["absent", "empty"])
+def test_an_input_that_is_not_there_is_a_problem_by_its_own_name(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BatchProblem, match="pvc://rows/in is not there") as found:
+        read(tmp_path / name)
+    assert found.value.reason == "InputMissing"
+
+
+def test_a_format_that_cannot_be_told_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text('{"n": 0}\n')
+    with pytest.raises(BatchProblem, match=r"set spec\.input\.format"):
+        read(tmp_path)
+    assert len(read(tmp_path, "JSONL")) == 1
+
+
+def test_bytes_that_are_no_text_are_a_problem_of_the_file(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"q\n\xff\xfe\n")
+    with pytest.raises(BatchProblem) as found:
+        read(tmp_path)
+    assert found.value.reason == "InputInvalid"

@@ -1,0 +1,110 @@
+"""Rows through a service, a real HTTP server on loopback: what is refused for now comes again."""
+
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.batch import service as module
+from daybreak_runtime.batch.order import Request, Service
+from daybreak_runtime.batch.output import Answer
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.rows import Row
+from daybreak_runtime.batch.service import answers
+from daybreak_runtime.batch.staging import stage
+
+
+class Played:
+    """A played service: asleep for the first requests, and without an answer for some."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[str] = Counter()
+        self.at_once = self.most = 0
+        self.refuse_all = 0
+        self.lock = threading.Lock()
+
+    def reply(self, prompt: str) -> tuple[int, dict[str, Any], dict[str, str]]:
+        """Status, body and headers for a prompt."""
+        self.asked[prompt] += 1
+        if self.refuse_all:
+            return self.refuse_all, {"error": {"message": "no key"}}, {}
+        if prompt.startswith("bad"):
+            return 400, {"error": {"message": "too long"}}, {}
+        if prompt.startswith("asleep") and self.asked[prompt] < 3:
+            return 503, {"error": {"message": "waking"}}, {"Retry-After": "0"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 2}
+        return 200, {"choices": [{"text": f"re {prompt}", "finish_reason": "stop"}], "usage": usage}, {}
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Played, Service]]:
+    play = Played()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with play.lock:
+                play.at_once += 1
+                play.most = max(play.most, play.at_once)
+            status, said, headers = play.reply(body["prompt"])
+            content = json.dumps(said).encode()
+            with play.lock:
+                play.at_once -= 1
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    monkeypatch.setattr(module, "PAUSE_SECONDS", (0.01, 0.02))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield play, Service(f"http://127.0.0.1:{server.server_address[1]}", "tiny", concurrency=8)
+    server.shutdown()
+    server.server_close()
+
+
+def asked(service: Service, prompts: list[str], folder: Path) -> dict[int, Answer]:
+    staged = stage([Row(n, {"q": prompt}) for n, prompt in enumerate(prompts)], (), folder, 4)
+    request = Request(prompt="{{ q }}", use_chat_template=False)
+    found = [each for batch in answers(service, request, staged.blocks) for each in batch]
+    assert len(found) == len(prompts)
+    return {each.row: each for each in found}
+
+
+def test_every_row_is_answered_once(played: tuple[Played, Service], tmp_path: Path) -> None:
+    play, service = played
+    found = asked(service, [f"p{n}" for n in range(50)], tmp_path)
+    assert all(found[n].answer["response"] == f"re p{n}" for n in range(50))
+    assert set(play.asked.values()) == {1}
+    assert play.most <= 8
+
+
+def test_what_is_refused_for_now_is_asked_again(played: tuple[Played, Service], tmp_path: Path) -> None:
+    play, service = played
+    found = asked(service, ["asleep 1", "fine"], tmp_path)
+    assert [found[n].error for n in range(2)] == ["", ""]
+    assert play.asked == {"asleep 1": 3, "fine": 1}
+
+
+def test_what_is_refused_for_good_is_the_rows_error(played: tuple[Played, Service], tmp_path: Path) -> None:
+    play, service = played
+    found = asked(service, ["bad", "fine"], tmp_path)
+    assert found[0].error == "HTTP 400: too long"
+    assert (found[1].error, play.asked["bad"]) == ("", 1)
+
+
+def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: Path) -> None:
+    play, service = played
+    play.refuse_all = 401
+    with pytest.raises(BatchProblem, match="no key") as found:
+        asked(service, ["a", "b"], tmp_path)
+    assert found.value.reason == "ServiceRefused"

@@ -1,0 +1,138 @@
+"""A whole batch without Ray: reading, asking, writing, telling; engines are fakes that fail as told."""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.batch import __main__ as program
+from daybreak_runtime.batch.order import Order
+from daybreak_runtime.batch.output import Answer
+from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.batch.progress import HEARD, PATH, Progress
+
+
+def order(folder: Path, **more: Any) -> Order:
+    return Order.read(
+        {
+            "uid": "u",
+            "input": {"uri": f"file://{folder}/in", "format": "Auto"},
+            "output": {"uri": f"file://{folder}/out", "format": "JSONL"},
+            "request": {"prompt": "{{ q }}"},
+            "engines": {"source": "m", "engine_args": {}, "bundle": {}, "resource": "r", "batch_size": 4},
+            **more,
+        }
+    )
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    lines = [json.dumps({"q": f"q{n}"}) for n in range(20)]
+    (tmp_path / "in" / "a.jsonl").write_text("\n".join([*lines, "{broken", ""]))
+    return tmp_path
+
+
+class FakeEngines:
+    """Answers every row, some with an error; dies after so many batches."""
+
+    def __init__(self, dies_after: int = 99, bad: int = 0) -> None:
+        self.dies_after, self.bad = dies_after, bad
+        self.asked: list[int] = []
+
+    def __call__(self, order: Order, staged: Any) -> Iterator[list[Answer]]:
+        for number, block in enumerate(staged.blocks):
+            if number >= self.dies_after:
+                raise ConnectionError("the cluster is gone")
+            read = [json.loads(line) for line in block.lines()]
+            self.asked += [row["id"] for row in read]
+            yield [
+                Answer(row["id"], row["columns"], error="no")
+                if row["id"] < self.bad
+                else Answer(row["id"], row["columns"], {"response": "a"})
+                for row in read
+            ]
+
+
+def run(monkeypatch: pytest.MonkeyPatch, wanted: Order, engines: FakeEngines, folder: Path) -> Progress:
+    monkeypatch.setattr(program, "_answers", engines)
+    progress = Progress(wanted.uid)
+    program.run(wanted, progress, folder)
+    return progress
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    parts = sorted((folder / "out").glob("part-*.jsonl"))
+    return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
+
+
+def test_every_row_leaves_once_with_an_answer_or_its_error(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    progress = run(monkeypatch, order(rows), FakeEngines(bad=3), rows / "tmp")
+    found = written(rows)
+    assert sorted(row["row_id"] for row in found) == list(range(21))
+    assert sum(row["error"] is not None for row in found) == 4
+    assert progress.report()["rows"] == {"total": 21, "done": 21, "failed": 4}
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_one_that_dies_goes_on_where_it_stopped(
+    rows: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setattr("daybreak_runtime.batch.output.PART_ROWS", 4)
+    if after < 5:
+        with pytest.raises(ConnectionError):
+            run(monkeypatch, order(rows), FakeEngines(dies_after=after), rows / "tmp1")
+    else:
+        run(monkeypatch, order(rows), FakeEngines(), rows / "tmp1")
+    done = {row["row_id"] for row in written(rows)}
+    again = FakeEngines()
+    run(monkeypatch, order(rows), again, rows / "tmp2")
+    assert not done & set(again.asked)
+    assert sorted(row["row_id"] for row in written(rows)) == list(range(21))
+
+
+def test_too_many_failures_end_it_and_what_was_done_is_kept(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BatchProblem) as found:
+        run(monkeypatch, order(rows, max_failed_rows=3), FakeEngines(bad=9), rows / "tmp")
+    assert found.value.reason == "TooManyErrors"
+    assert len(written(rows)) >= 4
+
+
+def test_the_first_failure_ends_it_where_that_is_wanted(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BatchProblem, match="1 rows have failed, and 0 may"):
+        run(monkeypatch, order(rows, fail_on_error=True), FakeEngines(), rows / "tmp")
+
+
+def test_the_last_word_waits_until_it_is_kept() -> None:
+    progress = Progress("u")
+    port = progress.listen(0)
+    kept: list[bool] = []
+    ending = threading.Thread(target=lambda: kept.append(progress.end("InputMissing", "gone")))
+    ending.start()
+
+    def ask(query: str) -> dict[str, Any]:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{PATH}{query}", timeout=5) as answer:
+            found: dict[str, Any] = json.loads(answer.read())
+            return found
+
+    while not (said := ask(""))["final"]:
+        pass
+    assert (said["state"], said["reason"], said["message"]) == ("Failed", "InputMissing", "gone")
+    assert ending.is_alive()
+    ask(f"?{HEARD}")
+    ending.join(10)
+    progress.close()
+    assert kept == [True]
+
+
+def test_an_order_with_a_field_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no field colour"):
+        order(tmp_path, request={"prompt": "a", "colour": "red"})
