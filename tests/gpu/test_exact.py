@@ -1,10 +1,11 @@
-"""A change of a service with exactly as many GPUs as it needs: it is never stuck between two Ray clusters.
+"""Exactly as many GPUs as one service needs: changes are never stuck, and several services take turns.
 
 Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
 """
 
 import contextlib
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from cluster import ControlPlane
 from daybreak.api.common import names
+from daybreak.scheduling.turns import PATIENCE
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, LONG_IDLE, write_whole
@@ -43,20 +45,29 @@ def operator(
 
 
 class Exact:
-    """A service whose one model fits on one node alone, and takes it whole."""
+    """A service whose one model fits on the nodes of these tests alone, and takes them whole."""
 
-    def __init__(self, admin: Admin, answers: Path, traffic: Path) -> None:
+    def __init__(self, admin: Admin, answers: Path, traffic: Path, name: str = NAME) -> None:
         self.admin = admin
-        self._answer = answers / f"{admin.namespace}.{NAME}"
-        self._traffic = traffic / f"{admin.namespace}.{NAME}"
+        self.name = name
+        self._answer = answers / f"{admin.namespace}.{name}"
+        self._traffic = traffic / f"{admin.namespace}.{name}"
 
     def create(self, depth: str) -> None:
         """Make it, and bring it up."""
-        manifest = service(NAME, small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED))
-        manifest["spec"] |= {"sleep": {"afterIdle": "1s", "depth": depth}, "runtime": {"image": OLD}}
+        self.make({"afterIdle": "1s", "depth": depth})
+        self.opens()
+
+    def make(self, sleep: dict[str, str], **model: Any) -> None:
+        """Make it."""
+        manifest = service(self.name, small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED) | model)
+        manifest["spec"] |= {"sleep": sleep, "runtime": {"image": OLD}}
         write_whole(self._answer, "")
         self.gateways()
         self.admin.create(manifest)
+
+    def opens(self) -> None:
+        """Requests are let through."""
         self.reaches("open", lambda status: _gate(status)["state"] == "Open")
 
     def gateways(self, **said: Any) -> None:
@@ -73,7 +84,7 @@ class Exact:
 
     def changes(self) -> None:
         """A person changes what needs new pods."""
-        changed = self.admin.merge("LLMService", NAME, {"spec": {"runtime": {"image": NEW}}})
+        changed = self.admin.merge("LLMService", self.name, {"spec": {"runtime": {"image": NEW}}})
         generation = changed["metadata"]["generation"]
         self.reaches("looked at", lambda status: status.get("observedGeneration") == generation)
 
@@ -81,7 +92,7 @@ class Exact:
         """Nobody asks any more."""
         self.gateways(idle=LONG_IDLE)
         self.reaches("asleep", lambda status: status.get("asleep") == depth)
-        self.eventually("no worker pod", lambda: not pods(self.admin, NAME))
+        self.eventually("no worker pod", lambda: not pods(self.admin, self.name))
 
     def wakes(self) -> None:
         """Somebody asks, and is answered by what the spec says now."""
@@ -93,23 +104,29 @@ class Exact:
         """Wait until the status says something."""
 
         def there() -> object:
-            status = self.admin.get("LLMService", NAME).get("status") or {}
+            status = self.admin.get("LLMService", self.name).get("status") or {}
             return "gate" in status and look(status)
 
         try:
             self.eventually(what, there)
         except AssertionError as error:
-            status = self.admin.get("LLMService", NAME)["status"]
+            status = self.admin.get("LLMService", self.name)["status"]
             raise AssertionError(f"{error}; its status: {json.dumps(status)}") from None
 
     def eventually(self, what: str, look: Callable[[], object]) -> None:
-        """Wait for something, while Ray's autoscaler does its part."""
+        """Wait for something, while Ray's autoscaler does its part for every service."""
 
         def there() -> object:
             self._scale_down()
             return look()
 
         eventually(what, there)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are let through."""
+        status = self.admin.get("LLMService", self.name).get("status") or {}
+        return "gate" in status and _gate(status)["state"] == "Open"
 
     def _scale_down(self) -> None:
         for cluster in self.admin.list("RayCluster"):
@@ -118,7 +135,7 @@ class Exact:
                 for group in cluster["spec"].get("workerGroupSpecs", ())
                 if group["maxReplicas"] == 0
             ]
-            for pod in pods(self.admin, NAME):
+            for pod in pods(self.admin, cluster["metadata"]["labels"][names.SERVICE_LABEL]):
                 labels = pod["metadata"]["labels"]
                 here = labels[names.RAY_CLUSTER_LABEL] == cluster["metadata"]["name"]
                 if here and labels["ray.io/group"] in none:
@@ -142,15 +159,24 @@ def exact(
         service, namespace = head.split(".")[:2]
         cluster = service.removesuffix("-head-svc")
         found = everywhere.within(namespace).list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
-        return {
+        there = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        groups = {pod["metadata"]["labels"]["ray.io/group"] for pod in there}
+        waiting = {
             pod["metadata"]["labels"]["ray.io/group"]
-            for pod in found
-            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+            for pod in there
+            if pod["status"].get("phase") != "Running"
         }
+        return groups - waiting
 
     serve.running = running
     yield Exact(admin, answers, traffic)
     serve.running = None
+
+
+@pytest.fixture
+def other(exact: Exact, answers: Path, traffic: Path) -> Exact:
+    """A second service that needs the same GPU."""
+    return Exact(exact.admin, answers, traffic, "other")
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
@@ -180,6 +206,64 @@ def test_a_change_with_no_gpu_to_spare(exact: Exact, moment: str, depth: str) ->
     assert _image(worker) == NEW
     exact.reaches("open", lambda status: _gate(status)["state"] == "Open")
     assert overbooked(exact.admin) == []
+
+
+PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
+"""Nobody falls asleep by the clock in the tests that follow."""
+
+
+def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other: Exact) -> None:
+    exact.make(PATIENT)
+    exact.opens()
+    other.make(PATIENT)
+    other.gateways(held=1)
+    other.eventually("the scheduler has no room", lambda: _waits(other))
+    assert exact.is_open, "one that is asked keeps its GPU"
+    exact.gateways(idle=60)
+    other.opens()
+    exact.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    # And back.
+    exact.gateways(held=1)
+    other.gateways(idle=60)
+    exact.opens()
+    other.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    assert overbooked(exact.admin) == []
+
+
+def test_a_service_that_never_gives_way_keeps_its_gpu(exact: Exact, other: Exact) -> None:
+    exact.make(PATIENT | {"yield": "Never"})
+    exact.opens()
+    exact.gateways(idle=60)
+    other.make(PATIENT)
+    other.gateways(held=1)
+    other.eventually("the scheduler has no room", lambda: _waits(other))
+    time.sleep(3 * PATIENCE.total_seconds())
+    assert exact.is_open
+
+
+def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
+    exact: Exact, other: Exact, nodes: Nodes
+) -> None:
+    nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
+    both = (exact, other)
+    for each in both:
+        each.make(PATIENT, parallelism={"tensor": 1, "pipeline": 2})
+        each.gateways(held=1)
+    exact.eventually("one is up", lambda: any(each.is_open for each in both))
+    first, second = both if exact.is_open else (other, exact)
+    placed(first.admin, first.name, 2)
+    first.gateways(idle=60)
+    second.opens()
+    placed(second.admin, second.name, 2)
+    assert overbooked(exact.admin) == []
+
+
+def _waits(service: Exact) -> bool:
+    return any(
+        each.get("reason") == "Unschedulable"
+        for pod in pods(service.admin, service.name)
+        for each in pod["status"].get("conditions", [])
+    )
 
 
 def _image(pod: Any) -> str:

@@ -78,6 +78,8 @@ class Sleeper:
     """Whether they answer."""
     updating: bool = False
     hindered: bool = False
+    wanted: bool = False
+    """Whether another one waits for its accelerators."""
     """Whether the update has no room."""
     heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
     """The last report of each gateway, and when it came: not how the gateway is now."""
@@ -99,7 +101,13 @@ class Sleeper:
     def health(self) -> Health:
         """How the models are. They cannot be up while their objects are down."""
         failed = BROKEN if self.broken and not self.up else ""
-        return Health(answers=self.up, failed=failed, updating=self.updating, hindered=self.hindered)
+        return Health(
+            answers=self.up,
+            failed=failed,
+            updating=self.updating,
+            hindered=self.hindered,
+            gives_way=self.wanted,
+        )
 
     def look(self) -> SleepState:
         """The operator looks, decides and writes; what it decided before is returned."""

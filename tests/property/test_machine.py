@@ -109,6 +109,10 @@ class SleepAndWake(RuleBasedStateMachine):
         assert forced or not traffic.held or after.asleep is None, "who is held wakes it at once"
         assert forced or after.reason in ("", BROKEN)
 
+    @rule(wanted=st.booleans())
+    def another_one_wants_its_accelerators(self, wanted: bool) -> None:
+        self.it.wanted = wanted
+
     @rule(pause=pauses)
     def time_passes(self, pause: timedelta) -> None:
         self.it.now += pause

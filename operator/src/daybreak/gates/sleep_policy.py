@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from daybreak.api.common import names
 from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
-from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.gate_status import MAX_AFTER, GateStatus, ModelGate, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.gates.schedule import inside
 from daybreak.gates.state_machine import SleepPolicy, SleepState
@@ -78,8 +78,13 @@ def model_gate(
     hold: Hold | None,
     wake: WakeStatus | None,
     adapters: Sequence[str],
+    after: Sequence[str] = (),
 ) -> ModelGate:
-    """A model's gate as gateways read it; `adapters` are the names of those that can be asked for."""
+    """A model's gate as gateways read it.
+
+    `adapters` are the names of those that can be asked for; `after` are services that come before it where
+    accelerators are scarce.
+    """
     return ModelGate(
         name=model,
         state=sleep_state.gate,
@@ -90,6 +95,7 @@ def model_gate(
         phase=sleep_state.phase,
         since=written(sleep_state.since),
         asleep=sleep_state.asleep,
+        after=list(after)[:MAX_AFTER] or None,
         wake=wake,
     )
 

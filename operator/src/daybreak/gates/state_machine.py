@@ -5,7 +5,8 @@
       │  └── can start ── Failed               └── a request ──▶ Awake           │
       └──────────────────────────── a request ───────────────────────────────────┘
 
-    A wake that has found no room, and for which nobody waits any more, drains too.
+    A wake that has found no room, and for which nobody waits any more, drains too. So does, before its time,
+    an idle model for whose accelerators another one waits.
 
 The gate decides what happens to a request that arrives. Its epoch grows by one with each change of it, and
 the gateways tell back which epoch they have carried out: a model falls asleep only when every gateway has
@@ -18,11 +19,13 @@ from datetime import datetime, timedelta
 
 from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.api.gates.sleep import Sleep, SleepDepth, State
+from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
 from daybreak.gates.traffic import Traffic
 
 FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (state Asleep)."
 """What clients are told while a person keeps the service asleep."""
+YIELD_IDLE = timedelta(seconds=2)
+"""How long nobody must have asked a model that gives way: the pause between two requests of one client."""
 UPDATE_PATIENCE = timedelta(hours=2)
 """How long a change that is on its way may keep a service awake that nobody asks."""
 
@@ -68,6 +71,8 @@ class Health:
     """Whether something is known to be in its way, such as room that a second Ray cluster does not find."""
     waits: bool = False
     """Whether it is on the way up from sleep, and has not found room for one replica."""
+    gives_way: bool = False
+    """Whether another one waits for its accelerators, and it is the one that is to sleep for it."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +185,8 @@ def _awake(
     changing = health.updating and not health.hindered and now - before.since < UPDATE_PATIENCE
     if policy.may_sleep and policy.sleep is not None and health.answers and not changing:
         after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
+        if health.gives_way and yields_from(before, policy, traffic, now) is not None:
+            return _shut(replace(before, phase=Phase.DRAINING), policy)
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
         # Who has just woken stays for as long as anybody who has just been asked.
         if idle and now - before.since >= after_idle:
@@ -187,6 +194,24 @@ def _awake(
     # The gate stays open for a model that does not answer for the moment: what has been let through is with
     # it, and Serve, which knows best when it is back, lets the next ones wait.
     return replace(before, phase=_up(health))
+
+
+def yields_from(
+    sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
+) -> datetime | None:
+    """Since when a model that is awake has been idle, if it may give its accelerators to another one now.
+
+    None: it may not, is asked, or has not been awake for as long as it may stay.
+    """
+    sleep = policy.sleep
+    if sleep is None or not policy.may_sleep or sleep.yields is not Yield.IDLE:
+        return None
+    if sleep_state.asleep is not None or sleep_state.gate is not GateState.OPEN:
+        return None
+    idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= YIELD_IDLE
+    if not idle or now - sleep_state.since < timedelta(seconds=seconds(sleep.min_awake)):
+        return None
+    return now - traffic.idle
 
 
 def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepState:

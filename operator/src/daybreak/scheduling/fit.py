@@ -14,7 +14,16 @@ from daybreak.api.ray.model import Model, Parallelism
 from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.scheduling import explain_unschedulable, pod_additions
-from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, capacity, places
+from daybreak.scheduling.nodes import (
+    Demand,
+    Node,
+    NodeCapacity,
+    capacity,
+    chosen,
+    lets_in,
+    places,
+    times,
+)
 from daybreak.scheduling.replica_size import need_in_numbers, pods_per_replica, worker_need
 
 AUTOSCALER_CPU = Decimal("0.1")
@@ -88,6 +97,18 @@ def answer(question: Question, nodes: tuple[Node, ...]) -> str:
             known.answers.clear()
         known.answers[question.key] = _unknown(known.capacities, question)
     return known.answers[question.key]
+
+
+def nodes_for(model: Model, nodes: tuple[Node, ...]) -> frozenset[str]:
+    """Names of the nodes that would take one of the model's worker pods if they were empty."""
+    demand = _demand(model)
+    known = chosen(_read(nodes).capacities, demand)
+    return frozenset(each.name for each in known if lets_in(each, demand) and times(each, demand))
+
+
+def capacities(nodes: tuple[Node, ...]) -> tuple[NodeCapacity, ...]:
+    """What the nodes offer."""
+    return _read(nodes).capacities
 
 
 def _read(nodes: tuple[Node, ...]) -> _Known:

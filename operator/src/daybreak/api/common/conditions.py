@@ -40,6 +40,8 @@ class Reason(StrEnum):
     """Nobody asks, so no accelerators are held."""
     WAKING = "Waking"
     """On the way up from sleep; requests are held until then."""
+    WAITING_FOR_ACCELERATORS = "WaitingForAccelerators"
+    """On the way up, without pods: others that wait for the same accelerators come before it."""
     WAKE_OVERDUE = "WakeOverdue"
     """Waking has taken longer than requests are held; the message says what is waited for."""
     GATEWAY_MISSING = "GatewayMissing"

@@ -10,6 +10,8 @@ from daybreak.api.gates.sleep import SleepDepth
 
 MAX_GATES = 32
 """Most gates of a service: for the models of a spec, and of the one before."""
+MAX_AFTER = 8
+"""Most services that are named as those that come before a model."""
 
 
 class Phase(StrEnum):
@@ -108,6 +110,9 @@ class ModelGate(ApiModel):
     """When the phase began."""
     asleep: SleepDepth | None = None
     """What is given back of it at present; absent: nothing."""
+    after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
+    """On the way up: services, as `namespace/name`, that wait for the same accelerators and come before it.
+    It makes no pods until they have room. The first ones, where there are many."""
     wake: WakeStatus | None = None
     """What waking from sleep has taken."""
 

@@ -23,6 +23,13 @@ class State(StrEnum):
     AWAKE = "Awake"
 
 
+class Yield(StrEnum):
+    """Whether a model that is awake gives its accelerators to another one that finds none."""
+
+    IDLE = "Idle"
+    NEVER = "Never"
+
+
 class AwakeWindow(ApiModel):
     """A time in which the service stays awake, again and again: office hours, for instance."""
 
@@ -59,6 +66,11 @@ class Sleep(ApiModel):
     cluster_after_idle: PositiveDuration | None = None
     """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
     workers. Unset: it stays, and waking is quicker."""
+    yields: Annotated[Yield, Field(alias="yield")] = Yield.IDLE
+    """Whether it sleeps before its time when another model finds no accelerators and nobody asks this one:
+    `Idle`, or `Never`."""
+    min_awake: PositiveDuration = "30s"
+    """How long it stays awake at least before it gives way to another one."""
     schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)
     """Times in which it stays awake even when nobody asks; when one begins, it wakes."""
 

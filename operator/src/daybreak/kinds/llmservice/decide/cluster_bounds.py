@@ -23,6 +23,8 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     accelerators that the second one waits for, and serve nobody. A cluster that has been replaced, and is
     there until its last requests have ended, keeps what it has, and gives it back with sleep.
 
+    A model whose turn it is not makes no pods, and gives back what it holds (`scheduling/turns.py`).
+
     Where a model is to have fewer replicas than it has pods, the pods stay until they are idle. Above
     `maxReplicas` Ray's autoscaler stops one at once, whatever is in progress in it. Serve takes a replica
     away when its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
@@ -30,6 +32,7 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     if seen.service is None:
         return {}
     bounds, ray = group_bounds(seen.service, seen.given_back), ray_view(seen.ray_service)
+    bounds |= {names.worker_group(model): (0, 0) for model, turn in seen.turns.items() if turn.after}
     waking = [
         names.worker_group(model)
         for model, state in seen.sleep_states.items()

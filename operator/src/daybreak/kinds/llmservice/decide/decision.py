@@ -86,6 +86,7 @@ def _sleep_states(
             machine_look_again(state, policy, traffic, seen.now),
             gated_conditions.look_again(state, traffic, seen.now),
             next_change(windows, seen.now),
+            seen.turn(model.name).look_again,
         )
         states[model.name] = state
     return states, look_again

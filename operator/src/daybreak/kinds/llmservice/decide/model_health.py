@@ -5,6 +5,7 @@ same Ray cluster, the same configuration (replica numbers aside), and Ray Serve 
 A model that sleeps is not asked, for that would wake it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -44,6 +45,8 @@ class ModelHealth:
     """Whether as many of them as a replica needs stand on nodes."""
     wanted: int
     """Fewest replicas that the spec asks for."""
+    queued: bool
+    """Whether it makes no pods, since others come before it."""
     answered: str | None
     problem: Problem | None
     doing: str
@@ -78,6 +81,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         pods=len(here),
         has_room=sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model),
         wanted=0 if snapshot.sleeps(model.name) else allowed.min,
+        queued=bool(snapshot.turn(model.name).after),
         answered=str(found.answered) if found.answered else None,
         problem=found.problem or problem or (snapshot.problem if found.state is ModelState.FAILED else None),
         doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here),
@@ -133,6 +137,8 @@ def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
 
 def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]) -> str:
     ray, ready = snapshot.ray, any(pod.ready for pod in here)
+    if before := snapshot.turn(model).after:
+        return f"it waits for accelerators: {_several(before)} before it"
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
@@ -163,3 +169,11 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
         case ModelState.ASLEEP:
             return "it sleeps; a request wakes it"
     return ""
+
+
+def _several(owners: Sequence[str]) -> str:
+    """Who comes first, as the beginning of a sentence with its verb."""
+    if len(owners) == 1:
+        return f"{owners[0]} comes"
+    more = f" and {len(owners) - 2} more" if len(owners) > 2 else ""
+    return f"{owners[0]}, {owners[1]}{more} come"

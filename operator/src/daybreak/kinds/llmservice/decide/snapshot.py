@@ -18,6 +18,7 @@ from daybreak.problems.serve_problems import service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView, pod_views
 from daybreak.ray.views.ray_service_view import RayView, ray_view
 from daybreak.scheduling.fit import Misfit
+from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Snapshot:
 
     given_back: frozenset[str]
     """The models whose workers are given back at present."""
+    turns: Mapping[str, Turn]
+    """By model, whose turn it is, where accelerators are scarce."""
 
     @property
     def filling(self) -> Sequence[CacheView]:
@@ -110,6 +113,10 @@ class Snapshot:
         gate = self.before.gates.get(model)
         return gate is not None and overdue(gate, self.now)
 
+    def turn(self, model: str) -> Turn:
+        """A model's turn."""
+        return self.turns.get(model, NO_MATTER)
+
     @property
     def displaced(self) -> Sequence[ModelGate]:
         """Open gates of models that the spec has no more, in a Ray cluster that is active still."""
@@ -140,6 +147,7 @@ def snapshot_of(
         reports=seen.reports,
         now=seen.now,
         given_back=seen.given_back,
+        turns=seen.turns,
     )
 
 

@@ -16,6 +16,7 @@ from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ class Observed:
     """Answers asked for in this reconcile."""
     reports: Reports = field(default_factory=dict)
     """What the replicas that have been heard say of their adapters."""
+    turns: Mapping[str, Turn] = field(default_factory=dict)
+    """By model, whose turn it is, where accelerators are scarce."""
     gateway: GatewayView | None = None
     """None: services are reached without a gateway, and never sleep."""
     now: datetime = field(kw_only=True)
@@ -149,6 +152,10 @@ class Observed:
             scaled_to_zero = self.service.spec.replicas == 0
             return frozenset(model.name for model in self.service.spec.models if scaled_to_zero)
         return frozenset(name for name, state in self.sleep_states.items() if state.asleep is not None)
+
+    def turn(self, model: str) -> Turn:
+        """A model's turn."""
+        return self.turns.get(model, NO_MATTER)
 
     @property
     def fit_check_off(self) -> bool:

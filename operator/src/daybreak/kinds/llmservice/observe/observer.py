@@ -13,6 +13,7 @@ from daybreak.gates.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, together
 from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
+from daybreak.kinds.llmservice.observe.turn_watch import TurnWatch
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import (
     JOBS,
@@ -66,6 +67,7 @@ class Observer:
         self._wanted = wanted
         self._ports = PortAllocator(cache, enqueue)
         self._fit = FitWatch()
+        self._turns = TurnWatch(enqueue)
         self._nodes: tuple[Node, ...] = ()
         self._nodes_at = -1
 
@@ -75,6 +77,7 @@ class Observer:
         if manifest is None:
             self._ports.forget(key)
             self._fit.forget(key)
+            self._turns.forget(key)
             return None
         service, problems = read(manifest)
         gateway = self._gateway(key, manifest, service)
@@ -92,7 +95,8 @@ class Observer:
             now=datetime.now(UTC),
         )
         self._fit.note(key, seen)
-        return self._with_objects(key, seen)
+        seen = self._with_objects(key, seen)
+        return replace(seen, turns=self._turns.turns(key, seen))
 
     def _gateway(
         self, key: Key, manifest: Mapping[str, Any], service: LLMService | None

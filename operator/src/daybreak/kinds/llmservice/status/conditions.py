@@ -125,6 +125,10 @@ def active(
         return "True", Reason.AWAKE, f"{said}{told}"
     if held_back is not None and any(model.state is not ModelState.ASLEEP for model in models):
         return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
+    queued = [model for model in models if model.queued]
+    if queued:
+        said = "; ".join(f"model {model.name}: {model.doing}" for model in queued)
+        return "False", Reason.WAITING_FOR_ACCELERATORS, f"{said}{told}"
     if waking:
         # In the decision to wake itself the models still sleep.
         doing = [

@@ -136,6 +136,7 @@ def _gate(
             snapshot.service.spec.hold,
             wakes[name],
             adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN),
+            after=seen.turn(name).after if state.phase is Phase.WAKING and state.asleep is None else (),
         )
         for name, state in sleep_states.items()
     ]
@@ -168,6 +169,7 @@ def health(
         updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
         hindered=snapshot.problem is not None or any(each.problem is not None for each in models),
         waits=snapshot.wakes_from_sleep(model.name) and not model.has_room,
+        gives_way=bool(snapshot.turn(model.name).gives_way_to),
     )
 
 

@@ -1,0 +1,69 @@
+"""What each model of a service holds of scarce accelerators, or wants of them."""
+
+from collections import Counter
+from datetime import datetime
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import at, condition, parse_time, text
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.ray.model import Model
+from daybreak.gates.sleep_policy import overdue
+from daybreak.gates.state_machine import yields_from
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
+from daybreak.scheduling.fit import nodes_for
+from daybreak.scheduling.replica_size import accelerators_per_pod
+from daybreak.scheduling.turns import Claim
+
+
+def claims(seen: Observed) -> tuple[Claim, ...]:
+    """One for each model that takes accelerators; none of a service without a gateway, which never sleeps."""
+    if seen.service is None or seen.gateway is None or seen.problems:
+        return ()
+    pods = pod_views(seen.pods)
+    found = []
+    for model in seen.service.spec.models:
+        devices = accelerators_per_pod(model)
+        if devices and model.accelerator.claim is None:
+            own = [pod for pod in pods if pod.group == names.worker_group(model.name) and not pod.over]
+            found.append(_claim(seen, model, devices, own))
+    return tuple(found)
+
+
+def _claim(seen: Observed, model: Model, devices: int, pods: list[PodView]) -> Claim:
+    assert seen.service is not None and seen.gateway is not None  # noqa: S101, PT018 - checked by the caller
+    state, gate = seen.sleep_states[model.name], seen.gates.get(model.name)
+    policy, traffic = seen.sleep_policies[model.name], seen.gateway.of(model.name)
+    waits = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
+    holds: Counter[str] = Counter()
+    for pod in pods:
+        if pod.placed:
+            holds[text(at(pod.manifest, "spec").get("nodeName"))] += accelerators(
+                pod, model.accelerator.resource
+            )
+    return Claim(
+        owner=f"{seen.service.namespace}/{seen.service.name}",
+        model=model.name,
+        resource=model.accelerator.resource,
+        since=state.since,
+        devices=devices,
+        holds=holds,
+        waits=waits,
+        no_room_since=_no_room_since(pods) if waits else None,
+        queued=waits and gate is not None and bool(gate.after),
+        asked=bool(traffic.held),
+        overdue=gate is not None and overdue(gate, seen.now),
+        nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
+        leaving=state.asleep is not None or state.phase is Phase.DRAINING,
+        idle_since=yields_from(state, policy, traffic, seen.now),
+    )
+
+
+def _no_room_since(pods: list[PodView]) -> datetime | None:
+    """Since when the scheduler has found no room for one of the pods."""
+    found = []
+    for pod in pods:
+        said = condition(at(pod.manifest, "status"), "PodScheduled")
+        if pod.counts and not pod.placed and said.get("reason") == "Unschedulable":
+            found.append(parse_time(text(said.get("lastTransitionTime"))))
+    return min((since for since in found if since is not None), default=None)

@@ -1,0 +1,141 @@
+"""What a service does when it is, or is not, its turn to have accelerators."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.api.common.conditions import ConditionType
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.observe.claims import claims
+from daybreak.scheduling.turns import Turn
+from tests.unit.llmservice.decide.scenes import (
+    GPU_MODEL,
+    HEAD,
+    World,
+    conditions,
+    manifest,
+    message,
+    pod,
+    running,
+)
+from tests.unit.llmservice.decide.scenes import ray_service as made
+from tests.unit.llmservice.decide.sleeping import gate, view
+
+GIVES_WAY = {"qwen": Turn(gives_way_to="default/other")}
+COMES_AFTER = {"qwen": Turn(after=("default/other", "default/third", "default/fourth"))}
+CLUSTER = ({"metadata": {"name": "chat-aaaaa"}, "spec": {}},)
+NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+           "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+           "lastTransitionTime": "2026-11-21T12:00:10Z"}  # fmt: skip
+
+
+def up(**sleep: str) -> World:
+    """A service on one GPU that has been awake for a minute."""
+    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m", **sleep}), gateway=view())
+    world.step()
+    worker = pod("w-1", model="qwen", gpus=1)
+    world.step(ray_service=running(world), pods=(HEAD, worker), answers={"qwen": True})
+    assert gate(world.step(after=60)) == ("Awake", "Open", None)
+    return world
+
+
+def idle(seconds: float, world: World, **more: object) -> Decision:
+    """Nobody has asked for so long."""
+    return world.step(gateway=view(idle=timedelta(seconds=seconds)), **more)  # type: ignore[arg-type]
+
+
+def test_an_idle_service_gives_way() -> None:
+    world = up()
+    assert gate(idle(5, world)) == ("Awake", "Open", None)
+    assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
+
+
+def test_a_request_meanwhile_keeps_it_awake() -> None:
+    world = up()
+    assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=1), turns={})) == ("Awake", "Open", None)
+
+
+@pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
+def test_one_that_is_asked_does_not_give_way(traffic: object) -> None:
+    world = up()
+    assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Awake", "Open", None)
+
+
+@pytest.mark.parametrize("sleep", [{"yield": "Never"}, {"minAwake": "5m"}])
+def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
+    world = up(**sleep)
+    assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
+    assert claims(world.seen)[0].idle_since is None
+
+
+def test_a_service_says_what_it_holds_and_since_when_it_is_idle() -> None:
+    world = up()
+    idle(20, world)
+    [claim] = claims(world.seen)
+    assert (claim.owner, claim.model, claim.resource) == ("default/chat", "qwen", "nvidia.com/gpu")
+    assert (claim.holds, claim.waits) == ({"node-a": 1}, False)
+    assert claim.idle_since == world.seen.now - timedelta(seconds=20)
+
+
+def waking() -> World:
+    """A service on the way up whose pod finds no room."""
+    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
+    world.step()
+    worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
+    return world
+
+
+def test_a_service_that_finds_no_room_says_since_when() -> None:
+    [claim] = claims(waking().seen)
+    assert claim.waits
+    assert claim.asked
+    assert claim.devices == 1
+    assert claim.no_room_since is not None
+    assert claim.nodes == frozenset({"node-a"})
+    assert not claim.queued
+
+
+def after(decision: Decision) -> list[str] | None:
+    """Who comes before the model, as the status says it."""
+    assert decision.status.gate is not None
+    [found] = decision.status.gate.models
+    return found.after
+
+
+def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
+    world = waking()
+    decision = world.step(turns=COMES_AFTER)
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
+    decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    said = "it waits for accelerators: default/other, default/third and 1 more come before it"
+    assert said in message(decision, ConditionType.ACTIVE)
+    assert said in message(decision)
+    assert after(decision) == ["default/other", "default/third", "default/fourth"]
+    [claim] = claims(world.seen)
+    assert claim.queued
+
+
+def test_when_its_turn_comes_it_makes_its_pods() -> None:
+    world = waking()
+    world.step(turns=COMES_AFTER, pods=(HEAD,))
+    decision = world.step(turns={}, pods=(HEAD,))
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (1, 1)}}
+    assert after(decision) is None
+
+
+def test_time_alone_is_waited_for() -> None:
+    world = waking()
+    soon = {"qwen": Turn(look_again=timedelta(seconds=0.5))}
+    assert world.step(turns=soon).requeue_after == timedelta(seconds=0.5)
+
+
+def test_without_a_gateway_nobody_takes_turns() -> None:
+    world = World(manifest(GPU_MODEL))
+    world.step()
+    assert claims(replace(world.seen, gateway=None)) == ()
