@@ -4,6 +4,7 @@ import asyncio
 import socket
 from typing import Any
 
+import aiohttp
 import pytest
 from yarl import URL
 
@@ -134,14 +135,14 @@ async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path:
     assert (await get(bench, path, "OPTIONS", **asked))[0] == 204, "a browser sends no key with this question"
 
 
-async def test_a_websocket_wakes_the_model(bench: Bench) -> None:
-    await bench.gate(Gate.CLOSED)
-    connecting = asyncio.create_task(bench.clients.ws_connect(bench.url + ASKS))
-    await bench.until(lambda state: state.held == 1)
-    await bench.wake()
-    async with await connecting as client:
-        await client.send_str("hello")
-        assert await client.receive_str() == "echo of hello"
+@pytest.mark.parametrize("gate", Gate)
+@pytest.mark.parametrize("path", [ASKS, "/v1/responses", "/v1/audio/transcriptions"])
+async def test_a_websocket_that_nobody_answers_wakes_nothing(bench: Bench, gate: Gate, path: str) -> None:
+    await set_gate(bench, gate)
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await bench.clients.ws_connect(bench.url + path)
+    assert refused.value.status == 405
+    await nothing_moved(bench)
 
 
 async def test_a_service_that_is_not_there_lists_nothing(bench: Bench) -> None:

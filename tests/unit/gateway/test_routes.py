@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from daybreak.gateway.agent.wanted import Wanted, WantedGate
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
 from daybreak.gateway.router.routes import routes
@@ -55,5 +56,15 @@ def test_routes_are_two_words_whatever_the_names() -> None:
 def test_a_route_has_the_keys_of_its_service() -> None:
     one = service("one", 20000, "1", "a")
     digests = ("0" * 64, "1" * 64)
-    found, _ = routes([replace(one, front=WantedGate(replace(one.front.slot, keys=digests), ()))], PORTS)
+    found, _ = routes(
+        [
+            replace(
+                one,
+                front=WantedGate(
+                    replace(one.front.slot, keys=[ApiKey(digest, digest) for digest in digests]), ()
+                ),
+            )
+        ],
+        PORTS,
+    )
     assert found == {"a": Route(20000, "one", digests)}

@@ -4,13 +4,19 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
+from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import KeySelector
+from daybreak.api.common.scalars import DNS_LABEL
+
+FIELD_NAME = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
 class ApiKey(ApiModel):
     """An API key, in a Secret of the service's namespace."""
 
+    name: Annotated[str, Field(max_length=63, pattern=f"^{DNS_LABEL}$")] | None = None
+    """Whose key it is: a name of its own, told to models in the header `x-daybreak-key`. Unset: the names of
+    the Secret and of the key inside it, `SECRET/KEY`."""
     secret_ref: KeySelector
     """The Secret's key. It is mounted into the gateway; the operator never reads it."""
 
@@ -18,6 +24,24 @@ class ApiKey(ApiModel):
 class Access(ApiModel):
     """Who may use the service."""
 
+    rules = (
+        Rule(
+            "!has(self.apiKeys) || self.apiKeys.all(k, !has(k.name) || "
+            "self.apiKeys.exists_one(o, has(o.name) && o.name == k.name))",
+            "every API key that has a name needs one of its own",
+            lambda self: (
+                len({key.name for key in self.api_keys if key.name})
+                == sum(key.name is not None for key in self.api_keys)
+            ),
+        ),
+    )
+
     api_keys: Annotated[list[ApiKey], Field(max_length=32)] = Field(default_factory=list)
-    """Keys, each of which opens the service, sent as `Authorization: Bearer KEY`. None: it is open to
-    everybody who can reach its address."""
+    """Keys, each of which opens the service, sent as `Authorization: Bearer KEY` or `x-api-key: KEY`. None:
+    it is open to everybody who can reach its address."""
+    extra_fields: Annotated[
+        list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
+    ] = Field(default_factory=list)
+    """Fields of a request's body that pass to the engine beside those that Daybreak lets pass, on every path.
+    Such as `priority`, `vllm_xargs`, `kv_transfer_params`, `chat_template`, or one of an engine newer than
+    the pinned vLLM. Whoever may use the service may then set them."""

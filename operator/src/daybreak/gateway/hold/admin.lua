@@ -1,5 +1,6 @@
 -- The admin socket: how the gateway is told of services, and tells of them.
 
+local keys = require("keys")
 local percent = require("percent")
 local quoted = require("answers").quoted
 local slots = require("slots")
@@ -8,7 +9,7 @@ local all, waiting = slots.all, slots.waiting
 
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true }
-local LISTS = { models = true, adapters = true, keys = true }
+local LISTS = { models = true, adapters = true }
 local TEXTS = { gate = true, reason = true, service = true, model = true }
 
 local function list(value)
@@ -47,6 +48,10 @@ local function set(applet, _, _, id, ...)
         elseif key == "listed" then
             slot.listed = list(value)
             slot.listed = { names = slot.listed, has = set_of(slot.listed) }
+        elseif key == "extra" then
+            slot.extra = set_of(list(value))
+        elseif key == "keys" then
+            slot.keys = keys.parsed(value)
         elseif key == "choice" then
             slot.choice = slots.choice_of(value)
         elseif key == "queue" then
@@ -60,6 +65,7 @@ local function set(applet, _, _, id, ...)
         slot.wakes = slot.wakes + 1
     end
     slots.note_models(slot)
+    keys.note(slot)
     slots.note_passing(slot)
     slots.note_past_lua(slot)
     slots.changed(slot)
@@ -71,6 +77,7 @@ local function take_away(slot, code, message)
     slot.gone = { code = code, message = message }
     slot.gate = "closed"
     slots.note_models(slot)
+    keys.note(slot)
     slots.note_passing(slot)
     slots.note_past_lua(slot)
     slots.changed(slot)

@@ -6,7 +6,6 @@
 
 local answers = require("answers")
 local body = require("body")
-local keys = require("keys")
 local model = require("model")
 local slots = require("slots")
 
@@ -139,7 +138,6 @@ local function hold(txn)
             txn:set_var(UNTOLD, true)
             return slots.unknown(txn, slots.own_port(id) ~= nil)
         end
-        keys.check(txn, slot)
         number = arrive(txn, slot, now, txn:get_var(FOR_REPLICAS))
         if not number then
             txn:set_var(PASSED, true)

@@ -1,21 +1,38 @@
 """API keys: files of mounted Secrets, known to HAProxy by their digests only."""
 
 import hashlib
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from daybreak.api.common.unstructured import at, mapping, mappings, text
 
 NOBODY = "0" * 64
 """A digest that no key has: a service whose keys cannot be read is closed, not open."""
 
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
-def references(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Secret and key of each API key of an LLMService."""
-    listed = mappings(at(manifest, "spec", "access").get("apiKeys"))
-    found = [mapping(item.get("secretRef")) for item in listed]
-    return [(text(reference.get("name")), text(reference.get("key"))) for reference in found]
+
+@dataclass(frozen=True)
+class ApiKey:
+    """An API key as HAProxy knows it. Raises ValueError where the digest is none."""
+
+    name: str
+    """Whose it is: told to models and counted by, never a secret."""
+    digest: str
+    """SHA-256 of the key, in hexadecimal; NOBODY: it cannot be read."""
+
+    def __post_init__(self) -> None:
+        if not _DIGEST.fullmatch(self.digest):
+            raise ValueError(f"the key {self.name} is told by what is not a SHA-256 digest in hexadecimal")
+
+    @property
+    def word(self) -> str:
+        """As `daybreak set` takes it, among others separated by commas."""
+        return f"{quote(self.name, safe='')}:{self.digest.lower()}"
 
 
 class KeyFiles:
@@ -24,9 +41,15 @@ class KeyFiles:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def digests(self, manifest: Mapping[str, Any]) -> tuple[str, ...]:
-        """SHA-256 digests of an LLMService's keys, in hexadecimal; none: it is open to all."""
-        return tuple(sorted({self._digest(*reference) for reference in references(manifest)}))
+    def keys(self, manifest: Mapping[str, Any]) -> tuple[ApiKey, ...]:
+        """An LLMService's keys; none: it is open to all. Of two that are the same the first one is taken."""
+        found: dict[str, ApiKey] = {}
+        for item in mappings(at(manifest, "spec", "access").get("apiKeys")):
+            reference = mapping(item.get("secretRef"))
+            secret, key = text(reference.get("name")), text(reference.get("key"))
+            digest = self._digest(secret, key)
+            found.setdefault(digest, ApiKey(text(item.get("name")) or f"{secret}/{key}", digest))
+        return tuple(found.values())
 
     def _digest(self, secret: str, key: str) -> str:
         if not secret or not key or "/" in secret + key or secret in (".", ".."):

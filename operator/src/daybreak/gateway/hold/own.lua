@@ -2,7 +2,6 @@
 -- model answers. None of them comes to the service's own backend, so they neither wake it nor keep it awake.
 
 local answers = require("answers")
-local keys = require("keys")
 local slots = require("slots")
 
 -- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. Ray Serve LLM lets every page,
@@ -30,7 +29,6 @@ local function own(txn)
     if method == "OPTIONS" then
         permit(txn, methods)
     end
-    keys.check(txn, slot)
     if lists and (method == "GET" or method == "HEAD") then
         answers.models(txn, slot.listed.names, path)
     end

@@ -178,7 +178,7 @@ end
 
 -- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
 function slots.note_past_lua(slot)
-    local past_lua = slot.gate == "open" and not slot.gone and #slot.keys == 0 and slot.max_body_bytes >= SMALL
+    local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL
     slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
     slot.past_lua = past_lua
     note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))

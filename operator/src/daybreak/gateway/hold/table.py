@@ -1,11 +1,12 @@
 """What the gateway is told of a gate, and what it tells of it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import quote
+
+from daybreak.gateway.hold.keys import ApiKey
 
 MAX_LINE = 12_000
 """Bytes of a command that fit HAProxy's buffer with room to spare."""
@@ -14,8 +15,6 @@ HOLD_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 
 """Upper bounds, in seconds, for how long requests are held."""
 ADDED_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The same for how long they are held although they could pass."""
-
-_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 class Gate(StrEnum):
@@ -93,13 +92,11 @@ class Slot:
     max_body_bytes: int = 10 * 2**20
     retry_after: int = 10
     """Seconds, told to who is refused."""
-    keys: Sequence[str] = ()
-    """SHA-256 digests of the API keys that open the service, in hexadecimal; with none it is open to all."""
-
-    def __post_init__(self) -> None:
-        for key in self.keys:
-            if not _DIGEST.fullmatch(key):
-                raise ValueError(f"service {self.service}: a key is not a SHA-256 digest in hexadecimal")
+    extra: Sequence[str] = ()
+    """Fields of requests that pass beside those of `gateway/fields`."""
+    keys: Sequence[ApiKey] = ()
+    """The API keys that open the service; with none it is open to all. Told of what takes the requests whose
+    model is not known."""
 
     @property
     def name(self) -> str:
@@ -127,7 +124,8 @@ class Slot:
             "max_held": self.max_held,
             "max_body_bytes": self.max_body_bytes,
             "retry_after": self.retry_after,
-            "keys": ",".join(key.lower() for key in self.keys),
+            "extra": _names(self.extra),
+            "keys": ",".join(key.word for key in self.keys) if self.front else "",
         }
         text = " ".join(f"{key}={value}" for key, value in words.items())
         if len(text) > MAX_LINE:

@@ -12,8 +12,13 @@ local BYTES = "txn.daybreak_bytes"
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
 
+local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")             -- the map of all keys' digests, and of OPEN and UNREAD
+local OPEN = "open"                                        -- in it where a service takes requests without a key
+local UNREAD = "unread"                                    -- in it while a key cannot be read
+
 local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
 local known = {}   -- the models in order
+local mapped = {}  -- the keys of the map
 local bytes = 0    -- of bodies that are here
 
 local function invalid(txn, message, code, param)
@@ -145,6 +150,28 @@ function Bodies:end_analyze(txn)
     count(txn, 0)
 end
 
+-- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
+local function note_keys()
+    local now = { [OPEN] = #known == 0 or nil }
+    for _, route in pairs(routes) do
+        now[OPEN] = now[OPEN] or #route.keys == 0 or nil
+        for _, digest in ipairs(route.keys) do
+            now[digest:find("[^0]") and digest:upper() or UNREAD] = true
+        end
+    end
+    for key in pairs(now) do
+        if not mapped[key] then
+            core.set_map(KEYS, key, "1")
+        end
+    end
+    for key in pairs(mapped) do
+        if not now[key] then
+            core.del_map(KEYS, key)
+        end
+    end
+    mapped = now
+end
+
 -- router set <model>=<port>,... <port>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and the
 -- keys of the services that have some; "-" for none.
 local function set(applet, _, _, words, keyed)
@@ -162,6 +189,7 @@ local function set(applet, _, _, words, keyed)
     end
     table.sort(names)
     routes, known = fresh, names
+    note_keys()
     applet:send("ok\n")
 end
 

@@ -72,6 +72,11 @@ class RouterConfig:
         return self.folder / "router.sock"
 
     @property
+    def keys_map(self) -> Path:
+        """HAProxy's map of the digests of all keys of the namespace, kept by router.lua."""
+        return self.folder / "router-keys.map"
+
+    @property
     def late_socket(self) -> Path:
         """Where the HAProxy that holds sends requests whose model stands late in their bodies."""
         return self.folder / "late.sock"
@@ -108,6 +113,7 @@ class Router:
             config = replace(config, max_connections=max(1, (descriptors - _OWN_DESCRIPTORS) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         config.file.write_text(render(config))
+        config.keys_map.write_text("")
         await self._haproxy.start(seconds)
 
     async def set_routes(self, routes: Mapping[str, Route]) -> None:
@@ -153,6 +159,7 @@ def render(config: RouterConfig) -> str:
         gateway_address=config.gateway_address,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
+        keys_map=config.keys_map,
         late_socket=config.late_socket,
         lua=HERE,
         shared_lua=LUA,

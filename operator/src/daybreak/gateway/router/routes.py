@@ -40,7 +40,7 @@ def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], 
             if model in found:
                 others[model] = (*others.get(model, ()), one.name)
             else:
-                found[model] = Route(one.port, one.name, tuple(one.front.slot.keys))
+                found[model] = Route(one.port, one.name, tuple(key.digest for key in one.front.slot.keys))
     return found, others
 
 
@@ -110,7 +110,7 @@ class RouteKeeper:
                 manifest = self._cache.get(LLM_SERVICES, key)
                 service = None
                 if manifest is not None:
-                    service = wanted(manifest, (), Ports(), self._keys.digests(manifest))
+                    service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never stop the others
                 log.exception("a service cannot be read", service=key.name, error=str(error))
                 continue
