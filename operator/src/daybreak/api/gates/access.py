@@ -8,6 +8,7 @@ from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import KeySelector
 from daybreak.api.common.scalars import DNS_LABEL
 
+ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$"
 FIELD_NAME = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
@@ -39,6 +40,11 @@ class Access(ApiModel):
     api_keys: Annotated[list[ApiKey], Field(max_length=32)] = Field(default_factory=list)
     """Keys, each of which opens the service, sent as `Authorization: Bearer KEY` or `x-api-key: KEY`. None:
     it is open to everybody who can reach its address."""
+    cors_origins: Annotated[
+        list[Annotated[str, Field(pattern=ORIGIN, max_length=253)]], Field(max_length=32)
+    ] = Field(default_factory=list)
+    """Origins, such as `https://chat.example.com`, whose pages may read answers in a browser, at the
+    service's own address; `*`: those of every site. None: no page may."""
     extra_fields: Annotated[
         list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
     ] = Field(default_factory=list)

@@ -100,6 +100,7 @@ def wanted(
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=at(manifest, "spec", "runtime").get("directIngress") is not False,
         keys=keys,
+        origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
         extra=_texts(at(manifest, "spec", "access").get("extraFields")),
     )
     found = _Pods(pods, gate, ports)

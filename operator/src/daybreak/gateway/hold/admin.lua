@@ -9,7 +9,7 @@ local all, waiting = slots.all, slots.waiting
 
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true }
-local LISTS = { models = true, adapters = true }
+local LISTS = { models = true, adapters = true, origins = true }
 local TEXTS = { gate = true, reason = true, service = true, model = true }
 
 local function list(value)

@@ -66,6 +66,11 @@ class Maps:
         """What is known of each API key, by the service's port and the key's digest."""
         return self.folder / "keys.map"
 
+    @property
+    def origins(self) -> Path:
+        """The origins whose pages may read a service's answers, by its port: `20000/https://chat.example`."""
+        return self.folder / "origins.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
         for file in (
@@ -76,6 +81,7 @@ class Maps:
             self.choices,
             self.queues,
             self.access,
+            self.origins,
             self.keys,
         ):
             file.write_text("")

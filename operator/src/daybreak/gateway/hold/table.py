@@ -92,6 +92,8 @@ class Slot:
     max_body_bytes: int = 10 * 2**20
     retry_after: int = 10
     """Seconds, told to who is refused."""
+    origins: Sequence[str] = ()
+    """Origins whose pages may read answers; `*`: all. Told of where `keys` are."""
     extra: Sequence[str] = ()
     """Fields of requests that pass beside those of `gateway/fields`."""
     keys: Sequence[ApiKey] = ()
@@ -124,6 +126,7 @@ class Slot:
             "max_held": self.max_held,
             "max_body_bytes": self.max_body_bytes,
             "retry_after": self.retry_after,
+            "origins": _names(self.origins) if self.front else "",
             "extra": _names(self.extra),
             "keys": ",".join(key.word for key in self.keys) if self.front else "",
         }
