@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -11,10 +12,12 @@ import structlog
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
-from tests.gateway.test_keys import KEYS
+from tests.gateway.test_keys import api_key
 from tests.gateway.test_router_keys import keyed
 from tests.gateway.town import Town
 
+KEYS = [replace(api_key(f"sk-{name}"), name=f"of-{name}") for name in ("one", "two")]
+"""Their names are told, and are no secret."""
 PROMPT = "a-word-of-a-prompt"
 SECRETS = ["sk-one", "sk-two", "sk-wrong", PROMPT, *(key.digest for key in KEYS)]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from daybreak.gateway.haproxy.trust import ATTEMPTS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.test_keys import api_key
@@ -79,3 +80,20 @@ async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
         async with town.clients.post(url, json=body, headers=headers) as answer:
             assert answer.status == expected
     assert "authorization" not in town.serves[0].headers
+
+
+async def test_who_guesses_is_told_no_more(town: Town) -> None:
+    await keyed(town, (ONE,), (TWO,))
+    await town.gate(0, Gate.FAILED, keys=(ONE,))
+
+    async def ask(key: str) -> tuple[int, str]:
+        headers, body = {"Authorization": f"Bearer {key}"}, {"model": "big"}
+        async with town.clients.post(f"{town.url}/v1/completions", json=body, headers=headers) as answer:
+            return answer.status, (await answer.json())["error"]["code"]
+
+    assert await ask("sk-one") == (503, "model_failed")
+    answers = [await ask(f"guess-{number}") for number in range(ATTEMPTS + 5)]
+    assert answers[0] == (401, "invalid_api_key")
+    assert answers[-1] == (429, "too_many_attempts")
+    assert await ask("sk-two") == (429, "too_many_attempts"), "a key that is right is not found out"
+    assert await ask("sk-one") == (503, "model_failed"), "who has used his from there goes on"

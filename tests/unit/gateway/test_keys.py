@@ -28,6 +28,25 @@ def test_a_key_is_told_as_its_digest(tmp_path: Path) -> None:
     assert found == (ApiKey("team/a", one), ApiKey("team/b", two))
 
 
+def test_what_a_key_may_do_is_told(tmp_path: Path) -> None:
+    entry = {
+        "name": "research",
+        "expires": "2030-01-31T01:00:00+01:00",
+        "models": ["a", "a:adapter"],
+        "limits": {"requestsPerMinute": 60, "maxInFlight": 5, "maxHeld": 0},
+        "secretRef": {"name": "team", "key": "a"},
+    }
+    [key] = KeyFiles(tmp_path).keys({"spec": {"access": {"apiKeys": [entry]}}})
+    assert key == ApiKey("research", NOBODY, 1896048000, ("a", "a:adapter"), 60, 5, 0)
+    assert key.word == f"research:{NOBODY}:1896048000:60:5:0:a+a%3Aadapter"
+    assert key.may_ask("a", 1896047999)
+    assert not key.may_ask("a", 1896048000)
+    assert not key.may_ask("b", 0)
+    # What nobody can read opens nothing.
+    [key] = KeyFiles(tmp_path).keys({"spec": {"access": {"apiKeys": [entry | {"expires": "soon"}]}}})
+    assert not key.may_ask("a", 2)
+
+
 @pytest.mark.parametrize(
     "reference", [("gone", "a"), ("team", "gone"), ("team", "empty"), ("..", "a"), ("", "")]
 )

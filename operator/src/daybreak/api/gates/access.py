@@ -12,6 +12,21 @@ ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$"
 FIELD_NAME = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"
 
 
+EXPIRES = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2})$"
+
+
+class KeyLimits(ApiModel):
+    """What may be done with a key, at each gateway pod by itself."""
+
+    requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Requests within a minute, those included that are refused. Unset: any number."""
+    max_in_flight: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Requests at a time, those that are held included. Unset: any number."""
+    max_held: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    """Requests of a model that are held at a time while it sleeps or wakes. Unset: its fair share of
+    `hold.maxRequests` where the service has several keys."""
+
+
 class ApiKey(ApiModel):
     """An API key, in a Secret of the service's namespace."""
 
@@ -20,6 +35,18 @@ class ApiKey(ApiModel):
     the Secret and of the key inside it, `SECRET/KEY`."""
     secret_ref: KeySelector
     """The Secret's key. It is mounted into the gateway; the operator never reads it."""
+    expires: (
+        Annotated[str, Field(pattern=EXPIRES, max_length=25, json_schema_extra={"format": "date-time"})]
+        | None
+    ) = None
+    """When the key opens nothing any more, such as `2027-01-31T00:00:00Z`. Unset: never."""
+    models: Annotated[list[Annotated[str, Field(min_length=1, max_length=253)]], Field(max_length=64)] = (
+        Field(default_factory=list)
+    )
+    """Names of models and adapters that the key may ask for. None: all of the service. A key with names asks
+    with JSON only, and says the model in the first 28 KiB of a body."""
+    limits: KeyLimits | None = None
+    """How much may be asked with it. Unset: as much as the service takes."""
 
 
 class Access(ApiModel):

@@ -121,10 +121,10 @@ local function row(id, slot, flying, now)
     return string.format(
         '{"slot":%s,"service":%s,"model":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,' ..
         '"in_flight":%d,"idle_ms":%d,"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},' ..
-        '"response_ms":%d%s%s}',
+        '"response_ms":%d%s%s%s}',
         quoted(id), quoted(slot.service), quoted(slot.model), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went,
         slot.held, flying, now - slot.last, slots.servers_up(slot), slot.wakes, slot.connect_ms, counts(slot.ends),
-        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added))
+        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in

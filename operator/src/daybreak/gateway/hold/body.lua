@@ -3,6 +3,7 @@
 
 local answers = require("answers")
 local guard = require("guard")
+local keys = require("keys")
 local model = require("model")
 local slots = require("slots")
 
@@ -65,7 +66,7 @@ function body.look(txn, slot, path, length)
     -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
     -- minds it. Audio comes as a form.
     local json = not model.FORMS[path] and txn.sf:method() == "POST"
-    local scanner = json and guard.new(path, LIMITS, slot.extra)
+    local scanner = json and guard.new(path, LIMITS, slot.extra, (keys.of(txn) or {}).models)
     if scanner and scanner:feed(text) then
         refuse_field(txn, slot, scanner)
     end

@@ -9,6 +9,7 @@ import jinja2
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
 
@@ -202,6 +203,8 @@ def render(config: GatewayConfig) -> str:
         max_choices=config.max_choices,
         max_items=config.max_items,
         headers=fields.HEADERS,
+        token=token(config.folder),
+        attempts=ATTEMPTS,
         unusual={path: fields.unusual(path) for path in fields.QUICK},
         folder=config.folder,
         max_connections=config.max_connections,

@@ -25,11 +25,14 @@ Scanner.__index = Scanner
 
 -- limits: choices, the largest number of them that a request may ask for; items, the longest list. extra: a set of fields
 -- that the service lets pass beside those of the path; may be nil.
-function guard.new(path, limits, extra)
+-- models: a set of those that may be asked for; nil: any. Every occurrence of the field is held to it.
+function guard.new(path, limits, extra, models)
     return setmetatable({
         limits = limits,
         top = fields[path] or NONE,
         extra = extra or NONE,
+        models = models,
+        naming = false,    -- whether the string that is read is the name of a model
         items = nil,       -- of the list that is being read, if they are counted
         marks = 0,
         depth = 0,         -- open brackets
@@ -63,6 +66,11 @@ function Scanner:refuse_field()
     self:refuse("This service does not take the field " .. self.name .. ".")
 end
 
+function Scanner:refuse_model()
+    self.name = "model"
+    self:refuse("The API key may not ask for this model.")
+end
+
 function Scanner:refuse_count()
     self:refuse("n must be a number of at most " .. self.limits.choices .. ".")
 end
@@ -71,6 +79,9 @@ end
 function Scanner:rule_of(name)
     if self.inside then
         return not self.extra[name] and INSIDE[name] or nil
+    end
+    if name == "model" and self.models then
+        return "model"
     end
     local rule = self.top[name] or not self.extra[name] and "refused"
     return rule ~= "plain" and rule or nil
@@ -83,13 +94,20 @@ function Scanner:begins(char)
     elseif self.rule == "counted" and char == '"' then
         self:refuse_count()  -- it would be read as a number all the same
     end
+    if self.rule == "model" and char == '"' then
+        self.naming, self.key = true, ""
+    elseif self.rule == "model" then
+        self:refuse_model()
+    end
     self.items = self.rule == "listed" and char == "[" and 0 or nil
     self.rule = nil
 end
 
 -- A value of another kind has ended. To say null is to say nothing.
 function Scanner:ends()
-    if self.rule == "refused" and self.value ~= "null" then
+    if self.rule == "model" then
+        self:refuse_model()  -- null, as an example: the engine would choose
+    elseif self.rule == "refused" and self.value ~= "null" then
         self:refuse_field()
     elseif self.rule == "counted" then
         local number = tonumber(self.value)
@@ -126,8 +144,14 @@ function Scanner:read_string(text, at)
     end
     self.in_string = false
     if self.key then
-        self.name = unescaped(self.key)
+        local read = unescaped(self.key)
         self.key = nil
+        if not self.naming then
+            self.name = read
+        elseif not self.models[read] then
+            self:refuse_model()
+        end
+        self.naming = false
     end
     return quote + 1
 end

@@ -7,17 +7,32 @@ local slots = require("slots")
 
 local ACCESS = os.getenv("DAYBREAK_ACCESS")  -- the map of ports of services to whether a key is needed
 local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to what is known of the key
+local USES = "key_uses"                          -- the table of what each key is used for
 local RETRY_AFTER = 10                       -- seconds; within about that time a gateway has a new Secret
 
 local keys = {}
 
 local rings = {}  -- port of a service -> the slot that its keys came with, and their entries in the map
 
--- What a word of `daybreak set` says of the keys: <name>:<digest>,... A digest of zeros is of a key that nobody can read.
+local NEVER = 99999999999  -- seconds since 1970
+local ANY = 4000000000     -- requests
+local SPARE = 4            -- times the free room of a hold that one of several keys may take
+
+-- What a word of `daybreak set` says of the keys: <name>:<digest>:<expires>:<per minute>:<in flight>:<held>:<models>,...
+-- A digest of zeros is of a key that nobody can read, a 0 and nothing are no limit.
 function keys.parsed(value)
     local found = {}
-    for name, digest in value:gmatch("([^,:]+):(%x+)") do
-        found[#found + 1] = { name = percent.decoded(name), digest = digest:upper() }
+    for word in value:gmatch("[^,]+") do
+        local name, digest, expires, per_minute, in_flight, held, models =
+            word:match("^([^:]+):(%x+):(%d+):(%d+):(%d+):(%d*):(.*)$")
+        local key = { name = percent.decoded(name), digest = digest:upper(), held = tonumber(held), refused = 0 }
+        key.limits = ("%s|%s|%s"):format(expires == "0" and NEVER or expires, per_minute == "0" and ANY or per_minute,
+            in_flight == "0" and ANY or in_flight)
+        for model in models:gmatch("[^+]+") do
+            key.models = key.models or {}
+            key.models[percent.decoded(model)] = true
+        end
+        found[#found + 1] = key
     end
     return found
 end
@@ -54,7 +69,7 @@ function keys.note(slot)
     local entries, unread = {}, false
     for _, key in ipairs(slot.keys) do
         if key.digest:find("[^0]") then
-            entries[key.digest] = key.name
+            entries[key.digest] = key.name .. "|" .. key.limits .. "|" .. (key.models and "some" or "all")
         else
             unread = true
         end
@@ -67,7 +82,78 @@ function keys.note(slot)
     if access == "open" then
         core.set_map(ACCESS, tostring(port), access)
     end
-    rings[port] = { slot = slot, entries = entries }
+    local by_name, before = {}, ring and ring.by_name or {}
+    for _, key in ipairs(slot.keys) do
+        key.refused = before[key.name] and before[key.name].refused or 0
+        by_name[key.name] = key
+    end
+    rings[port] = { slot = slot, entries = entries, by_name = by_name }
+end
+
+-- The key that a request has brought, and how many the service has; nil where it needs none.
+function keys.of(txn)
+    local name = txn:get_var("txn.daybreak_key")
+    local ring = name and rings[txn.f:dst_port()]
+    return ring and ring.by_name[name], ring and #ring.slot.keys
+end
+
+-- The names among some that a request's key may ask for.
+function keys.visible(txn, names)
+    local key, found = keys.of(txn), {}
+    for _, name in ipairs(names) do
+        found[#found + 1] = (not key or not key.models or key.models[name]) and name or nil
+    end
+    return found
+end
+
+local function refuse(txn, slot, key, status, message, kind, code, more)
+    key.refused = key.refused + 1
+    slots.count(slot, "key_limited")
+    answers.refuse(txn, status, message, kind, code, more)
+end
+
+-- Answers 403 where the key may not ask for the model. name: nil where what is here of the body names none; then the
+-- engine would choose.
+function keys.check_model(txn, slot, name)
+    local key = keys.of(txn)
+    if key and key.models and not (name and key.models[name]) then
+        refuse(txn, slot, key, 403, name and "The API key may not ask for the model " .. name .. "." or
+            "The API key may ask for some models only: send JSON, and the field model first.", "invalid_request_error",
+            "model_not_allowed", { param = "model" })
+    end
+end
+
+-- Answers 429 where a key has as many held as it may. Of several keys none takes all: each may have as many as four
+-- times the room that is left, so there is room for the next one at any time.
+function keys.check_held(txn, slot)
+    local key, others = keys.of(txn)
+    if not key then
+        return nil
+    end
+    slot.held_by = slot.held_by or {}
+    local held = slot.held_by[key.name] or 0
+    local share = key.held or others > 1 and math.max(1, SPARE * (slot.max_held - slot.held)) or ANY
+    if held >= share then
+        refuse(txn, slot, key, 429, "This API key has " .. held .. " requests held while the model wakes up: try again " ..
+            "later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    end
+    slot.held_by[key.name] = held + 1
+    return key.name
+end
+
+-- What was done with each key of a service whose requests the slot takes, as JSON; "" for other slots.
+function keys.told(slot)
+    local ring = rings[slot.port]
+    if not ring or ring.slot ~= slot or not next(ring.by_name) then
+        return ""
+    end
+    local rows = {}
+    for name, key in pairs(ring.by_name) do
+        local row = core.proxies[USES].stktable:lookup(slot.port .. "/" .. name) or {}
+        rows[#rows + 1] = string.format('%s:{"requests":%d,"in_flight":%d,"refused":%d}', answers.quoted(name),
+            row.http_req_cnt or 0, row.conn_cur or 0, key.refused)
+    end
+    return ',"keys":{' .. table.concat(rows, ",") .. "}"
 end
 
 -- Nobody has told yet whether the service needs a key, or there is none at this port.
@@ -86,6 +172,16 @@ local function locked(txn)
     local ring = rings[txn.f:dst_port()]
     if not ring then
         return  -- the rule behind this one refuses
+    end
+    local key = keys.of(txn)
+    if key and txn:get_var("txn.daybreak_expired") then
+        slots.count(ring.slot, "unauthorized")
+        answers.refuse(txn, 401, "The API key has expired.", "invalid_request_error", "api_key_expired",
+            { headers = { ["www-authenticate"] = "Bearer" } })
+    end
+    if key then
+        refuse(txn, ring.slot, key, 429, "This API key has used up its requests: try again later.", "rate_limit_error",
+            "rate_limit_exceeded", { retry_after = RETRY_AFTER })
     end
     local brought = txn:get_var("txn.daybreak_digest")
     if brought and txn:get_var("txn.daybreak_access") == "unread" then

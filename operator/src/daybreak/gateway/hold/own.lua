@@ -2,6 +2,7 @@
 -- model answers. None of them comes to the service's own backend, so they neither wake it nor keep it awake.
 
 local answers = require("answers")
+local keys = require("keys")
 local slots = require("slots")
 
 local function own(txn)
@@ -20,7 +21,7 @@ local function own(txn)
         answers.nothing(txn, { allow = methods })
     end
     if lists and (method == "GET" or method == "HEAD") then
-        answers.models(txn, slot.listed.names, path)
+        answers.models(txn, keys.visible(txn, slot.listed.names), path)
     end
     slots.count(slot, "refused")
     if stored then

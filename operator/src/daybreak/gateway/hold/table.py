@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from daybreak.gateway.hold.keys import ApiKey
 
-MAX_LINE = 12_000
-"""Bytes of a command that fit HAProxy's buffer with room to spare."""
+MAX_LINE = 24_000
+"""Bytes of a command that fit HAProxy's buffer (of 32 KiB) with room to spare."""
 
 HOLD_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
 """Upper bounds, in seconds, for how long requests are held."""
@@ -158,6 +158,18 @@ class Times:
 
 
 @dataclass(frozen=True)
+class KeyState:
+    """What has been done with an API key since HAProxy started."""
+
+    requests: int
+    """Requests that brought it, those that were refused included."""
+    in_flight: int
+    """Requests with it that are here, those that are held included."""
+    refused: int
+    """Requests that were refused for its limits or its models."""
+
+
+@dataclass(frozen=True)
 class SlotState:
     """One gate as the gateway sees it."""
 
@@ -190,6 +202,8 @@ class SlotState:
     """Mean time until a model's answer began, of the latest 1,024 requests."""
     holds: Times = Times()
     """How long requests were held, in HOLD_BUCKETS."""
+    keys: Mapping[str, KeyState] = field(default_factory=dict)
+    """The service's keys by their names, where `Slot.keys` are told."""
     added: Times = Times()
     """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
 
@@ -201,7 +215,9 @@ class SlotState:
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read one row of the answer to `daybreak show`."""
-        times = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
+        times: dict[str, Any] = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
+        if "keys" in row:
+            times["keys"] = {name: KeyState(**found) for name, found in row["keys"].items()}
         return cls(**{**row, **times, "gate": Gate(row["gate"])})
 
 

@@ -16,7 +16,7 @@ local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")             -- the map of all key
 local OPEN = "open"                                        -- in it where a service takes requests without a key
 local UNREAD = "unread"                                    -- in it while a key cannot be read
 
-local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
+local routes = {}  -- model → port of its service and keys (digests) that may ask for it; no keys: it is open to all
 local known = {}   -- the models in order
 local mapped = {}  -- the keys of the map
 local bytes = 0    -- of bodies that are here
@@ -172,19 +172,19 @@ local function note_keys()
     mapped = now
 end
 
--- router set <model>=<port>,... <port>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and the
--- keys of the services that have some; "-" for none.
+-- router set <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and
+-- the keys that may ask for them; "-" for none. A ring that has no keys is open.
 local function set(applet, _, _, words, keyed)
     local fresh, names, keys, none = {}, {}, {}, {}
-    for port, digests in keyed:gmatch("(%d+)=([^,=]+)") do
-        keys[port] = {}
+    for ring, digests in keyed:gmatch("(%d+)=([^,=]+)") do
+        keys[ring] = {}
         for digest in digests:gmatch("%x+") do
-            table.insert(keys[port], digest)
+            table.insert(keys[ring], digest)
         end
     end
-    for name, port in words:gmatch("([^,=]+)=(%d+)") do
+    for name, port, ring in words:gmatch("([^,=]+)=(%d+):(%d+)") do
         name = percent.decoded(name)
-        fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[port] or none }
+        fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[ring] or none }
         names[#names + 1] = name
     end
     table.sort(names)
