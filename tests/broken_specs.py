@@ -58,6 +58,17 @@ _TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
 
 BY_RULE = [
     Broken(
+        "two API keys of one name",
+        manifest(
+            access={
+                "apiKeys": [
+                    {"name": "team", "secretRef": {"name": "keys", "key": each}} for each in ("one", "two")
+                ]
+            }
+        ),
+        "every API key that has a name needs one of its own",
+    ),
+    Broken(
         "name of 42 characters",
         manifest(name="n" * 42),
         "metadata.name may have at most 41 characters: KubeRay allows a RayService 47, and its name may need "
@@ -409,6 +420,16 @@ TAKEN = {
     "toleration of everything": with_model(accelerator={"tolerations": [{"operator": "Exists"}]}),
     "toleration for a time": with_model(
         accelerator={"tolerations": [{"key": "gpu", "effect": "NoExecute", "tolerationSeconds": 0}]}
+    ),
+    "API keys with and without a name": manifest(
+        access={
+            "apiKeys": [
+                {"name": "team", "secretRef": {"name": "keys", "key": "one"}},
+                {"secretRef": {"name": "keys", "key": "two"}},
+                {"secretRef": {"name": "keys", "key": "three"}},
+            ],
+            "extraFields": ["priority"],
+        }
     ),
     "held as long as needed": manifest(hold={"timeout": "Auto"}, sleep={"depth": "Cluster"}),
     "workers first, the cluster later": manifest(sleep={"afterIdle": "15m", "clusterAfterIdle": "1h30m"}),

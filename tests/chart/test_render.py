@@ -89,7 +89,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_WATCH_NODES": "true",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
-        "DAYBREAK_KUBERAY_NAMESPACE": "",
+        "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
         "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
         "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
         "DAYBREAK_NETWORK_POLICY": "true",
@@ -115,7 +115,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_WATCH_NODES": "false",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
-        "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
+        "DAYBREAK_KUBERAY_NAMESPACE": "ray-operators",
         "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
         "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
         "DAYBREAK_NETWORK_POLICY": "false",
@@ -266,6 +266,7 @@ def test_readme_table_is_current() -> None:
         "extraEnv[0].vale=1",
         "operatorNetworkPolicy.apiServerPorts[0]=0",
         "kuberay.namespace=Ray System",
+        "kuberay.namespace=",
     ],
 )
 def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:

@@ -75,7 +75,8 @@ class FakeServe:
             await self.finish.wait()
         if self.answer_bytes:
             return web.Response(body=io.BytesIO(b"z" * self.answer_bytes))
-        return web.json_response({"id": name, "bytes": size})
+        # As vLLM's server answers.
+        return web.json_response({"id": name, "bytes": size}, headers={"Access-Control-Allow-Origin": "*"})
 
     async def _echo(self, request: web.Request) -> web.WebSocketResponse:
         socket = web.WebSocketResponse()

@@ -2,14 +2,21 @@
 
 import asyncio
 import hashlib
+from typing import Any
 
 import pytest
 
-from daybreak.gateway.hold.keys import NOBODY
-from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
-KEYS = [hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two")]
+
+def api_key(key: str, **more: Any) -> ApiKey:
+    """A key that is called as it is."""
+    return ApiKey(key, hashlib.sha256(key.encode()).hexdigest(), **more)
+
+
+KEYS = [api_key("sk-one"), api_key("sk-two")]
 
 
 @pytest.mark.parametrize(
@@ -41,12 +48,13 @@ async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: 
     await bench.wake(keys=KEYS)
     assert (await asking)[0] == 200
     assert "authorization" not in bench.serve.headers
+    assert bench.serve.headers["x-daybreak-key"] == header.split()[1]
     async with bench.clients.get(bench.url + "/v1/models", headers={"Authorization": header}) as listing:
         assert listing.status == 200
 
 
 async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: Bench) -> None:
-    await bench.wake(keys=[KEYS[0], NOBODY])
+    await bench.wake(keys=[KEYS[0], ApiKey("two", NOBODY)])
     assert (await bench.ask("one", Authorization="Bearer sk-one"))[0] == 200
     status, answered, body = await bench.ask("two", Authorization="Bearer sk-two")
     assert (status, body["error"]["code"]) == (503, "api_keys_unread")
@@ -70,4 +78,4 @@ async def test_keys_come_and_go(bench: Bench) -> None:
 
 def test_what_is_no_digest_is_no_key() -> None:
     with pytest.raises(ValueError, match="not a SHA-256 digest"):
-        Slot(service="qwen", gate=Gate.OPEN, epoch=1, keys=["sk-one"])
+        ApiKey("one", "sk-one")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daybreak.gateway.agent.wanted import Ports, WantedGate, wanted
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
@@ -24,7 +25,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         yield made
 
 
-def read(bench: Bench, state: str = "Open", keys: tuple[str, ...] = (), **serve: Any) -> WantedGate:
+def read(bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), **serve: Any) -> WantedGate:
     """What the gateway makes of a service with one replica that takes one request at a time."""
     bench.epoch += 1
     model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}

@@ -1,24 +1,29 @@
 """API keys at the common address: models are named only to who may use them."""
 
-import hashlib
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from daybreak.gateway.haproxy.trust import ATTEMPTS
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate
+from tests.gateway.test_keys import api_key
 from tests.gateway.town import Town
 
-ONE, TWO, THREE = (hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two", b"sk-three"))
+ONE, TWO, THREE = (api_key(key) for key in ("sk-one", "sk-two", "sk-three"))
 BIG, TINY = ["big", "org/small"], ["tiny", "tiny:7b"]
 
 
-async def keyed(town: Town, *keys: tuple[str, ...]) -> None:
+async def keyed(town: Town, *keys: tuple[ApiKey, ...]) -> None:
     """Give the services these keys, in the router and in the gateway."""
     for slot, digests in enumerate(keys):
         await town.gate(slot, Gate.CLOSED, keys=digests)
     first = town.gateway.config.first_port
-    routes = {model: replace(route, keys=keys[route.port - first]) for model, route in town.routes.items()}
+    routes = {
+        model: replace(route, keys=tuple(key.digest for key in keys[route.port - first]))
+        for model, route in town.routes.items()
+    }
     await town.router.set_routes(routes)
 
 
@@ -31,7 +36,14 @@ async def get(town: Town, path: str, key: str) -> tuple[int, Any]:
 
 @pytest.mark.parametrize(
     ("key", "models"),
-    [("", []), ("sk-one", BIG), ("sk-two", [*BIG, *TINY]), ("sk-three", TINY), ("sk-four", []), (ONE, [])],
+    [
+        ("", []),
+        ("sk-one", BIG),
+        ("sk-two", [*BIG, *TINY]),
+        ("sk-three", TINY),
+        ("sk-four", []),
+        (ONE.digest, []),
+    ],
 )
 async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: list[str]) -> None:
     await keyed(town, (ONE, TWO), (TWO, THREE))
@@ -43,10 +55,9 @@ async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: l
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     body = {"model": "none"}
     async with town.clients.post(town.url + "/v1/completions", json=body, headers=headers) as answer:
-        assert answer.status == 404
+        assert answer.status == (404 if models else 401)
         message = (await answer.json())["error"]["message"]
-    named = f"There is: {', '.join(models)}." if models else "whose names need an API key."
-    assert message.endswith(named)
+    assert not models or message.endswith(f"There is: {', '.join(models)}.")
 
 
 async def test_models_of_open_services_are_named_to_all(town: Town) -> None:
@@ -69,3 +80,20 @@ async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
         async with town.clients.post(url, json=body, headers=headers) as answer:
             assert answer.status == expected
     assert "authorization" not in town.serves[0].headers
+
+
+async def test_who_guesses_is_told_no_more(town: Town) -> None:
+    await keyed(town, (ONE,), (TWO,))
+    await town.gate(0, Gate.FAILED, keys=(ONE,))
+
+    async def ask(key: str) -> tuple[int, str]:
+        headers, body = {"Authorization": f"Bearer {key}"}, {"model": "big"}
+        async with town.clients.post(f"{town.url}/v1/completions", json=body, headers=headers) as answer:
+            return answer.status, (await answer.json())["error"]["code"]
+
+    assert await ask("sk-one") == (503, "model_failed")
+    answers = [await ask(f"guess-{number}") for number in range(ATTEMPTS + 5)]
+    assert answers[0] == (401, "invalid_api_key")
+    assert answers[-1] == (429, "too_many_attempts")
+    assert await ask("sk-two") == (429, "too_many_attempts"), "a key that is right is not found out"
+    assert await ask("sk-one") == (503, "model_failed"), "who has used his from there goes on"

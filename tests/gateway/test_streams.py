@@ -175,16 +175,3 @@ async def test_a_silent_stream_is_no_idle_connection(bench: Bench) -> None:
     async with asyncio.timeout(60):
         assert (await reader.read()).startswith(b"HTTP/1.1 200")
     writer.close()
-
-
-async def test_a_websocket_passes_and_counts_as_in_flight(bench: Bench) -> None:
-    await bench.wake()
-    async with bench.clients.ws_connect(bench.url + "/v1/chat/completions") as client:
-        for turn in range(3):
-            await client.send_str(f"message {turn}")
-            assert await client.receive_str() == f"echo of message {turn}"
-        await bench.gate(Gate.CLOSED)
-        assert (await bench.state()).in_flight == 1
-        await client.send_str("after")
-        assert await client.receive_str() == "echo of after"
-    await bench.until(lambda state: state.in_flight == 0)

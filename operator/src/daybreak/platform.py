@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.ray.workload import RayWorkload
 
+KUBERAY_NAMESPACE = "kuberay-system"
+"""Where its own documentation, and Daybreak's, installs KubeRay's operator."""
+
 
 @dataclass(frozen=True)
 class Platform:
@@ -14,8 +17,8 @@ class Platform:
     """Image of Ray pods whose models compute on accelerators, where the service names none."""
     ray_cpu_image: str
     """The same for models on the CPU."""
-    kuberay_namespace: str = ""
-    """Namespace of KubeRay's operator; empty: not known, so its pods are taken from any namespace."""
+    kuberay_namespace: str = KUBERAY_NAMESPACE
+    """Namespace of KubeRay's operator. Its pods there may reach Ray heads, and no others with its labels."""
     network_policy: bool = True
     """Whether services get a NetworkPolicy."""
     gateway_image: str = ""

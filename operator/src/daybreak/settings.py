@@ -13,7 +13,7 @@ from daybreak import versions
 from daybreak.api.common.base import readable
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
-from daybreak.platform import Platform
+from daybreak.platform import KUBERAY_NAMESPACE, Platform
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -37,7 +37,7 @@ class Settings:
     identity: str
     """POD_NAME: who holds the lease."""
     kuberay_namespace: str
-    """DAYBREAK_KUBERAY_NAMESPACE: where KubeRay's operator runs; empty: anywhere."""
+    """DAYBREAK_KUBERAY_NAMESPACE: where KubeRay's operator runs; unset: kuberay-system."""
     ray_image: str
     """DAYBREAK_RAY_IMAGE: image of Ray pods on accelerators."""
     ray_cpu_image: str
@@ -89,7 +89,7 @@ class Settings:
                 "OPERATOR_NAMESPACE", namespaces[0] if len(namespaces) == 1 else "default"
             ),
             identity=environment.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}",
-            kuberay_namespace=text("KUBERAY_NAMESPACE", ""),
+            kuberay_namespace=text("KUBERAY_NAMESPACE", KUBERAY_NAMESPACE),
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
             network_policy=flag("NETWORK_POLICY", "true"),

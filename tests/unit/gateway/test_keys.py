@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.hold.keys import NOBODY, KeyFiles
+from daybreak.gateway.hold.keys import NOBODY, ApiKey, KeyFiles
 
 
 def manifest(*references: tuple[str, str]) -> dict[str, Any]:
@@ -15,16 +15,36 @@ def manifest(*references: tuple[str, str]) -> dict[str, Any]:
 
 
 def test_no_keys_is_open(tmp_path: Path) -> None:
-    assert KeyFiles(tmp_path).digests({"spec": {}}) == ()
-    assert KeyFiles(tmp_path).digests(manifest()) == ()
+    assert KeyFiles(tmp_path).keys({"spec": {}}) == ()
+    assert KeyFiles(tmp_path).keys(manifest()) == ()
 
 
 def test_a_key_is_told_as_its_digest(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "a").write_text("sk-one\n")
     (tmp_path / "team" / "b").write_text("sk-two")
-    found = KeyFiles(tmp_path).digests(manifest(("team", "a"), ("team", "b"), ("team", "a")))
-    assert found == tuple(sorted(hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two")))
+    found = KeyFiles(tmp_path).keys(manifest(("team", "a"), ("team", "b"), ("team", "a")))
+    one, two = (hashlib.sha256(key).hexdigest() for key in (b"sk-one", b"sk-two"))
+    assert found == (ApiKey("team/a", one), ApiKey("team/b", two))
+
+
+def test_what_a_key_may_do_is_told(tmp_path: Path) -> None:
+    entry = {
+        "name": "research",
+        "expires": "2030-01-31T01:00:00+01:00",
+        "models": ["a", "a:adapter"],
+        "limits": {"requestsPerMinute": 60, "maxInFlight": 5, "maxHeld": 0},
+        "secretRef": {"name": "team", "key": "a"},
+    }
+    [key] = KeyFiles(tmp_path).keys({"spec": {"access": {"apiKeys": [entry]}}})
+    assert key == ApiKey("research", NOBODY, 1896048000, ("a", "a:adapter"), 60, 5, 0)
+    assert key.word == f"research:{NOBODY}:1896048000:60:5:0:a+a%3Aadapter"
+    assert key.may_ask("a", 1896047999)
+    assert not key.may_ask("a", 1896048000)
+    assert not key.may_ask("b", 0)
+    # What nobody can read opens nothing.
+    [key] = KeyFiles(tmp_path).keys({"spec": {"access": {"apiKeys": [entry | {"expires": "soon"}]}}})
+    assert not key.may_ask("a", 2)
 
 
 @pytest.mark.parametrize(
@@ -33,11 +53,13 @@ def test_a_key_is_told_as_its_digest(tmp_path: Path) -> None:
 def test_what_cannot_be_read_opens_for_nobody(tmp_path: Path, reference: tuple[str, str]) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "empty").write_text("\n")
-    assert KeyFiles(tmp_path / "keys").digests(manifest(reference)) == (NOBODY,)
+    assert KeyFiles(tmp_path / "keys").keys(manifest(reference)) == (ApiKey("/".join(reference), NOBODY),)
 
 
 def test_a_reference_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "outside").write_text("sk")
-    assert KeyFiles(tmp_path / "keys").digests(manifest(("..", "outside"))) == (NOBODY,)
-    assert KeyFiles(tmp_path / "keys").digests(manifest(("a/../..", "outside"))) == (NOBODY,)
+    assert KeyFiles(tmp_path / "keys").keys(manifest(("..", "outside"))) == (ApiKey("../outside", NOBODY),)
+    assert KeyFiles(tmp_path / "keys").keys(manifest(("a/../..", "outside"))) == (
+        ApiKey("a/../../outside", NOBODY),
+    )

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from daybreak.gateway.agent.wanted import Wanted, WantedGate
+from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
 from daybreak.gateway.router.routes import routes
@@ -47,13 +48,35 @@ def test_a_service_that_is_not_served_has_no_models() -> None:
 def test_routes_are_two_words_whatever_the_names() -> None:
     assert words({}) == "- -"
     found = words({"org/a b,c=d": Route(20000, "one"), "ü": Route(20001, "two")})
-    assert found == "org%2Fa%20b%2Cc%3Dd=20000,%C3%BC=20001 -"
+    assert found == "org%2Fa%20b%2Cc%3Dd=20000:0,%C3%BC=20001:0 -"
     keyed = {model: Route(20000, "one", ("AB", "cd")) for model in "ab"} | {"c": Route(20001, "two", ("ef",))}
-    assert words(keyed).split()[1] == "20000=ab+cd,20001=ef"
+    assert words(keyed) == "a=20000:0,b=20000:0,c=20001:1 0=ab+cd,1=ef"
 
 
 def test_a_route_has_the_keys_of_its_service() -> None:
     one = service("one", 20000, "1", "a")
     digests = ("0" * 64, "1" * 64)
-    found, _ = routes([replace(one, front=WantedGate(replace(one.front.slot, keys=digests), ()))], PORTS)
+    found, _ = routes(
+        [
+            replace(
+                one,
+                front=WantedGate(
+                    replace(one.front.slot, keys=[ApiKey(digest, digest) for digest in digests]), ()
+                ),
+            )
+        ],
+        PORTS,
+    )
     assert found == {"a": Route(20000, "one", digests)}
+
+
+def test_a_key_that_may_not_ask_for_a_model_does_not_see_it() -> None:
+    one = service("one", 20000, "1", "a", "b")
+    keys = [ApiKey("x", "1" * 64, models=("a",)), ApiKey("y", "2" * 64, expires=100)]
+    keyed = [replace(one, front=WantedGate(replace(one.front.slot, keys=keys), ()))]
+    assert {model: route.keys for model, route in routes(keyed, PORTS, 99)[0].items()} == {
+        "a": ("1" * 64, "2" * 64),
+        "b": ("2" * 64,),
+    }
+    late = routes(keyed, PORTS, 100)[0]
+    assert (late["a"].keys, late["b"].keys) == (("1" * 64,), (NOBODY,)), "not open to all"

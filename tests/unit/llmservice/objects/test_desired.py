@@ -97,11 +97,21 @@ def test_kuberay_is_known_by_namespace_and_labels() -> None:
 
     [kuberay] = peers(PLATFORM)
     assert kuberay == {
-        "namespaceSelector": {},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kuberay-system"}},
         "podSelector": {"matchLabels": {"app.kubernetes.io/component": "kuberay-operator"}},
     }
     [kuberay] = peers(dataclasses.replace(PLATFORM, kuberay_namespace="ray-system"))
     assert kuberay["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}
+
+
+def test_no_label_opens_ray_for_pods_of_another_namespace() -> None:
+    for gateway in ("", "gateway:1"):
+        platform = dataclasses.replace(PLATFORM, gateway_image=gateway)
+        for rule in by_kind(service(), platform=platform)["NetworkPolicy"]["spec"]["ingress"]:
+            for peer in rule.get("from", []):
+                assert peer.get("namespaceSelector", {"own": "namespace"}), (
+                    "an empty selector is every namespace"
+                )
 
 
 def test_network_policies_can_be_left_to_others() -> None:

@@ -70,7 +70,27 @@ class ServiceMetrics(Collector):
             "their arrival, until they were passed on. In whole milliseconds: who was not held counts as 0.",
             labels=_LABELS,
         )
+        key_labels = ("service", "key")
+        asked = CounterMetricFamily(
+            "daybreak_gateway_key_requests",
+            "Requests that brought an API key, by its name; those that were refused included.",
+            labels=key_labels,
+        )
+        refused = CounterMetricFamily(
+            "daybreak_gateway_key_refused",
+            "Requests that were refused for their API key's limits or models.",
+            labels=key_labels,
+        )
+        here = GaugeMetricFamily(
+            "daybreak_gateway_key_in_flight",
+            "Requests with an API key that are here, those that are held included.",
+            labels=key_labels,
+        )
         for state in self._feed.states.values():
+            for name, key in state.keys.items():
+                asked.add_metric([state.service, name], key.requests)
+                refused.add_metric([state.service, name], key.refused)
+                here.add_metric([state.service, name], key.in_flight)
             gate = [state.service, state.model]
             held.add_metric(gate, state.held)
             flying.add_metric(gate, state.in_flight)
@@ -89,6 +109,7 @@ class ServiceMetrics(Collector):
                 gate, _buckets(ADDED_BUCKETS, state.added, never_held), state.added.sum_ms / 1000
             )
         yield from (held, flying, servers, arrivals, ends, wakes, connect, answers, response, holds, added)
+        yield from (asked, refused, here)
 
 
 def _buckets(bounds: Sequence[float], times: Times, more: int = 0) -> list[tuple[str, float]]:

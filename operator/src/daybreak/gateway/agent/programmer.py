@@ -196,9 +196,9 @@ class Programmer:
             claim = None
             self._keyed.discard(name)
             if manifest is not None:
-                digests = self._keys.digests(manifest)
-                claim = wanted(manifest, pods, self._ports, digests)
-                if digests:
+                keys = self._keys.keys(manifest)
+                claim = wanted(manifest, pods, self._ports, keys)
+                if keys:
                     self._keyed.add(name)
         except Exception as error:  # one service must never stop the others
             log.exception("a service cannot be read", service=name, error=str(error))

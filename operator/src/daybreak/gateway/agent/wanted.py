@@ -12,6 +12,7 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.ray.routing import RoutingPolicy
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 
@@ -79,11 +80,11 @@ def wanted(
     manifest: Mapping[str, Any],
     pods: Iterable[Mapping[str, Any]],
     ports: Ports,
-    keys: tuple[str, ...] = (),
+    keys: tuple[ApiKey, ...] = (),
 ) -> Wanted | None:
     """What is to be programmed for an LLMService, or None while the operator has given it no gate.
 
-    `keys` are the digests of its API keys.
+    `keys` are its API keys.
     """
     metadata, hold = mapping(manifest.get("metadata")), at(manifest, "spec", "hold")
     gate = at(manifest, "status", "gate")
@@ -99,6 +100,8 @@ def wanted(
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=at(manifest, "spec", "runtime").get("directIngress") is not False,
         keys=keys,
+        origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
+        extra=_texts(at(manifest, "spec", "access").get("extraFields")),
     )
     found = _Pods(pods, gate, ports)
     written = {text(model.get("name")): model for model in mappings(at(manifest, "spec").get("models"))}
@@ -121,8 +124,7 @@ def _model_gate(
 ) -> WantedGate:
     """A model's gate, from its entry in the status and its place in the spec."""
     name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
-    named = entry.get("adapters")
-    adapters = tuple(text(each) for each in named if text(each)) if isinstance(named, list) else ()
+    adapters = _texts(entry.get("adapters"))
     # Serve's proxy has a queue of its own, and chooses itself.
     replicas = pods.replicas(name, limit) if direct else ()
     slot = replace(
@@ -246,6 +248,10 @@ def _most_queued(model: Mapping[str, Any], running: int) -> int:
 
 def _count(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    return tuple(text(each) for each in value if text(each)) if isinstance(value, list) else ()
 
 
 def _bytes(value: Any) -> int:

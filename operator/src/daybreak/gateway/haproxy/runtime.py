@@ -48,7 +48,7 @@ class RuntimeApi:
                 answers = [await reader.readuntil(_PROMPT) for _ in texts]
             except (OSError, asyncio.IncompleteReadError) as error:
                 self._drop()
-                raise RuntimeApiError(f"HAProxy's admin socket was closed during: {line}") from error
+                raise RuntimeApiError(f"HAProxy's admin socket was closed during: {_named(line)}") from error
             except BaseException:
                 # Cancelled between command and answer: the next one must not read this one's answer.
                 self._drop()
@@ -59,13 +59,13 @@ class RuntimeApi:
         """Send a command whose answer must begin with one of `good` (nothing given: must be empty)."""
         answer = await self.command(text)
         if not (answer.startswith(good) if good else not answer):
-            raise RuntimeApiError(f"{text}: {answer}")
+            raise RuntimeApiError(f"{_named(text)}: {answer}")
 
     async def expect_all(self, *texts: str) -> None:
         """Send commands that HAProxy runs one right after the other; each answer must be empty."""
         for text, answer in zip(texts, await self.commands(*texts), strict=True):
             if answer:
-                raise RuntimeApiError(f"{text}: {answer}")
+                raise RuntimeApiError(f"{_named(text)}: {answer}")
 
     async def json(self, text: str) -> Mapping[str, Any]:
         """Send a command that answers with one JSON object."""
@@ -73,7 +73,7 @@ class RuntimeApi:
         try:
             found: Mapping[str, Any] = json.loads(answer)
         except ValueError as error:
-            raise RuntimeApiError(f"{text}: {answer[:200]}") from error
+            raise RuntimeApiError(f"{_named(text)}: {answer[:200]}") from error
         return found
 
     def close(self) -> None:
@@ -110,3 +110,8 @@ class RuntimeApi:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+def _named(command: str) -> str:
+    """A command as an error may name it: errors are logged, and what is set may be digests of keys."""
+    return " ".join(word for word in command.split()[:3] if "=" not in word)

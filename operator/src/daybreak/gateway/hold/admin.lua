@@ -1,5 +1,6 @@
 -- The admin socket: how the gateway is told of services, and tells of them.
 
+local keys = require("keys")
 local percent = require("percent")
 local quoted = require("answers").quoted
 local slots = require("slots")
@@ -8,7 +9,7 @@ local all, waiting = slots.all, slots.waiting
 
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true }
-local LISTS = { models = true, adapters = true, keys = true }
+local LISTS = { models = true, adapters = true, origins = true }
 local TEXTS = { gate = true, reason = true, service = true, model = true }
 
 local function list(value)
@@ -47,6 +48,10 @@ local function set(applet, _, _, id, ...)
         elseif key == "listed" then
             slot.listed = list(value)
             slot.listed = { names = slot.listed, has = set_of(slot.listed) }
+        elseif key == "extra" then
+            slot.extra = set_of(list(value))
+        elseif key == "keys" then
+            slot.keys = keys.parsed(value)
         elseif key == "choice" then
             slot.choice = slots.choice_of(value)
         elseif key == "queue" then
@@ -60,6 +65,7 @@ local function set(applet, _, _, id, ...)
         slot.wakes = slot.wakes + 1
     end
     slots.note_models(slot)
+    keys.note(slot)
     slots.note_passing(slot)
     slots.note_past_lua(slot)
     slots.changed(slot)
@@ -71,6 +77,7 @@ local function take_away(slot, code, message)
     slot.gone = { code = code, message = message }
     slot.gate = "closed"
     slots.note_models(slot)
+    keys.note(slot)
     slots.note_passing(slot)
     slots.note_past_lua(slot)
     slots.changed(slot)
@@ -114,10 +121,10 @@ local function row(id, slot, flying, now)
     return string.format(
         '{"slot":%s,"service":%s,"model":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,' ..
         '"in_flight":%d,"idle_ms":%d,"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},' ..
-        '"response_ms":%d%s%s}',
+        '"response_ms":%d%s%s%s}',
         quoted(id), quoted(slot.service), quoted(slot.model), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went,
         slot.held, flying, now - slot.last, slots.servers_up(slot), slot.wakes, slot.connect_ms, counts(slot.ends),
-        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added))
+        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in

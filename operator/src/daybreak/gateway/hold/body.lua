@@ -3,10 +3,14 @@
 
 local answers = require("answers")
 local guard = require("guard")
+local keys = require("keys")
 local model = require("model")
 local slots = require("slots")
 
-local MAX_CHOICES = tonumber(os.getenv("DAYBREAK_MAX_CHOICES"))
+local LIMITS = {
+    choices = tonumber(os.getenv("DAYBREAK_MAX_CHOICES")),
+    items = tonumber(os.getenv("DAYBREAK_MAX_ITEMS")),
+}
 
 local body = {}
 
@@ -59,13 +63,10 @@ end
 function body.look(txn, slot, path, length)
     local text = txn.sf:req_body()
     local whole = length == #text
-    if whole and guard.harmless(text) then
-        return text
-    end
     -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
     -- minds it. Audio comes as a form.
     local json = not model.FORMS[path] and txn.sf:method() == "POST"
-    local scanner = json and guard.new(MAX_CHOICES)
+    local scanner = json and guard.new(path, LIMITS, slot.extra, (keys.of(txn) or {}).models)
     if scanner and scanner:feed(text) then
         refuse_field(txn, slot, scanner)
     end

@@ -6,8 +6,10 @@ from typing import Self
 
 import jinja2
 
+from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
 
@@ -54,9 +56,35 @@ class Maps:
         """Requests that may wait for the replicas of a backend, by backend."""
         return self.folder / "queues.map"
 
+    @property
+    def access(self) -> Path:
+        """Whether a service needs a key, by its port: `open`, `keyed`, or `unread` while one cannot be read.
+        A port that is not in it has not been told of."""
+        return self.folder / "access.map"
+
+    @property
+    def keys(self) -> Path:
+        """What is known of each API key, by the service's port and the key's digest."""
+        return self.folder / "keys.map"
+
+    @property
+    def origins(self) -> Path:
+        """The origins whose pages may read a service's answers, by its port: `20000/https://chat.example`."""
+        return self.folder / "origins.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
-        for file in (self.awake, self.models, self.fronts, self.adapters, self.choices, self.queues):
+        for file in (
+            self.awake,
+            self.models,
+            self.fronts,
+            self.adapters,
+            self.choices,
+            self.queues,
+            self.access,
+            self.origins,
+            self.keys,
+        ):
             file.write_text("")
 
 
@@ -91,6 +119,8 @@ class GatewayConfig:
     """Held requests that may be released at once."""
     max_choices: int = 16
     """The largest `n` that a request may ask for: the work of that many requests."""
+    max_items: int = fields.MAX_ITEMS
+    """The longest list of prompts, inputs or documents."""
     buffer_bytes: int = 32 * 1024
     """HAProxy's buffer: each held request has one, and a request's head must fit it."""
     small: int = 28 * 1024
@@ -111,6 +141,11 @@ class GatewayConfig:
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "haproxy.cfg"
+
+    @property
+    def fields(self) -> Path:
+        """What guard.lua lets pass, as Lua."""
+        return self.folder / "fields.lua"
 
     @property
     def maps(self) -> Maps:
@@ -166,6 +201,12 @@ def render(config: GatewayConfig) -> str:
         lua=HERE,
         shared_lua=LUA,
         max_choices=config.max_choices,
+        max_items=config.max_items,
+        headers=fields.HEADERS,
+        token=token(config.folder),
+        attempts=ATTEMPTS,
+        unusual={path: fields.unusual(path) for path in fields.QUICK},
+        folder=config.folder,
         max_connections=config.max_connections,
         release_burst=config.release_burst,
         release_rate=config.release_rate,

@@ -2,7 +2,6 @@
 -- no other: what does not begin as JSON, escapes in the name, and forms. What stands behind the buffer's end is the
 -- router's to find, whose buffers are large: it sends the request back with the name.
 
-local keys = require("keys")
 local model = require("model")
 local slots = require("slots")
 
@@ -23,8 +22,6 @@ local function find(txn)
     local length = tonumber(txn.sf:req_hdr("content-length")) or
         txn.sf:req_hdr("transfer-encoding") ~= "" and front.max_body_bytes or 0
     if length > #text and length <= math.min(LATE_BYTES, front.max_body_bytes) then
-        -- Nobody else's room is for who may not ask.
-        keys.admit(txn, front)
         txn:set_var("txn.daybreak_late", true)
     end
 end

@@ -1,17 +1,17 @@
--- Fields of a request's body that the model must not get from a client. vLLM has had advisories for each: templates
--- and processors of the client's own run code or burn time on the engine's machine, and n multiplies the work.
+-- The fields of a request's body, one by one: what passes at its path (gateway/fields), how many choices and items it asks
+-- for. vLLM has had advisories for templates and processors of the client's own, which run code or burn time on the engine's
+-- machine; n and lists multiply the work.
 --
 -- A body is read piece by piece and never kept: the scanner remembers where in the JSON it is, and nothing else. It
 -- judges every occurrence of a key, also where a later one would win. What is no JSON it lets pass: the model refuses
 -- that itself.
 
+local fields = require("fields")
+
 local guard = {}
 
-local TOP = {
-    chat_template = "refused", mm_processor_kwargs = "refused", media_io_kwargs = "refused",
-    chat_template_kwargs = "entered", n = "counted",
-}
 local INSIDE = { chat_template = "refused" }
+local NONE = {}
 
 local LONGEST_KEY = 128    -- bytes, escapes included: six for each letter of the longest name are fewer
 local LONGEST_NUMBER = 64  -- bytes
@@ -20,26 +20,24 @@ local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: they
 local QUOTE, BRACE, BRACKET, BACKSLASH = ('"{[\\'):byte(1, 4)
 local find, byte = string.find, string.byte
 
--- Whether a whole body has none of the names above, in letters or in escapes of letters, and so need not be read as
--- JSON: a tenth of the work. It may say no to a body in which there is nothing to refuse. For small bodies
--- haproxy.cfg.j2 asks the same in its own words.
-function guard.harmless(text)
-    return not (find(text, "chat_template", 1, true) or find(text, "mm_processor_kwargs", 1, true) or
-        find(text, "media_io_kwargs", 1, true) or find(text, '"n"', 1, true) or find(text, "\0", 1, true) or
-        find(text, "\\u00", 1, true) and find(text, "\\u00[4-7]"))
-end
-
 local Scanner = {}
 Scanner.__index = Scanner
 
--- max_n: the largest number of choices that a request may ask for.
-function guard.new(max_n)
+-- limits: choices, the largest number of them that a request may ask for; items, the longest list. extra: a set of fields
+-- that the service lets pass beside those of the path; may be nil.
+-- models: a set of those that may be asked for; nil: any. Every occurrence of the field is held to it.
+function guard.new(path, limits, extra, models)
     return setmetatable({
-        max_n = max_n,
+        limits = limits,
+        top = fields[path] or NONE,
+        extra = extra or NONE,
+        models = models,
+        naming = false,    -- whether the string that is read is the name of a model
+        items = nil,       -- of the list that is being read, if they are counted
         marks = 0,
         depth = 0,         -- open brackets
         watched = -1,      -- the depth whose keys matter just now
-        names = TOP,       -- what they mean
+        inside = false,    -- whether they are those of chat_template_kwargs
         in_string = false,
         escaped = false,   -- the text before ended with a backslash
         key = nil,         -- the key that is being read, escapes and all
@@ -59,7 +57,7 @@ local function unescaped(key)
 end
 
 function Scanner:refuse(message)
-    local outer = self.names == INSIDE and "chat_template_kwargs." or ""
+    local outer = self.inside and "chat_template_kwargs." or ""
     self.param = self.name and outer .. self.name
     self.message = message
 end
@@ -68,8 +66,25 @@ function Scanner:refuse_field()
     self:refuse("This service does not take the field " .. self.name .. ".")
 end
 
+function Scanner:refuse_model()
+    self.name = "model"
+    self:refuse("The API key may not ask for this model.")
+end
+
 function Scanner:refuse_count()
-    self:refuse("n must be a number of at most " .. self.max_n .. ".")
+    self:refuse("n must be a number of at most " .. self.limits.choices .. ".")
+end
+
+-- What a name means. What is not known does not pass, unless the service says so.
+function Scanner:rule_of(name)
+    if self.inside then
+        return not self.extra[name] and INSIDE[name] or nil
+    end
+    if name == "model" and self.models then
+        return "model"
+    end
+    local rule = self.top[name] or not self.extra[name] and "refused"
+    return rule ~= "plain" and rule or nil
 end
 
 -- A value begins with a bracket or a quotation mark.
@@ -79,16 +94,24 @@ function Scanner:begins(char)
     elseif self.rule == "counted" and char == '"' then
         self:refuse_count()  -- it would be read as a number all the same
     end
+    if self.rule == "model" and char == '"' then
+        self.naming, self.key = true, ""
+    elseif self.rule == "model" then
+        self:refuse_model()
+    end
+    self.items = self.rule == "listed" and char == "[" and 0 or nil
     self.rule = nil
 end
 
 -- A value of another kind has ended. To say null is to say nothing.
 function Scanner:ends()
-    if self.rule == "refused" and self.value ~= "null" then
+    if self.rule == "model" then
+        self:refuse_model()  -- null, as an example: the engine would choose
+    elseif self.rule == "refused" and self.value ~= "null" then
         self:refuse_field()
     elseif self.rule == "counted" then
         local number = tonumber(self.value)
-        if self.value == "Infinity" or #self.value > LONGEST_NUMBER or number and number > self.max_n then
+        if self.value == "Infinity" or #self.value > LONGEST_NUMBER or number and number > self.limits.choices then
             self:refuse_count()
         end
     end
@@ -121,8 +144,14 @@ function Scanner:read_string(text, at)
     end
     self.in_string = false
     if self.key then
-        self.name = unescaped(self.key)
+        local read = unescaped(self.key)
         self.key = nil
+        if not self.naming then
+            self.name = read
+        elseif not self.models[read] then
+            self:refuse_model()
+        end
+        self.naming = false
     end
     return quote + 1
 end
@@ -153,14 +182,14 @@ function Scanner:read_members(text, at)
             self:begins(char)
         end
     elseif char == ":" then
-        self.rule = self.names[self.name]
+        self.rule = self:rule_of(self.name)
         self.value = ""
     elseif char == "," then
         self:ends()
         self.awaits_key = true
     elseif char == "{" and self.rule == "entered" then
         self.depth, self.watched = 2, 2
-        self.names, self.rule, self.awaits_key = INSIDE, nil, true
+        self.inside, self.rule, self.awaits_key = true, nil, true
     elseif char == "{" or char == "[" then
         self:begins(char)
         self.depth = self.depth + 1
@@ -168,10 +197,19 @@ function Scanner:read_members(text, at)
         self:ends()
         self.depth = self.depth - 1
         if self.watched == 2 and not self.message then
-            self.watched, self.names, self.awaits_key = 1, TOP, false
+            self.watched, self.inside, self.awaits_key = 1, false, false
         end
     end
     return found + 1
+end
+
+-- One more item of a list. Numbers are none: a list of them is one text. Returns whether it is one too many.
+function Scanner:one_more()
+    self.items = self.items + 1
+    if self.items > self.limits.items then
+        self:refuse("The list " .. self.name .. " has more than " .. self.limits.items .. " items.")
+    end
+    return self.message ~= nil
 end
 
 -- Read on where no key matters. Returns where to go on.
@@ -185,6 +223,9 @@ function Scanner:skip(text, at)
         end
         local char = byte(text, at)
         at = at + 1
+        if self.items and depth == 2 and (char == QUOTE or char == BRACE or char == BRACKET) and self:one_more() then
+            break
+        end
         if char == QUOTE then
             -- Nothing in the string matters. Most end here, with the first quotation mark that nothing escapes.
             local quote = find(text, '"', at, true)

@@ -30,6 +30,10 @@ local function leave(txn, slot, number, reason)
     if number then
         local now, since = now_ms(), waiting[number].since
         slot.held = slot.held - 1
+        local key = waiting[number].key
+        if key then
+            slot.held_by[key] = slot.held_by[key] - 1
+        end
         slot.left = slot.left + 1
         slot.last = now
         slots.observe(slot, "holds", now - since)
@@ -69,8 +73,9 @@ local function check_model(txn, slot, path, text)
     local listed = (slots.fronts[slot.port] or slot).listed
     if name and #listed.names > 0 and not slot.has[name] and not listed.has[name] then
         slots.count(slot, "unknown_model")
-        answers.unknown(txn, name, listed.names)
+        answers.unknown(txn, name, keys.visible(txn, listed.names))
     end
+    keys.check_model(txn, slot, not model.FORMS[path] and name or nil)
 end
 
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
@@ -107,12 +112,13 @@ local function arrive(txn, slot, now, for_replicas)
             " requests wait already: try again later.", "rate_limit_error", "queue_full",
             { retry_after = slot.retry_after })
     end
+    local key = keys.check_held(txn, slot)
     last_number = last_number + 1
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
     slots.changed(slot)
     waiting[last_number] = {
-        slot = slot, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms,
+        slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms,
         departed = false,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
@@ -139,7 +145,6 @@ local function hold(txn)
             txn:set_var(UNTOLD, true)
             return slots.unknown(txn, slots.own_port(id) ~= nil)
         end
-        keys.check(txn, slot)
         number = arrive(txn, slot, now, txn:get_var(FOR_REPLICAS))
         if not number then
             txn:set_var(PASSED, true)

@@ -1,41 +1,201 @@
--- API keys: who may use a service.
+-- API keys: who may use a service. HAProxy's own rules look each request's key up in a map, with its head
+-- (haproxy.cfg.j2), so who brings one that fits costs no Lua. Here the maps are filled, and it is said what is wrong.
 
 local answers = require("answers")
-local bearer = require("bearer")
+local percent = require("percent")
 local slots = require("slots")
+
+local ACCESS = os.getenv("DAYBREAK_ACCESS")  -- the map of ports of services to whether a key is needed
+local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to what is known of the key
+local USES = "key_uses"                          -- the table of what each key is used for
+local RETRY_AFTER = 10                       -- seconds; within about that time a gateway has a new Secret
 
 local keys = {}
 
-local UNREAD = string.rep("0", 64)  -- in place of a key that the agent cannot read
-local RETRY_AFTER = 10              -- seconds; within about that time a gateway with a new Secret is there
+local rings = {}  -- port of a service -> the slot that its keys came with, and their entries in the map
 
--- Lets the request on if it brings a key that fits. The model does not get to see the key.
-function keys.check(txn, slot)
-    if keys.admit(txn, slot) then
-        txn.http:req_del_header("authorization")
-        txn.http:req_del_header("x-api-key")
+local NEVER = 99999999999  -- seconds since 1970
+local ANY = 4000000000     -- requests
+local SPARE = 4            -- times the free room of a hold that one of several keys may take
+
+-- What a word of `daybreak set` says of the keys: <name>:<digest>:<expires>:<per minute>:<in flight>:<held>:<models>,...
+-- A digest of zeros is of a key that nobody can read, a 0 and nothing are no limit.
+function keys.parsed(value)
+    local found = {}
+    for word in value:gmatch("[^,]+") do
+        local name, digest, expires, per_minute, in_flight, held, models =
+            word:match("^([^:]+):(%x+):(%d+):(%d+):(%d+):(%d*):(.*)$")
+        local key = { name = percent.decoded(name), digest = digest:upper(), held = tonumber(held), refused = 0 }
+        key.limits = ("%s|%s|%s"):format(expires == "0" and NEVER or expires, per_minute == "0" and ANY or per_minute,
+            in_flight == "0" and ANY or in_flight)
+        for model in models:gmatch("[^+]+") do
+            key.models = key.models or {}
+            key.models[percent.decoded(model)] = true
+        end
+        found[#found + 1] = key
+    end
+    return found
+end
+
+local function fill(port, before, entries)
+    for key, value in pairs(entries) do
+        if before[key] ~= value then
+            core.set_map(KEYS, port .. "/" .. key, value)
+        end
+    end
+    for key in pairs(before) do
+        if not entries[key] then
+            core.del_map(KEYS, port .. "/" .. key)
+        end
     end
 end
 
--- Answers 401 unless the request brings one of the slot's keys; without any set, everybody may. While one of them
--- cannot be read nobody knows whether a key is wrong: 503, to be tried again. Returns whether there is any.
-function keys.admit(txn, slot)
-    if #slot.keys == 0 then
-        return false
-    end
-    local digest = bearer.digest(txn)
-    if not digest or not bearer.opens(digest, slot.keys) then
-        if digest and bearer.opens(UNREAD, slot.keys) then
-            slots.count(slot, "keys_unread")
-            answers.refuse(txn, 503, "An API key of this service cannot be read yet: try again. If that lasts, its " ..
-                "Secret is missing.", "server_error", "api_keys_unread", { retry_after = RETRY_AFTER })
+-- Says to HAProxy who may use a service. To be called when the slot was set that takes its requests, or has gone. What
+-- is new comes before what goes: who has one of two keys while they change is never refused.
+function keys.note(slot)
+    local port = slot.port
+    local ring = rings[port]
+    if slot.gone then
+        if ring and ring.slot == slot then
+            core.del_map(ACCESS, tostring(port))
+            fill(port, ring.entries, {})
+            rings[port] = nil
         end
-        slots.count(slot, "unauthorized")
-        answers.refuse(txn, 401, not digest and "An API key is needed: Authorization: Bearer <key>." or
-            "The API key is not valid for this service.", "invalid_request_error", "invalid_api_key",
+        return
+    end
+    if slot.front ~= 1 then
+        return
+    end
+    local entries, unread = {}, false
+    for _, key in ipairs(slot.keys) do
+        if key.digest:find("[^0]") then
+            entries[key.digest] = key.name .. "|" .. key.limits .. "|" .. (key.models and "some" or "all")
+        else
+            unread = true
+        end
+    end
+    local access = #slot.keys == 0 and "open" or unread and "unread" or "keyed"
+    if access ~= "open" then
+        core.set_map(ACCESS, tostring(port), access)
+    end
+    fill(port, ring and ring.entries or {}, entries)
+    if access == "open" then
+        core.set_map(ACCESS, tostring(port), access)
+    end
+    local by_name, before = {}, ring and ring.by_name or {}
+    for _, key in ipairs(slot.keys) do
+        key.refused = before[key.name] and before[key.name].refused or 0
+        by_name[key.name] = key
+    end
+    rings[port] = { slot = slot, entries = entries, by_name = by_name }
+end
+
+-- The key that a request has brought, and how many the service has; nil where it needs none.
+function keys.of(txn)
+    local name = txn:get_var("txn.daybreak_key")
+    local ring = name and rings[txn.f:dst_port()]
+    return ring and ring.by_name[name], ring and #ring.slot.keys
+end
+
+-- The names among some that a request's key may ask for.
+function keys.visible(txn, names)
+    local key, found = keys.of(txn), {}
+    for _, name in ipairs(names) do
+        found[#found + 1] = (not key or not key.models or key.models[name]) and name or nil
+    end
+    return found
+end
+
+local function refuse(txn, slot, key, status, message, kind, code, more)
+    key.refused = key.refused + 1
+    slots.count(slot, "key_limited")
+    answers.refuse(txn, status, message, kind, code, more)
+end
+
+-- Answers 403 where the key may not ask for the model. name: nil where what is here of the body names none; then the
+-- engine would choose.
+function keys.check_model(txn, slot, name)
+    local key = keys.of(txn)
+    if key and key.models and not (name and key.models[name]) then
+        refuse(txn, slot, key, 403, name and "The API key may not ask for the model " .. name .. "." or
+            "The API key may ask for some models only: send JSON, and the field model first.", "invalid_request_error",
+            "model_not_allowed", { param = "model" })
+    end
+end
+
+-- Answers 429 where a key has as many held as it may. Of several keys none takes all: each may have as many as four
+-- times the room that is left, so there is room for the next one at any time.
+function keys.check_held(txn, slot)
+    local key, others = keys.of(txn)
+    if not key then
+        return nil
+    end
+    slot.held_by = slot.held_by or {}
+    local held = slot.held_by[key.name] or 0
+    local share = key.held or others > 1 and math.max(1, SPARE * (slot.max_held - slot.held)) or ANY
+    if held >= share then
+        refuse(txn, slot, key, 429, "This API key has " .. held .. " requests held while the model wakes up: try again " ..
+            "later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    end
+    slot.held_by[key.name] = held + 1
+    return key.name
+end
+
+-- What was done with each key of a service whose requests the slot takes, as JSON; "" for other slots.
+function keys.told(slot)
+    local ring = rings[slot.port]
+    if not ring or ring.slot ~= slot or not next(ring.by_name) then
+        return ""
+    end
+    local rows = {}
+    for name, key in pairs(ring.by_name) do
+        local row = core.proxies[USES].stktable:lookup(slot.port .. "/" .. name) or {}
+        rows[#rows + 1] = string.format('%s:{"requests":%d,"in_flight":%d,"refused":%d}', answers.quoted(name),
+            row.http_req_cnt or 0, row.conn_cur or 0, key.refused)
+    end
+    return ',"keys":{' .. table.concat(rows, ",") .. "}"
+end
+
+-- Nobody has told yet whether the service needs a key, or there is none at this port.
+local function untold(txn)
+    debug.sethook()  -- as in hold.lua
+    local port = txn.f:dst_port()
+    if not rings[port] then
+        return slots.unknown(txn, true)
+    end
+end
+
+-- Answers who has no key that fits. While a key of the service cannot be read nobody knows whether his is wrong: 503,
+-- to be tried again.
+local function locked(txn)
+    debug.sethook()
+    local ring = rings[txn.f:dst_port()]
+    if not ring then
+        return  -- the rule behind this one refuses
+    end
+    local key = keys.of(txn)
+    if key and txn:get_var("txn.daybreak_expired") then
+        slots.count(ring.slot, "unauthorized")
+        answers.refuse(txn, 401, "The API key has expired.", "invalid_request_error", "api_key_expired",
             { headers = { ["www-authenticate"] = "Bearer" } })
     end
-    return true
+    if key then
+        refuse(txn, ring.slot, key, 429, "This API key has used up its requests: try again later.", "rate_limit_error",
+            "rate_limit_exceeded", { retry_after = RETRY_AFTER })
+    end
+    local brought = txn:get_var("txn.daybreak_digest")
+    if brought and txn:get_var("txn.daybreak_access") == "unread" then
+        slots.count(ring.slot, "keys_unread")
+        answers.refuse(txn, 503, "An API key of this service cannot be read yet: try again. If that lasts, its " ..
+            "Secret is missing.", "server_error", "api_keys_unread", { retry_after = RETRY_AFTER })
+    end
+    slots.count(ring.slot, "unauthorized")
+    answers.refuse(txn, 401, not brought and "An API key is needed: Authorization: Bearer <key>." or
+        "The API key is not valid for this service.", "invalid_request_error", "invalid_api_key",
+        { headers = { ["www-authenticate"] = "Bearer" } })
 end
+
+core.register_action("untold", { "http-req" }, untold)
+core.register_action("locked", { "http-req" }, locked)
 
 return keys

@@ -5,18 +5,6 @@ local answers = require("answers")
 local keys = require("keys")
 local slots = require("slots")
 
--- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. Ray Serve LLM lets every page,
--- and is not woken to say so.
-local function permit(txn, methods)
-    answers.nothing(txn, {
-        allow = methods,
-        ["access-control-allow-origin"] = "*",
-        ["access-control-allow-methods"] = methods,
-        ["access-control-allow-headers"] = "*, Authorization",
-        ["access-control-max-age"] = 600,
-    })
-end
-
 local function own(txn)
     debug.sethook()  -- as in hold.lua
     local slot = slots.front_of(txn)
@@ -28,11 +16,12 @@ local function own(txn)
     local stored = path:match("^/v1/responses/(.*)$")
     local methods = lists and "GET, HEAD" or "POST"
     if method == "OPTIONS" then
-        permit(txn, methods)
+        -- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. The answer's headers, if the
+        -- page may, are HAProxy's (haproxy.cfg.j2).
+        answers.nothing(txn, { allow = methods })
     end
-    keys.check(txn, slot)
     if lists and (method == "GET" or method == "HEAD") then
-        answers.models(txn, slot.listed.names, path)
+        answers.models(txn, keys.visible(txn, slot.listed.names), path)
     end
     slots.count(slot, "refused")
     if stored then

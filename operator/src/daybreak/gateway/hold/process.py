@@ -7,6 +7,7 @@ from collections.abc import Collection
 import structlog
 
 from daybreak.gateway.agent.departures import TCP, TCP6, Departures
+from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.config import GatewayConfig, render
@@ -66,6 +67,7 @@ class Gateway:
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         self.config.file.write_text(render(config))
         self.config.maps.empty()
+        self.config.fields.write_text(fields.lua())
         self._servers.forget()
         await self._haproxy.start(seconds)
         self._sweeper = asyncio.create_task(self._sweep())

@@ -23,6 +23,7 @@ local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest bod
 local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
 local FRONTS = os.getenv("DAYBREAK_FRONTS")          -- the map of ports whose bodies are waited for to backends
 local ADAPTERS = os.getenv("DAYBREAK_ADAPTERS")      -- the map of models that are LoRA adapters
+local ORIGINS = os.getenv("DAYBREAK_ORIGINS")        -- the map of origins whose pages may read answers
 local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whose replicas choose.lua chooses
 local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
 
@@ -43,6 +44,7 @@ local slots = {
 }
 
 local adapters = {}  -- <port>/<adapter> -> the slot that has it
+local origins = {}   -- <port>/<origin> -> the slot that lets it
 
 function slots.now_ms()
     local now = core.now()
@@ -106,7 +108,7 @@ function slots.fresh(id)
     local slot = {
         id = id, backend = core.backends[id], port = slots.own_port(id), service = "", model = "", reason = "",
         keys = {}, models = {}, has = {}, adapters = {}, listed = { names = {}, has = {} },
-        mapped = {}, adapted = {}, answers_before = {},
+        mapped = {}, adapted = {}, origins = {}, let = {}, answers_before = {},
         replicas_listen = 0, front = 0, waits = 0,
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua
@@ -160,6 +162,7 @@ function slots.note_models(slot)
     local id = slot.id
     slot.mapped = own_entries(MODELS, slots.leads, slot, slot.mapped, slot.models, id)
     slot.adapted = own_entries(ADAPTERS, adapters, slot, slot.adapted, slot.adapters, "1")
+    slot.let = own_entries(ORIGINS, origins, slot, slot.let, slot.origins, "1")
     if slot.front == 1 and not slot.gone then
         slots.fronts[slot.port] = slot
         note(FRONTS, tostring(slot.port), slot.waits == 1 and id)
@@ -178,7 +181,7 @@ end
 
 -- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
 function slots.note_past_lua(slot)
-    local past_lua = slot.gate == "open" and not slot.gone and #slot.keys == 0 and slot.max_body_bytes >= SMALL
+    local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL
     slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
     slot.past_lua = past_lua
     note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))

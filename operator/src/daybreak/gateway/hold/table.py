@@ -1,21 +1,20 @@
 """What the gateway is told of a gate, and what it tells of it."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 from urllib.parse import quote
 
-MAX_LINE = 12_000
-"""Bytes of a command that fit HAProxy's buffer with room to spare."""
+from daybreak.gateway.hold.keys import ApiKey
+
+MAX_LINE = 24_000
+"""Bytes of a command that fit HAProxy's buffer (of 32 KiB) with room to spare."""
 
 HOLD_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
 """Upper bounds, in seconds, for how long requests are held."""
 ADDED_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """The same for how long they are held although they could pass."""
-
-_DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 class Gate(StrEnum):
@@ -93,13 +92,13 @@ class Slot:
     max_body_bytes: int = 10 * 2**20
     retry_after: int = 10
     """Seconds, told to who is refused."""
-    keys: Sequence[str] = ()
-    """SHA-256 digests of the API keys that open the service, in hexadecimal; with none it is open to all."""
-
-    def __post_init__(self) -> None:
-        for key in self.keys:
-            if not _DIGEST.fullmatch(key):
-                raise ValueError(f"service {self.service}: a key is not a SHA-256 digest in hexadecimal")
+    origins: Sequence[str] = ()
+    """Origins whose pages may read answers; `*`: all. Told of where `keys` are."""
+    extra: Sequence[str] = ()
+    """Fields of requests that pass beside those of `gateway/fields`."""
+    keys: Sequence[ApiKey] = ()
+    """The API keys that open the service; with none it is open to all. Told of what takes the requests whose
+    model is not known."""
 
     @property
     def name(self) -> str:
@@ -127,7 +126,9 @@ class Slot:
             "max_held": self.max_held,
             "max_body_bytes": self.max_body_bytes,
             "retry_after": self.retry_after,
-            "keys": ",".join(key.lower() for key in self.keys),
+            "origins": _names(self.origins) if self.front else "",
+            "extra": _names(self.extra),
+            "keys": ",".join(key.word for key in self.keys) if self.front else "",
         }
         text = " ".join(f"{key}={value}" for key, value in words.items())
         if len(text) > MAX_LINE:
@@ -154,6 +155,18 @@ class Times:
     sum_ms: int = 0
     counts: Sequence[int] = ()
     """How many took up to each bound and longer than the one before; the last of them: longer than all."""
+
+
+@dataclass(frozen=True)
+class KeyState:
+    """What has been done with an API key since HAProxy started."""
+
+    requests: int
+    """Requests that brought it, those that were refused included."""
+    in_flight: int
+    """Requests with it that are here, those that are held included."""
+    refused: int
+    """Requests that were refused for its limits or its models."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +202,8 @@ class SlotState:
     """Mean time until a model's answer began, of the latest 1,024 requests."""
     holds: Times = Times()
     """How long requests were held, in HOLD_BUCKETS."""
+    keys: Mapping[str, KeyState] = field(default_factory=dict)
+    """The service's keys by their names, where `Slot.keys` are told."""
     added: Times = Times()
     """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
 
@@ -200,7 +215,9 @@ class SlotState:
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
         """Read one row of the answer to `daybreak show`."""
-        times = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
+        times: dict[str, Any] = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
+        if "keys" in row:
+            times["keys"] = {name: KeyState(**found) for name, found in row["keys"].items()}
         return cls(**{**row, **times, "gate": Gate(row["gate"])})
 
 

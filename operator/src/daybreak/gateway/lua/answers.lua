@@ -57,9 +57,6 @@ function answers.unknown(txn, name, names, none)
         "model_not_found", { param = "model" })
 end
 
--- Pages of browsers, which list models before they ask one, may read the list, as they may what Ray Serve LLM answers.
-local READABLE = { ["access-control-allow-origin"] = "*" }
-
 local function model(name)
     return '{"id": ' .. quoted(name) .. ', "object": "model", "created": 0, "owned_by": "daybreak"}'
 end
@@ -71,14 +68,14 @@ function answers.models(txn, names, path, none)
     local list = {}
     for _, name in ipairs(names) do
         if wanted == name then
-            send(txn, 200, model(name), READABLE)
+            send(txn, 200, model(name))
         end
         list[#list + 1] = model(name)
     end
     if wanted then
         answers.unknown(txn, wanted, names, none)
     end
-    send(txn, 200, '{"object": "list", "data": [' .. table.concat(list, ", ") .. "]}", READABLE)
+    send(txn, 200, '{"object": "list", "data": [' .. table.concat(list, ", ") .. "]}")
 end
 
 return answers

@@ -12,8 +12,13 @@ local BYTES = "txn.daybreak_bytes"
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
 
-local routes = {}  -- model → port and keys (digests) of its service; no keys: it is open to all
+local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")             -- the map of all keys' digests, and of OPEN and UNREAD
+local OPEN = "open"                                        -- in it where a service takes requests without a key
+local UNREAD = "unread"                                    -- in it while a key cannot be read
+
+local routes = {}  -- model → port of its service and keys (digests) that may ask for it; no keys: it is open to all
 local known = {}   -- the models in order
+local mapped = {}  -- the keys of the map
 local bytes = 0    -- of bodies that are here
 
 local function invalid(txn, message, code, param)
@@ -145,23 +150,46 @@ function Bodies:end_analyze(txn)
     count(txn, 0)
 end
 
--- router set <model>=<port>,... <port>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and the
--- keys of the services that have some; "-" for none.
-local function set(applet, _, _, words, keyed)
-    local fresh, names, keys, none = {}, {}, {}, {}
-    for port, digests in keyed:gmatch("(%d+)=([^,=]+)") do
-        keys[port] = {}
-        for digest in digests:gmatch("%x+") do
-            table.insert(keys[port], digest)
+-- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
+local function note_keys()
+    local now = { [OPEN] = #known == 0 or nil }
+    for _, route in pairs(routes) do
+        now[OPEN] = now[OPEN] or #route.keys == 0 or nil
+        for _, digest in ipairs(route.keys) do
+            now[digest:find("[^0]") and digest:upper() or UNREAD] = true
         end
     end
-    for name, port in words:gmatch("([^,=]+)=(%d+)") do
+    for key in pairs(now) do
+        if not mapped[key] then
+            core.set_map(KEYS, key, "1")
+        end
+    end
+    for key in pairs(mapped) do
+        if not now[key] then
+            core.del_map(KEYS, key)
+        end
+    end
+    mapped = now
+end
+
+-- router set <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and
+-- the keys that may ask for them; "-" for none. A ring that has no keys is open.
+local function set(applet, _, _, words, keyed)
+    local fresh, names, keys, none = {}, {}, {}, {}
+    for ring, digests in keyed:gmatch("(%d+)=([^,=]+)") do
+        keys[ring] = {}
+        for digest in digests:gmatch("%x+") do
+            table.insert(keys[ring], digest)
+        end
+    end
+    for name, port, ring in words:gmatch("([^,=]+)=(%d+):(%d+)") do
         name = percent.decoded(name)
-        fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[port] or none }
+        fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[ring] or none }
         names[#names + 1] = name
     end
     table.sort(names)
     routes, known = fresh, names
+    note_keys()
     applet:send("ok\n")
 end
 

@@ -12,6 +12,7 @@ import structlog
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.program import Haproxy
+from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.lua import LUA
 
 HERE = Path(__file__).parent
@@ -36,8 +37,8 @@ class Route:
     service: str
     """That service's name, for the log."""
     keys: tuple[str, ...] = ()
-    """SHA-256 digests of the service's API keys, in hexadecimal: its models are named to who has one of them.
-    With none they are named to all."""
+    """SHA-256 digests of the API keys that may ask for it, in hexadecimal: it is named to who has one. With
+    none it is named to all."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class RouterConfig:
     def socket(self) -> Path:
         """The admin socket."""
         return self.folder / "router.sock"
+
+    @property
+    def keys_map(self) -> Path:
+        """HAProxy's map of the digests of all keys of the namespace, kept by router.lua."""
+        return self.folder / "router-keys.map"
 
     @property
     def late_socket(self) -> Path:
@@ -108,6 +114,7 @@ class Router:
             config = replace(config, max_connections=max(1, (descriptors - _OWN_DESCRIPTORS) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         config.file.write_text(render(config))
+        config.keys_map.write_text("")
         await self._haproxy.start(seconds)
 
     async def set_routes(self, routes: Mapping[str, Route]) -> None:
@@ -133,9 +140,13 @@ class Router:
 
 def words(routes: Mapping[str, Route]) -> str:
     """The routes and the services' keys, as two words of a command."""
-    each = (f"{quote(model, safe='')}={route.port}" for model, route in sorted(routes.items()))
-    keyed = {route.port: route.keys for route in routes.values() if route.keys}
-    keys = (f"{port}={'+'.join(digest.lower() for digest in keyed[port])}" for port in sorted(keyed))
+    rings = {ring: number for number, ring in enumerate(sorted({route.keys for route in routes.values()}))}
+    each = (
+        f"{quote(model, safe='')}={route.port}:{rings[route.keys]}" for model, route in sorted(routes.items())
+    )
+    keys = (
+        f"{number}={'+'.join(digest.lower() for digest in ring)}" for ring, number in rings.items() if ring
+    )
     return f"{','.join(each) or '-'} {','.join(keys) or '-'}"
 
 
@@ -153,6 +164,9 @@ def render(config: RouterConfig) -> str:
         gateway_address=config.gateway_address,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
+        keys_map=config.keys_map,
+        token=token(config.folder),
+        attempts=ATTEMPTS,
         late_socket=config.late_socket,
         lua=HERE,
         shared_lua=LUA,

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 
 import structlog
 
@@ -10,7 +11,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
-from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.hold.keys import NOBODY, ApiKey, KeyFiles
 from daybreak.gateway.router.router import Route, Router
 from daybreak.kube.cache import Cache, Key
 
@@ -23,10 +24,19 @@ KEYS_SECONDS = 10.0
 log = structlog.get_logger("daybreak.gateway")
 
 
-def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], dict[str, tuple[str, ...]]]:
+def _digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
+    """Of the keys that may ask for a model. Where none of several may, nobody: it is not open to all."""
+    may = tuple(key.digest for key in keys if key.may_ask(model, now))
+    return may or (NOBODY,) * bool(keys)
+
+
+def routes(
+    services: Iterable[Wanted], ports: range, now: float = 0
+) -> tuple[dict[str, Route], dict[str, tuple[str, ...]]]:
     """Where the requests for each model go, and who else has a model of that name, by model.
 
-    Of two services with the same model the older one gets the requests, as with ports.
+    Keys that have expired by `now`, in seconds since 1970, count no more. Of two services with the same model
+    the older one gets the requests, as with ports.
     """
     claims = Claims()
     claimed = [service for service in services if service.port in ports]
@@ -40,7 +50,7 @@ def routes(services: Iterable[Wanted], ports: range) -> tuple[dict[str, Route], 
             if model in found:
                 others[model] = (*others.get(model, ()), one.name)
             else:
-                found[model] = Route(one.port, one.name, tuple(one.front.slot.keys))
+                found[model] = Route(one.port, one.name, _digests(one.front.slot.keys, model, now))
     return found, others
 
 
@@ -88,7 +98,7 @@ class RouteKeeper:
                     await self._wake.wait()
 
     async def _tell(self) -> None:
-        found, others = routes(self._services(), self._ports)
+        found, others = routes(self._services(), self._ports, time.time())
         for model, names in others.items():
             if self._warned.get(model) != names:
                 log.warning(
@@ -110,7 +120,7 @@ class RouteKeeper:
                 manifest = self._cache.get(LLM_SERVICES, key)
                 service = None
                 if manifest is not None:
-                    service = wanted(manifest, (), Ports(), self._keys.digests(manifest))
+                    service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never stop the others
                 log.exception("a service cannot be read", service=key.name, error=str(error))
                 continue

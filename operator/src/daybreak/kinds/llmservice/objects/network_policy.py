@@ -69,9 +69,9 @@ def _own_pods(svc: LLMService) -> dict[str, Any]:
 
 
 def _kuberay(platform: Platform) -> dict[str, Any]:
-    namespace = platform.kuberay_namespace
+    # A label alone opens nothing: whoever may make pods in a namespace of his own can write it there.
     return {
-        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: namespace}} if namespace else {},
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.kuberay_namespace}},
         "podSelector": {"matchLabels": dict(_KUBERAY_LABELS)},
     }
 

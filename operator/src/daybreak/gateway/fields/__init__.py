@@ -1,0 +1,1 @@
+"""Which fields of a request pass to the engine."""

@@ -1,0 +1,17 @@
+"""What the two HAProxies of a gateway believe of each other's requests."""
+
+import secrets
+from pathlib import Path
+
+ATTEMPTS = 60
+"""Wrong keys that are answered 401 in a minute for one address of clients. Above that it is 429 for every key
+that has not been used from there within the last hour."""
+
+
+def token(folder: Path) -> str:
+    """What a request of the other one bears, and no client knows. Both have one private folder."""
+    file = folder / "token"
+    if not file.exists():
+        file.touch(mode=0o600)
+        file.write_text(secrets.token_hex(16))
+    return file.read_text()

@@ -1,0 +1,105 @@
+"""What passes to the engine is a list: fields of the body, small or large, asleep or awake; and headers."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.fields import fields
+from daybreak.gateway.hold.table import Gate
+from tests.gateway.conftest import Bench
+from tests.gateway.test_malformed import error
+from tests.gateway.town import insist
+
+CHAT = "/v1/chat/completions"
+
+
+def body(size: int = 0, **more: Any) -> bytes:
+    """A body with the fields that matter before a text of that size."""
+    text = {"messages": [{"role": "user", "content": "x" * size}]}
+    return json.dumps({"model": "big", **more, **text}).encode()
+
+
+@pytest.mark.parametrize("size", [0, 50_000])
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
+@pytest.mark.parametrize("name", [*fields.REFUSED, "unheard_of"])
+async def test_what_is_not_on_the_list_does_not_pass(bench: Bench, gate: Gate, size: int, name: str) -> None:
+    await bench.wake()
+    await bench.gate(gate)
+    status, _, answer = await bench.ask("one", body(size, **{name: 1}))
+    assert (status, answer["error"]["param"]) == (400, name)
+    assert not bench.serve.seen
+    assert (await bench.state()).held == 0
+
+
+async def test_what_stands_behind_a_long_text_is_seen_on_its_way(bench: Bench) -> None:
+    await bench.wake()
+    late = json.dumps({"model": "big", "prompt": "x" * 100_000, "priority": 1}).encode()
+    head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    answer = await asyncio.to_thread(insist, bench.gateway.config.first_port, head % len(late) + late)
+    assert error(answer) == (400, "invalid_body")
+
+
+@pytest.mark.parametrize("name", ["priority", "chat_template", "unheard_of"])
+@pytest.mark.parametrize("size", [0, 50_000])
+async def test_a_service_may_let_a_field_pass(bench: Bench, name: str, size: int) -> None:
+    await bench.wake(extra=[name])
+    assert (await bench.ask("one", body(size, **{name: "1"})))[0] == 200
+    other = next(each for each in ("vllm_xargs", "request_id") if each != name)
+    assert (await bench.ask("two", body(size, **{name: "1", other: 1})))[0] == 400
+
+
+async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> None:
+    await bench.wake()
+    usual: dict[str, Any] = {
+        "temperature": 0.7,
+        "max_completion_tokens": 10,
+        "metadata": {},
+        "store": False,
+        "stream_options": {"include_usage": True},
+        "tools": [
+            {
+                "type": "function",
+                "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
+            }
+        ],
+        "tool_choice": "auto",
+        "response_format": {"type": "json_object"},
+        "stop": ["\n\n", '"quoted": text'],
+        "seed": 1,
+    }
+    assert (await bench.ask("one", body(**usual)))[0] == 200
+    state = await bench.state()
+    assert (state.arrivals, state.ends) == (1, {"passed": 1})
+    del usual["stop"]  # which may be a name, to who does not read JSON
+    assert (await bench.ask("two", body(**usual)))[0] == 200
+    assert (await bench.state()).past_lua == 1
+
+
+async def test_lists_of_inputs_have_an_end(bench: Bench) -> None:
+    await bench.wake()
+    path, many = "/v1/embeddings", bench.gateway.config.max_items
+    for inputs, status in (["a"] * many, 200), (["a"] * (many + 1), 400), ([7] * (many + 1), 200):
+        data = json.dumps({"model": "big", "input": inputs}).encode()
+        assert (await bench.ask("one", data, path))[0] == status
+    assert bench.serve.seen == {"one": 2}
+    for path, field in (("/v1/score", "text_2"), ("/rerank", "documents"), ("/v1/completions", "prompt")):
+        data = json.dumps({"model": "big", field: ["a"] * (many + 1)}).encode()
+        assert (await bench.ask("two", data, path))[0] == 400
+    assert bench.serve.seen == {"one": 2}
+
+
+async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
+    await bench.wake()
+    orders = {
+        "serve_multiplexed_model_id": "other",
+        "x-serve-router-queue-len": "1",
+        "X-Serve-Router-Replica": "1",
+        "X-Vllm-Priority": "-100",
+        "X-Data-Parallel-Rank": "3",
+        "x-daybreak-key": "somebody",
+    }
+    assert (await bench.ask("one", **orders, **{"x-session-id": "mine"}))[0] == 200
+    assert not {name.lower() for name in orders} & bench.serve.headers.keys()
+    assert bench.serve.headers["x-session-id"] == "mine"

@@ -1,0 +1,74 @@
+"""A key is looked at with the head: who has none that fits uses up nothing, and waits for nothing."""
+
+import asyncio
+
+import pytest
+
+from daybreak.gateway.hold.table import Gate
+from tests.gateway.conftest import Bench
+from tests.gateway.test_keys import KEYS
+from tests.gateway.test_malformed import error
+from tests.gateway.test_router_keys import keyed
+from tests.gateway.town import MIB, Town
+
+HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+
+
+async def announced(port: int, length: int, more: bytes = b"") -> tuple[int, str]:
+    """Send a head that announces a body, and nothing of the body. Returns how it is answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(HEAD + b"Content-Length: %d\r\n%b\r\n" % (length, more))
+        async with asyncio.timeout(30):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = next(
+                int(line.split(b":")[1])
+                for line in head.split(b"\r\n")
+                if line.lower().startswith(b"content-len")
+            )
+            return error(head + await reader.readexactly(length))
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
+@pytest.mark.parametrize("length", [100, 5 * MIB])
+async def test_nobody_waits_for_the_body_of_who_may_not_ask(bench: Bench, gate: Gate, length: int) -> None:
+    await bench.wake(keys=KEYS)
+    await bench.gate(gate, keys=KEYS, waits=True)
+    port = bench.gateway.config.first_port
+    assert await announced(port, length) == (401, "invalid_api_key")
+    assert await announced(port, length, b"Authorization: Bearer sk-four\r\n") == (401, "invalid_api_key")
+    assert (await bench.state()).arrivals == 0
+
+
+async def test_a_small_request_with_a_key_goes_past_lua(bench: Bench) -> None:
+    await bench.wake(keys=KEYS)
+    for number, key in enumerate(("sk-one", "sk-two", "sk-one")):
+        assert (await bench.ask(f"r{number}", Authorization=f"Bearer {key}"))[0] == 200
+    state = await bench.state()
+    assert (state.arrivals, state.past_lua, state.ends) == (3, 3, {"passed": 3})
+
+
+async def test_who_may_ask_nothing_of_a_namespace_uses_up_no_room(town: Town) -> None:
+    """Each head announces a body of 10 MiB: 26 of them are all the room that there is."""
+    await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
+    port = town.router.config.port
+    for _ in range(30):
+        assert await announced(port, 10 * MIB) == (401, "invalid_api_key")
+        assert await announced(port, 10 * MIB, b"x-api-key: sk-four\r\n") == (401, "invalid_api_key")
+    assert await town.bytes_here() == 0
+
+
+async def test_a_key_of_one_service_is_enough_to_be_listened_to(town: Town) -> None:
+    await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
+    await town.gate(1, Gate.FAILED, keys=KEYS[1:])
+    for key, status in (("sk-one", 401), ("sk-two", 503)):
+        body = b'{"model": "tiny"}'
+        headers = {"Authorization": f"Bearer {key}"}
+        async with town.clients.post(town.url + "/v1/completions", data=body, headers=headers) as answer:
+            assert answer.status == status
+    # What is open to all needs no key.
+    await keyed(town, tuple(KEYS[:1]), ())
+    async with town.clients.post(town.url + "/v1/completions", data=b'{"model": "big"}') as answer:
+        assert answer.status == 401

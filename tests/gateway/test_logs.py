@@ -1,0 +1,80 @@
+"""No log has a key, the digest of one, or a word of a prompt, whether all goes well or not."""
+
+import asyncio
+import json
+import os
+import signal
+from dataclasses import replace
+
+import pytest
+import structlog
+
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.table import Gate
+from tests.gateway.conftest import Bench
+from tests.gateway.test_keys import api_key
+from tests.gateway.test_router_keys import keyed
+from tests.gateway.town import Town
+
+KEYS = [replace(api_key(f"sk-{name}"), name=f"of-{name}") for name in ("one", "two")]
+"""Their names are told, and are no secret."""
+PROMPT = "a-word-of-a-prompt"
+SECRETS = ["sk-one", "sk-two", "sk-wrong", PROMPT, *(key.digest for key in KEYS)]
+
+
+def nothing_told(words: str) -> None:
+    """None of what is secret, in small or capital letters."""
+    assert not [secret for secret in SECRETS if secret.lower() in words.lower()]
+
+
+def body(**more: object) -> bytes:
+    """A request with a prompt."""
+    return json.dumps({"model": "big", "messages": [{"role": "user", "content": PROMPT}], **more}).encode()
+
+
+async def test_a_run_tells_no_secret(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await bench.gate(Gate.CLOSED, keys=KEYS)
+        held = asyncio.create_task(bench.ask("held", body(), Authorization="Bearer sk-one"))
+        await bench.until(lambda state: state.held == 1)
+        await bench.wake(keys=KEYS)
+        assert (await held)[0] == 200
+        answers = [
+            await bench.ask("wrong", body(), Authorization="Bearer sk-wrong"),
+            await bench.ask("refused", body(priority=1), Authorization="Bearer sk-two"),
+            await bench.ask("unknown", body(model=PROMPT), Authorization="Bearer sk-two"),
+        ]
+        assert [status for status, _, _ in answers] == [401, 400, 404]
+        told = json.dumps(await bench.gateway._api.json("daybreak show"))
+        # A command that HAProxy does not take, and one during which it ends.
+        with pytest.raises(RuntimeApiError) as refused:
+            await bench.gateway._api.expect(f"daybreak set s99999 keys=a:{KEYS[0].digest}", "ok")
+        os.kill(bench.gateway.pid, signal.SIGSTOP)
+        cut = asyncio.create_task(bench.gate(Gate.CLOSED, keys=KEYS))
+        await asyncio.sleep(0.2)
+        os.kill(bench.gateway.pid, signal.SIGKILL)
+        await asyncio.wait([cut])
+    assert logs
+    nothing_told(json.dumps(logs, default=str) + told + str(refused.value) + str(cut.exception()))
+    out, err = capfd.readouterr()
+    nothing_told(out + err)
+
+
+async def test_the_router_tells_no_secret(town: Town, capfd: pytest.CaptureFixture[str]) -> None:
+    with structlog.testing.capture_logs() as logs:
+        await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
+        await town.gate(0, Gate.FAILED, keys=KEYS[:1])
+        for key in ("sk-one", "sk-wrong"):
+            headers = {"Authorization": f"Bearer {key}"}
+            url = f"{town.url}/v1/chat/completions"
+            async with town.clients.post(url, data=body(), headers=headers) as answer:
+                assert answer.status == (503 if key == "sk-one" else 401)
+        os.kill(town.router.pid, signal.SIGSTOP)
+        cut = asyncio.create_task(keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:])))
+        await asyncio.sleep(0.2)
+        os.kill(town.router.pid, signal.SIGKILL)
+        await asyncio.wait([cut])
+    assert isinstance(cut.exception(), RuntimeApiError)
+    nothing_told(json.dumps(logs, default=str) + str(cut.exception()))
+    out, err = capfd.readouterr()
+    nothing_told(out + err)
