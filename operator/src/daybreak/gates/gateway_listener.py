@@ -18,6 +18,11 @@ RETRY_SECONDS = (0.2, 5.0)
 LINE_LIMIT = 4 * 2**20
 """Longest line of a stream, in bytes: a thousand services are about 200 KB."""
 
+MOST_GATES = 2048
+"""Gates that a gateway may tell of: its HAProxy has room for 1,280."""
+NAME_LIMIT = 512
+"""Longest name of a gate, in characters."""
+
 log = structlog.get_logger("daybreak.listener")
 
 
@@ -56,6 +61,11 @@ class GatewayListener:
         """Set when it has been heard once, or could not be."""
         self._task = asyncio.create_task(self._listen(), name=f"listen {url}")
 
+    @property
+    def kept(self) -> int:
+        """How many reports are kept."""
+        return sum(len(models) for models in self._reports.values())
+
     def seen(self, service: str) -> Heard | None:
         """What it says of a service; None when it is not heard."""
         if not self.heard:
@@ -79,6 +89,8 @@ class GatewayListener:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if self.heard:
                     log.info("a gateway is not heard any more", url=self._url, error=repr(error))
+                if isinstance(error, ValueError):
+                    self._reports = {}
             if self.heard:
                 pause = RETRY_SECONDS[0]
                 self.heard = False
@@ -89,11 +101,14 @@ class GatewayListener:
 
     async def _read(self) -> None:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=3.0, sock_read=SILENCE_SECONDS)
-        async with self._session.get(self._url, timeout=limits) as stream:
+        # Whoever passes for a gateway must not lead us elsewhere.
+        async with self._session.get(self._url, timeout=limits, allow_redirects=False) as stream:
             if stream.status != 200:
                 raise ValueError(f"answered {stream.status}")
             while line := await stream.content.readuntil(b"\n"):
                 self._take(Update.parse(orjson.loads(line)))
+                if self.kept > MOST_GATES:
+                    raise ValueError(f"tells of more than {MOST_GATES} gates")
 
     def _take(self, update: Update) -> None:
         before = self._reports
@@ -103,6 +118,8 @@ class GatewayListener:
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():
+            if len(name) > NAME_LIMIT:
+                raise ValueError("tells of a name that is too long")
             service, model = named(name)
             old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed

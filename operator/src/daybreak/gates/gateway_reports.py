@@ -123,8 +123,10 @@ class GatewayReports:
             if services is None:
                 self._all_of(namespace)
             else:
-                for name in services:
-                    self._enqueue(Key(namespace, name), 0.0)
+                for key in (Key(namespace, name) for name in services):
+                    # A gateway may say anything, and names that nobody knows are nobody's business.
+                    if any(self._cache.uid(kind, key) is not None for kind in self._workloads):
+                        self._enqueue(key, 0.0)
 
         return told
 
