@@ -17,6 +17,7 @@ from daybreak.ray.quantities import canonical
 
 Manifest = dict[str, Any]
 
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 USER_ID = 65532
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
@@ -36,7 +37,7 @@ def gateway(
     """
     objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
     if platform.network_policy:
-        objects.append(_network_policy(namespace))
+        objects.append(_network_policy(namespace, platform))
     return [
         *objects,
         _disruption_budget(namespace),
@@ -80,8 +81,13 @@ def _role_binding(namespace: str) -> Manifest:
     )
 
 
-def _network_policy(namespace: str) -> Manifest:
+def _network_policy(namespace: str, platform: Platform) -> Manifest:
+    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics."""
     first, last = names.GATEWAY_PORTS
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": names.operator_selector()},
+    }
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",
@@ -94,9 +100,13 @@ def _network_policy(namespace: str) -> Manifest:
                     "ports": [
                         {"protocol": "TCP", "port": first, "endPort": last},
                         {"protocol": "TCP", "port": names.GATEWAY_ROUTER_PORT},
-                        {"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT},
+                        {"protocol": "TCP", "port": names.GATEWAY_HEALTH_PORT},
                     ]
-                }
+                },
+                {
+                    "from": [operator, *platform.gateway_pods.metrics_from],
+                    "ports": [{"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT}],
+                },
             ],
         },
     )
@@ -116,7 +126,13 @@ def _router(namespace: str) -> Manifest:
         "Service",
         namespace,
         name=names.ROUTER,
-        spec={"type": "ClusterIP", "selector": names.gateway_selector(), "ports": [port]},
+        # An address of each family that the cluster has.
+        spec={
+            "type": "ClusterIP",
+            "ipFamilyPolicy": "PreferDualStack",
+            "selector": names.gateway_selector(),
+            "ports": [port],
+        },
     )
 
 
@@ -204,18 +220,22 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             {"name": "GATEWAY_FOLDER", "value": names.GATEWAY_FOLDER},
             {"name": "GATEWAY_KEYS_FOLDER", "value": names.GATEWAY_KEYS_FOLDER},
             {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
+            {"name": "GATEWAY_HEALTH_PORT", "value": str(names.GATEWAY_HEALTH_PORT)},
             {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
             {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
             {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
         ],
-        "ports": [{"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": names.GATEWAY_HEALTH_PORT, "protocol": "TCP"},
+        ],
         "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
+            "httpGet": {"path": "/readyz", "port": "health"},
             "periodSeconds": 2,
             "timeoutSeconds": 2,
         },
         "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "http"},
+            "httpGet": {"path": "/healthz", "port": "health"},
             "initialDelaySeconds": 10,
             "periodSeconds": 10,
             "timeoutSeconds": 5,

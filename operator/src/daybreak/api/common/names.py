@@ -38,7 +38,9 @@ GATEWAY_ROUTER_PORT = 19999
 ROUTER = "llm"
 """Name of the Service that leads there, so no LLMService may have it."""
 GATEWAY_HTTP_PORT = 9180
-"""Where a gateway's agent tells of its state, health and metrics."""
+"""Where a gateway's agent tells of its state and metrics."""
+GATEWAY_HEALTH_PORT = 9181
+"""Where a gateway's supervisor is asked by the kubelet."""
 GATEWAY_FOLDER = "/run/daybreak-gateway"
 """Where a gateway keeps its sockets and configuration, in memory."""
 GATEWAY_KEYS_FOLDER = "/run/daybreak-keys"
@@ -172,6 +174,11 @@ def gateway_labels() -> dict[str, str]:
         PART_OF_LABEL: MANAGED_BY,
         SERVICE_LABEL: "",
     }
+
+
+def operator_selector() -> dict[str, str]:
+    """What Daybreak's operator is known by in NetworkPolicies, in its namespace."""
+    return {COMPONENT_LABEL: "operator", PART_OF_LABEL: "daybreak"}
 
 
 def gateway_selector() -> dict[str, str]:

@@ -156,7 +156,12 @@ def gateway_owner(cpu: str | None) -> Owner:
         },
         sizes="gateway.resources",
         cpu=cpu,
-        ports={names.GATEWAY_ROUTER_PORT, names.GATEWAY_HTTP_PORT, *range(first, last + 1)},
+        ports={
+            names.GATEWAY_ROUTER_PORT,
+            names.GATEWAY_HTTP_PORT,
+            names.GATEWAY_HEALTH_PORT,
+            *range(first, last + 1),
+        },
         mounts={names.GATEWAY_FOLDER: own, names.GATEWAY_KEYS_FOLDER: own},
         variables={"POD_NAMESPACE": own},
         volumes={names.GATEWAY_RUN_VOLUME},

@@ -1,4 +1,4 @@
-"""The agent's own HTTP port: the state for the operator, health, readiness and metrics."""
+"""The agent's own HTTP port: the state for the operator, and metrics."""
 
 import json
 
@@ -10,7 +10,7 @@ from daybreak.gateway.agent.metrics import ServiceMetrics
 
 
 class AgentServer:
-    """`/state` (a line of JSON for each change), `/healthz`, `/readyz` and `/metrics`."""
+    """`/state` (a line of JSON for each change) and `/metrics`."""
 
     def __init__(self, agent: Agent, port: int) -> None:
         self._agent = agent
@@ -25,8 +25,6 @@ class AgentServer:
         app.add_routes(
             [
                 web.get("/state", self._state),
-                web.get("/healthz", self._healthz),
-                web.get("/readyz", self._readyz),
                 web.get("/metrics", self._metrics),
             ]
         )
@@ -52,14 +50,6 @@ class AgentServer:
         except ConnectionError:
             pass  # the operator has left
         return answer
-
-    async def _healthz(self, _: web.Request) -> web.Response:
-        why = self._agent.unhealthy
-        return web.Response(status=503 if why else 200, text=why or "ok")
-
-    async def _readyz(self, _: web.Request) -> web.Response:
-        why = self._agent.unready
-        return web.Response(status=503 if why else 200, text=why or "ok")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         body = generate_latest(self._registry) + generate_latest()
