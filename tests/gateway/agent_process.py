@@ -31,6 +31,8 @@ class AgentProcess:
         self.router_port = free_ports(SLOTS + 1)
         self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
+        self.token_file = folder / "token"
+        """Where the kubelet would put the token that it shows to the operator."""
         self.http_port = free_ports(1)
         self.health_port = free_ports(1)
         self._environment = {
@@ -48,6 +50,7 @@ class AgentProcess:
             "GATEWAY_FOLDER": str(folder / "gw"),
             "GATEWAY_LEAVE_SECONDS": "1",
             "GATEWAY_DRAIN_SECONDS": str(drain_seconds),
+            "GATEWAY_TOKEN_FILE": str(self.token_file),
             "LOG_LEVEL": "debug",
         }
         self._clients: aiohttp.ClientSession

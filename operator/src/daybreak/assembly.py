@@ -9,6 +9,7 @@ from daybreak.controller.kind import Kind
 from daybreak.controller.operator import Operator
 from daybreak.controller.queue import Item, Queue
 from daybreak.gates.gateway_controller import GatewayController
+from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.kinds.llmservice.kind import LLMServices
 from daybreak.kinds.llmservice.observe.model_client import ModelClient
@@ -58,6 +59,8 @@ def assemble(
 
     enqueue = partial(_enqueue, queue, LLMServices.name)
     reports = listen(cache, WORKLOADS, enqueue)
+    if platform.gateway_tokens:
+        reports.identity = GatewayIdentity(api)
     services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
     kinds: list[Kind] = [
         services,

@@ -279,3 +279,26 @@ async def test_names_without_end_are_not_kept(
     stream.listeners.clear()
     await heard(stream, listener, real={"held": 1})
     assert listener.kept == 1
+
+
+async def test_who_does_not_prove_who_it_is_is_not_heard(
+    url: str, stream: Stream, told: list[set[str] | None]
+) -> None:
+    shown: list[str] = []
+    proven = False
+
+    async def prove(token: str) -> bool:
+        shown.append(token)
+        return proven
+
+    async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
+        listening = GatewayListener(url, session, told.append, prove)
+        await until(lambda: len(shown) >= 2)
+        stream.say(a={"held": 1})
+        assert not listening.heard
+        proven = True
+        stream.listeners.clear()
+        await heard(stream, listening, a={"held": 2})
+        await listening.close()
+    assert held(listening, "a") == 2
+    assert set(shown) == {""}

@@ -30,6 +30,7 @@ def test_everything_set() -> None:
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
             "GATEWAY_KEYS_FOLDER": "/tmp/keys",  # noqa: S108 -- only a name here
+            "GATEWAY_TOKEN_FILE": "/tmp/gw/token",  # noqa: S108 -- only a name here
             "GATEWAY_LEAVE_SECONDS": "0",
             "GATEWAY_DRAIN_SECONDS": "60",
             "LOG_LEVEL": "DEBUG",
@@ -37,7 +38,21 @@ def test_everything_set() -> None:
     )
     folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
     assert settings == Settings(
-        "models", 9000, 30000, 16, 29999, 8001, 8101, "127.0.0.1", folder, keys, 0, 60, None, "debug"
+        "models",
+        9000,
+        30000,
+        16,
+        29999,
+        8001,
+        8101,
+        "127.0.0.1",
+        folder,
+        keys,
+        folder / "token",
+        0,
+        60,
+        None,
+        "debug",
     )
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 import structlog
 
+from daybreak.api.common import names
 from daybreak.gates.traffic import Heard, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
@@ -22,6 +23,8 @@ MOST_GATES = 2048
 """Gates that a gateway may tell of: its HAProxy has room for 1,280."""
 NAME_LIMIT = 512
 """Longest name of a gate, in characters."""
+
+Prove = Callable[[str], Awaitable[bool]]
 
 log = structlog.get_logger("daybreak.listener")
 
@@ -44,17 +47,24 @@ class GatewayListener:
         session: Makes connections.
         on_change: Called with the names of services of which something that matters has changed; with None
             when the gateway has come to be heard, or is not heard any more.
+        prove: Says of a token whether it is this gateway's; None: it is believed without.
     """
 
     def __init__(
-        self, url: str, session: aiohttp.ClientSession, on_change: Callable[[set[str] | None], None]
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        on_change: Callable[[set[str] | None], None],
+        prove: Prove | None = None,
     ) -> None:
         self._url = url
+        self._prove = prove
         self._session = session
         self._on_change = on_change
         self._boot = ""
         self._reports: dict[str, dict[str, _Heard]] = {}
         """By service, then by model."""
+        self._doubted = False
         self.heard = False
         """Whether the reports are of now."""
         self.tried = asyncio.Event()
@@ -105,6 +115,12 @@ class GatewayListener:
         async with self._session.get(self._url, timeout=limits, allow_redirects=False) as stream:
             if stream.status != 200:
                 raise ValueError(f"answered {stream.status}")
+            if self._prove and not await self._prove(stream.headers.get(names.GATEWAY_PROOF_HEADER, "")):
+                if not self._doubted:
+                    log.warning("a gateway does not prove who it is: it is not believed", url=self._url)
+                self._doubted = True
+                raise ValueError("does not prove who it is")
+            self._doubted = False
             while line := await stream.content.readuntil(b"\n"):
                 self._take(Update.parse(orjson.loads(line)))
                 if self.kept > MOST_GATES:

@@ -24,6 +24,8 @@ DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
 `Auto` gives, and then an answer.
 """
+TOKEN_SECONDS = 3600
+"""How long the token is good for that a gateway shows to the operator; the kubelet renews it before."""
 EXIT_SECONDS = 30
 """What it may take beside that: until its address is known to be gone, and to end."""
 
@@ -194,7 +196,11 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         "topologySpreadConstraints": [spread],
         "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
         "containers": [_container(platform, secrets)],
-        "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
+        "volumes": [
+            run,
+            *([_token_volume()] if platform.gateway_tokens else []),
+            *(_keys_volume(secret) for secret in secrets),
+        ],
         **chosen,
     }
 
@@ -204,12 +210,28 @@ def _keys_volume(secret: str) -> dict[str, Any]:
     return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
 
 
+def _token_volume() -> dict[str, Any]:
+    """The token that a gateway shows to the operator: for it alone, and for this pod alone."""
+    token = {
+        "path": "token",
+        "audience": names.OPERATOR_AUDIENCE,
+        "expirationSeconds": TOKEN_SECONDS,
+    }
+    sources = [{"serviceAccountToken": token}]
+    return {"name": names.GATEWAY_PROOF_VOLUME, "projected": {"sources": sources}}
+
+
 def _volume_name(secret: str) -> str:
     return f"{names.GATEWAY_KEYS_VOLUME_PREFIX}{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
 
 
 def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     first, last = names.GATEWAY_PORTS
+    token = {
+        "name": names.GATEWAY_PROOF_VOLUME,
+        "mountPath": names.GATEWAY_PROOF_FOLDER,
+        "readOnly": True,
+    }
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
         "name": names.GATEWAY_COMPONENT,
@@ -249,6 +271,7 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         },
         "volumeMounts": [
             {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER},
+            *([token] if platform.gateway_tokens else []),
             *(
                 {
                     "name": _volume_name(secret),

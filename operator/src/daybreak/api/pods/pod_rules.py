@@ -162,9 +162,13 @@ def gateway_owner(cpu: str | None) -> Owner:
             names.GATEWAY_HEALTH_PORT,
             *range(first, last + 1),
         },
-        mounts={names.GATEWAY_FOLDER: own, names.GATEWAY_KEYS_FOLDER: own},
+        mounts={
+            names.GATEWAY_FOLDER: own,
+            names.GATEWAY_KEYS_FOLDER: own,
+            names.GATEWAY_PROOF_FOLDER: own,
+        },
         variables={"POD_NAMESPACE": own},
-        volumes={names.GATEWAY_RUN_VOLUME},
+        volumes={names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME},
     )
 
 

@@ -16,7 +16,7 @@ async def run(settings: Settings) -> int:
     """Run until SIGTERM and everybody has finished, or until a part fails. Returns the exit status."""
     api = await Api.connect()
     agent = Agent(settings, api)
-    server = AgentServer(agent, settings.http_port)
+    server = AgentServer(agent, settings.http_port, settings.token_file)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, agent.drain)

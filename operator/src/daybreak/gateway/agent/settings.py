@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from daybreak.api.common import names
 from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.environment import DRAINING_SINCE, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
@@ -37,6 +38,8 @@ class Settings:
     """GATEWAY_FOLDER: a private, writable folder."""
     keys_folder: Path
     """GATEWAY_KEYS_FOLDER: below it, a folder for each mounted Secret with API keys."""
+    token_file: Path
+    """GATEWAY_TOKEN_FILE: the token that it shows to the operator; it need not be there."""
     leave_seconds: int
     """GATEWAY_LEAVE_SECONDS: how long it still takes requests after it was told to end, until nobody sends
     it new ones any more."""
@@ -69,6 +72,7 @@ class Settings:
             address=env.text("GATEWAY_ADDRESS", _every_address()),
             folder=Path(env.folder),
             keys_folder=Path(env.text("GATEWAY_KEYS_FOLDER", "/run/daybreak-keys")),
+            token_file=Path(env.text("GATEWAY_TOKEN_FILE", f"{names.GATEWAY_PROOF_FOLDER}/token")),
             leave_seconds=env.leave_seconds,
             drain_seconds=env.drain_seconds,
             draining_since=float(since) if since else None,
