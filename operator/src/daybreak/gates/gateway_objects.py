@@ -35,7 +35,8 @@ def gateway(
 ) -> list[Manifest]:
     """Objects of the gateway, what pods need before the Deployment that makes them.
 
-    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys.
+    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys
+    beside the shared one.
     """
     objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
     if platform.network_policy:
@@ -44,7 +45,7 @@ def gateway(
         *objects,
         _disruption_budget(namespace),
         _router(namespace),
-        _deployment(namespace, platform, sorted(secrets)),
+        _deployment(namespace, platform, sorted({names.SHARED_KEYS, *secrets})),
     ]
 
 
