@@ -173,8 +173,8 @@ def run_gateways_here(said: dict[str, Any]) -> None:
     first = said["first_port"]
     names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
 
-    def listen(url: str, session: aiohttp.ClientSession, on_change: Any) -> GatewayListener:
-        return GatewayListener(said["states"][URL(url).host], session, on_change)
+    def listen(url: str, session: aiohttp.ClientSession, on_change: Any, prove: Any) -> GatewayListener:
+        return GatewayListener(said["states"][URL(url).host], session, on_change, prove)
 
     gateway_reports.GatewayListener = listen  # type: ignore[assignment,attr-defined]
 

@@ -178,7 +178,7 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
     await asyncio.sleep(2)  # idle for longer than is asked for below
     epoch = town.sleeper.gates()[0]["epoch"]
     # Its HAProxy goes on, with an open gate; its agent is not missed for some seconds.
-    with stopped(late.process.pid):
+    with stopped(late.agent):
         town.sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": {"afterIdle": "1s"}}})
         await closed.until(GATE, lambda report: report.epoch > epoch and report.gate == "closed")
         # Otherwise it might let the first one go before anybody has seen that it is held.

@@ -97,6 +97,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_GATEWAY_PULL_SECRETS": "",
         "DAYBREAK_GATEWAY_REPLICAS": "2",
         "DAYBREAK_ASSIGNED_USERS": "false",
+        "DAYBREAK_GATEWAY_TOKENS": "true",
         "DAYBREAK_GATEWAY_PODS": json.dumps(
             {
                 "pullPolicy": "IfNotPresent",
@@ -123,6 +124,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_GATEWAY_PULL_SECRETS": "registry,mirror",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_ASSIGNED_USERS": "true",
+        "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_PODS": json.dumps(
             {
                 name: value
@@ -162,6 +164,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
         "DAYBREAK_ASSIGNED_USERS": "true",
+        "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",

@@ -118,6 +118,13 @@ PROMETHEUS_OPERATOR = GoModule(
     "v0.85.0",
     "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
 )
+GATEWAY_API = GoModule("sigs.k8s.io/gateway-api", "v1.4.1", "h1:NPxFutNkKNa8UfLd2CMlEuhIPMQgDQ6DXNKG9sHbJU8=")
+
+
+def gateway_api_crds() -> list[Path]:
+    """Files with the CRDs of the Gateway API's Gateway and HTTPRoute."""
+    folder = GATEWAY_API.folder() / "config" / "crd" / "standard"
+    return [folder / f"gateway.networking.k8s.io_{plural}.yaml" for plural in ("gateways", "httproutes")]
 
 
 def argo_crds() -> Path:

@@ -1,4 +1,4 @@
-"""The gateway's agent as a process of its own, as it runs in a pod, and what a test asks of it."""
+"""A gateway's processes as they run in a pod (supervisor, agent, HAProxies), and what a test asks of them."""
 
 import asyncio
 import json
@@ -6,11 +6,12 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 
 from daybreak.gates.traffic import Report, Update
 from tests.gateway.ports import free_ports
@@ -30,13 +31,17 @@ class AgentProcess:
         self.router_port = free_ports(SLOTS + 1)
         self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
+        self.token_file = folder / "token"
+        """Where the kubelet would put the token that it shows to the operator."""
         self.http_port = free_ports(1)
+        self.health_port = free_ports(1)
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
             "KUBECONFIG": str(kubeconfig),
             "PYTHONPATH": str(SOURCES),
             "POD_NAMESPACE": namespace,
             "GATEWAY_HTTP_PORT": str(self.http_port),
+            "GATEWAY_HEALTH_PORT": str(self.health_port),
             "GATEWAY_FIRST_PORT": str(self.first_port),
             "GATEWAY_SLOTS": str(SLOTS),
             "GATEWAY_ROUTER_PORT": str(self.router_port),
@@ -45,6 +50,7 @@ class AgentProcess:
             "GATEWAY_FOLDER": str(folder / "gw"),
             "GATEWAY_LEAVE_SECONDS": "1",
             "GATEWAY_DRAIN_SECONDS": str(drain_seconds),
+            "GATEWAY_TOKEN_FILE": str(self.token_file),
             "LOG_LEVEL": "debug",
         }
         self._clients: aiohttp.ClientSession
@@ -75,26 +81,45 @@ class AgentProcess:
     @property
     def haproxy(self) -> int:
         """The process of the HAProxy that holds."""
-        return self._children()[0]
+        return self._child("haproxy.cfg").pid
 
     @property
     def router(self) -> int:
         """The process of the router."""
-        return self._children()[1]
+        return self._child("router.cfg").pid
 
-    def _children(self) -> list[int]:
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return [int(pid) for pid in children.read_text().split()]
+    @property
+    def agent(self) -> int:
+        """The process of the agent."""
+        return self._child("daybreak.gateway.agent").pid
+
+    def _child(self, word: str) -> psutil.Process:
+        """The supervisor's child that has a last argument that ends so."""
+        children = psutil.Process(self.process.pid).children()
+        return next(
+            child for child in children if child.cmdline()[-1:] and child.cmdline()[-1].endswith(word)
+        )
+
+    async def replaced(self, old: int, seconds: float = 60) -> int:
+        """Wait until another agent than that one has come to work. Returns its process."""
+        async with asyncio.timeout(seconds):
+            while True:
+                with suppress(StopIteration, psutil.NoSuchProcess):
+                    if self.agent != old and (await self.page("/state", only_head=True))[0] == 200:
+                        return self.agent
+                assert self.process.returncode is None, self.log()[-3000:]
+                await asyncio.sleep(0.05)
 
     def log(self) -> str:
         """What it has logged."""
         return self._log.read_text(errors="replace")
 
-    async def page(self, path: str) -> tuple[int, str]:
-        """A page of its own port; status 0 when nobody listens."""
+    async def page(self, path: str, only_head: bool = False) -> tuple[int, str]:
+        """A page of the supervisor or of the agent; status 0 when nobody listens."""
+        port = self.health_port if path in ("/healthz", "/readyz") else self.http_port
         try:
-            async with self._clients.get(f"http://127.0.0.1:{self.http_port}{path}") as answer:
-                return answer.status, await answer.text()
+            async with self._clients.get(f"http://127.0.0.1:{port}{path}") as answer:
+                return answer.status, "" if only_head else await answer.text()
         except aiohttp.ClientConnectionError:
             return 0, ""
 
@@ -142,8 +167,9 @@ class AgentProcess:
         async with self._clients.post(url, data=body, headers={"X-Request-Id": name}) as answer:
             return answer.status, await answer.json()
 
-    async def stream(self, slot: int, name: str) -> bytes:
+    async def stream(self, slot: int, name: str, **headers: str) -> bytes:
         """Send one request that is answered with a stream; returns all of it."""
         url = f"http://127.0.0.1:{self.first_port + slot}/v1/completions"
-        async with self._clients.post(url, data=b"{}", headers={"X-Request-Id": name}) as answer:
+        headers["X-Request-Id"] = name
+        async with self._clients.post(url, data=b"{}", headers=headers) as answer:
             return await answer.read()

@@ -1,4 +1,4 @@
-"""A namespace of a real API server with its gateway's agent, and a fake Serve."""
+"""A namespace of a real API server with its gateway, which has the rights of its Role, and a fake Serve."""
 
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_objects import gateway
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
 from tests.api.objects import tiny
 from tests.api.played import head_labels, play_pod
 from tests.gateway.agent_process import AgentProcess
 from tests.gateway.fake_serve import FakeServe
+from tests.golden.test_samples import PLATFORM
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +78,16 @@ async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> Asyn
     name = f"gw-{uuid.uuid4().hex[:8]}"
     admin = Admin(plane.kubeconfig)
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    own = admin.within(name)
+    for manifest in gateway(name, [LLM_SERVICES], PLATFORM):
+        if manifest["kind"] in ("Role", "RoleBinding"):
+            own.create(manifest)
+    groups = ["system:serviceaccounts", f"system:serviceaccounts:{name}"]
+    kubeconfig = tmp_path / "agent.kubeconfig"
+    plane.write_kubeconfig(kubeconfig, f"system:serviceaccount:{name}:{names.GATEWAY}", groups)
     async with FakeServe() as serve:
-        agent = AgentProcess(plane.kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
+        agent = AgentProcess(kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
         async with agent.running():
-            made = Scene(admin.within(name), agent, serve)
+            made = Scene(own, agent, serve)
             yield made
         assert not made.goes_well or '"level": "error"' not in agent.log(), agent.log()[-3000:]

@@ -75,6 +75,33 @@ async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None
     assert {(await held)[0], (await more)[0]} == {200}
 
 
+async def test_without_the_right_to_read(scene: Scene, plane: ControlPlane) -> None:
+    scene.service()
+    scene.head()
+    await scene.gate("Open")
+    scene.service("other")
+    await scene.gate("Closed", "other", slot=1)
+    held = asyncio.create_task(scene.agent.ask(1, "held"))
+    await scene.agent.until("other/tiny", lambda report: report.held == 1)
+    binding = scene.admin.get("RoleBinding", "daybreak-gateway")
+    scene.admin.delete("RoleBinding", "daybreak-gateway")
+    # A watch that has begun goes on without the right; the next one does not.
+    await asyncio.to_thread(plane.stop_apiserver)
+    await asyncio.to_thread(plane.start_apiserver)
+    async with asyncio.timeout(60):
+        while "no right to read" not in scene.agent.log():  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    assert await scene.agent.page("/readyz") == (200, "ok")
+    assert (await scene.agent.ask(0, "one"))[0] == 200
+    await scene.agent.until("other/tiny", lambda report: report.held == 1)
+    # With the right it goes on where it was.
+    binding["metadata"] = {"name": "daybreak-gateway"}
+    scene.admin.create(binding)
+    scene.head("other", "other-abcde")
+    scene.write_gate("Open", "other", slot=1)
+    assert (await held)[0] == 200
+
+
 async def test_ports_that_cannot_be_given(scene: Scene) -> None:
     scene.service("a-first")
     await scene.gate("Closed", "a-first")

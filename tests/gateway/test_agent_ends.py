@@ -111,7 +111,7 @@ async def test_haproxy_dies(scene: Scene) -> None:
     os.kill(scene.agent.haproxy, signal.SIGKILL)
     async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 1
-    assert "a part of the gateway has ended" in scene.agent.log()
+    assert "HAProxy has ended" in scene.agent.log()
 
 
 async def test_the_router_hangs(scene: Scene) -> None:

@@ -60,6 +60,11 @@ app.kubernetes.io/part-of: daybreak
 {{- if and .Values.watch.nodes (not .Values.watch.namespaced) -}}true{{- end -}}
 {{- end -}}
 
+{{- /* Whether gateways prove by tokens who they are: reviews of tokens belong to the cluster. */ -}}
+{{- define "daybreak.reviewsTokens" -}}
+{{- if and .Values.gateway.enabled (empty (include "daybreak.namespaces" . | fromJsonArray)) -}}true{{- end -}}
+{{- end -}}
+
 {{- /* For objects of the cluster's scope: two namespaces may each have a release of one name. */ -}}
 {{- define "daybreak.clusterName" -}}
 {{- printf "%s-%s" (include "daybreak.fullname" . | trunc 40 | trimSuffix "-") .Release.Namespace | trunc 56 | trimSuffix "-" -}}
@@ -90,7 +95,7 @@ app.kubernetes.io/part-of: daybreak
 {{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
 {{- define "daybreak.gatewayPods" -}}
 {{- $pods := dict -}}
-{{- range $name := list "pullPolicy" "resources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "podTemplate" -}}
+{{- range $name := list "pullPolicy" "resources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsFrom" "podTemplate" -}}
 {{- with index $.Values.gateway $name -}}
 {{- $_ := set $pods $name . -}}
 {{- end -}}
@@ -137,6 +142,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ .Values.gateway.replicas | quote }}
 - name: DAYBREAK_ASSIGNED_USERS
   value: {{ .Values.assignedUsers | quote }}
+- name: DAYBREAK_GATEWAY_TOKENS
+  value: {{ include "daybreak.reviewsTokens" . | eq "true" | quote }}
 - name: DAYBREAK_GATEWAY_PODS
   value: {{ include "daybreak.gatewayPods" . | quote }}
 - name: DAYBREAK_LOG_LEVEL

@@ -10,6 +10,7 @@ from daybreak.controller.kind import Kind
 from daybreak.controller.operator import Operator
 from daybreak.controller.queue import Item, Queue
 from daybreak.gates.gateway_controller import GatewayController
+from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.kinds.llmbatch.kind import LLMBatches
 from daybreak.kinds.llmservice.kind import LLMServices
@@ -64,6 +65,8 @@ def assemble(
     enqueue = partial(_enqueue, queue, LLMServices.name)
     reports = listen(cache, WORKLOADS, enqueue)
     enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
+    if platform.gateway_tokens:
+        reports.identity = GatewayIdentity(api)
     services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
     kinds: list[Kind] = [
         services,

@@ -25,6 +25,8 @@ class Platform:
     """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
     gateway_pull_secrets: tuple[str, ...] = ()
     """Secrets for pulling it, in the namespaces of the services."""
+    gateway_tokens: bool = False
+    """Whether gateways prove to the operator who they are, which asks the API server (TokenReview)."""
     gateway_replicas: int = 2
     """Gateway pods in each namespace."""
     assigned_users: bool = False

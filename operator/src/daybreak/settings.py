@@ -52,6 +52,8 @@ class Settings:
     """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
     assigned_users: bool
     """DAYBREAK_ASSIGNED_USERS: whether the platform chooses the users of containers, as OpenShift does."""
+    gateway_tokens: bool
+    """DAYBREAK_GATEWAY_TOKENS: whether gateways prove who they are, by tokens that are reviewed."""
     gateway_pods: GatewayPods
     """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
     log_level: str
@@ -99,6 +101,7 @@ class Settings:
             ),
             gateway_replicas=int(replicas),
             assigned_users=flag("ASSIGNED_USERS", "false"),
+            gateway_tokens=flag("GATEWAY_TOKENS", "false"),
             gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             log_level=log_level,
             http_port=int(port),
@@ -114,6 +117,7 @@ class Settings:
             network_policy=self.network_policy,
             gateway_image=self.gateway_image,
             gateway_pull_secrets=self.gateway_pull_secrets,
+            gateway_tokens=self.gateway_tokens,
             gateway_replicas=self.gateway_replicas,
             assigned_users=self.assigned_users,
             gateway_pods=self.gateway_pods,

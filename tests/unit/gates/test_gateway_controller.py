@@ -49,6 +49,7 @@ class Applier:
         if desired["kind"] == "Deployment":
             volumes = desired["spec"]["template"]["spec"]["volumes"]
             self.secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
+            self.secrets.remove(names.SHARED_KEYS)
         return True
 
     async def delete(self, live: Any) -> None:

@@ -235,3 +235,70 @@ async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayList
     await until(lambda: stream.asked >= 3)
     assert listener.tried.is_set()
     assert not listener.heard
+
+
+async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, told: list[set[str] | None]) -> None:
+    """Whoever passes for a gateway must not lead the operator to an address of his choice."""
+    visited = led = 0
+
+    async def elsewhere(_: web.Request) -> web.Response:
+        nonlocal visited
+        visited += 1
+        return web.Response(text=json.dumps({"boot": "1", "full": True, "services": {"a/m": REPORT}}) + "\n")
+
+    async def lead(_: web.Request) -> web.Response:
+        nonlocal led
+        led += 1
+        raise web.HTTPTemporaryRedirect("/elsewhere")
+
+    application = web.Application()
+    application.router.add_get("/elsewhere", elsewhere)
+    application.router.add_get("/state", lead)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
+        listening = GatewayListener(f"http://127.0.0.1:{runner.addresses[0][1]}/state", session, told.append)
+        await until(lambda: led >= 2)
+        await listening.close()
+    await runner.cleanup()
+    assert (visited, told) == (0, [])
+
+
+async def test_names_without_end_are_not_kept(
+    stream: Stream, listener: GatewayListener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_GATES", 50)
+    await heard(stream, listener, real={})
+    for number in range(0, 200, 10):
+        rows = {f"made-up-{each}/m": REPORT for each in range(number, number + 10)}
+        stream.raw(json.dumps({"boot": "1", "full": False, "services": rows}) + "\n")
+    await until(lambda: not listener.heard)
+    assert listener.kept == 0
+    # It is asked again, and believed as long as it keeps within bounds.
+    stream.listeners.clear()
+    await heard(stream, listener, real={"held": 1})
+    assert listener.kept == 1
+
+
+async def test_who_does_not_prove_who_it_is_is_not_heard(
+    url: str, stream: Stream, told: list[set[str] | None]
+) -> None:
+    shown: list[str] = []
+    proven = False
+
+    async def prove(token: str) -> bool:
+        shown.append(token)
+        return proven
+
+    async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
+        listening = GatewayListener(url, session, told.append, prove)
+        await until(lambda: len(shown) >= 2)
+        stream.say(a={"held": 1})
+        assert not listening.heard
+        proven = True
+        stream.listeners.clear()
+        await heard(stream, listening, a={"held": 2})
+        await listening.close()
+    assert held(listening, "a") == 2
+    assert set(shown) == {""}

@@ -114,3 +114,14 @@ def test_the_replicas_own_port_is_for_the_gateway_and_the_operator(direct: bool)
         if any(port["port"] == 8100 for port in rule.get("ports", ()))
     ]
     assert [len(peers) for peers in open_to] == ([2] if direct else [])
+
+
+def test_keys_in_the_shared_secret_bring_no_new_pods() -> None:
+    with_keys = gateway("ns", [LLM_SERVICES], PLATFORM, {names.SHARED_KEYS})
+    assert with_keys == gateway("ns", [LLM_SERVICES], PLATFORM)
+    [deployment] = [each for each in with_keys if each["kind"] == "Deployment"]
+    [volume] = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if "secret" in each]
+    assert volume["secret"] == {"secretName": names.SHARED_KEYS, "optional": True}
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    mounts = {each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"]}
+    assert mounts == {f"{names.GATEWAY_KEYS_FOLDER}/{names.SHARED_KEYS}"}

@@ -24,7 +24,7 @@ class GatewayListener:
 
     made: dict[str, "GatewayListener"]
 
-    def __init__(self, url: str, session: object, on_change: Any) -> None:
+    def __init__(self, url: str, session: object, on_change: Any, prove: object) -> None:
         self.on_change = on_change
         self.closed = False
         self.report: Report | None = None

@@ -4,14 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway.agent.settings import InvalidSettings, Settings
+from daybreak.gateway.agent.settings import Settings
+from daybreak.gateway.environment import InvalidSettings
 
 
 def test_defaults() -> None:
     settings = Settings.from_environment({"POD_NAMESPACE": "models"})
     assert (settings.namespace, settings.http_port, settings.drain_seconds) == ("models", 9180, 300)
     config = settings.haproxy
-    assert (config.first_port, config.last_port, config.address) == (20000, 21023, "*")
+    assert (config.first_port, config.last_port, config.address) == (20000, 21023, "::")
     assert settings.router.port == 19999
     assert config.folder == settings.router.folder == Path("/run/daybreak-gateway")
 
@@ -29,6 +30,7 @@ def test_everything_set() -> None:
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": "/tmp/gw",  # noqa: S108 -- only a name here
             "GATEWAY_KEYS_FOLDER": "/tmp/keys",  # noqa: S108 -- only a name here
+            "GATEWAY_TOKEN_FILE": "/tmp/gw/token",  # noqa: S108 -- only a name here
             "GATEWAY_LEAVE_SECONDS": "0",
             "GATEWAY_DRAIN_SECONDS": "60",
             "LOG_LEVEL": "DEBUG",
@@ -36,7 +38,21 @@ def test_everything_set() -> None:
     )
     folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
     assert settings == Settings(
-        "models", 9000, 30000, 16, 29999, 8001, 8101, "127.0.0.1", folder, keys, 0, 60, "debug"
+        "models",
+        9000,
+        30000,
+        16,
+        29999,
+        8001,
+        8101,
+        "127.0.0.1",
+        folder,
+        keys,
+        folder / "token",
+        0,
+        60,
+        None,
+        "debug",
     )
 
 

@@ -170,7 +170,7 @@ class GatewayController:
         """
         needed = _secrets_of(self._cache.get(kind, key) for kind, key in self._known(namespace))
         deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
-        if _mounted(deployment) <= needed:
+        if _mounted(deployment) <= needed | {names.SHARED_KEYS}:
             return needed
         for kind in self._workloads:
             found = await self._api.request("list", kind, kind.path(namespace))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 import structlog
 
+from daybreak.api.common import names
 from daybreak.gates.traffic import Heard, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
@@ -17,6 +18,13 @@ SILENCE_SECONDS = 5.0
 RETRY_SECONDS = (0.2, 5.0)
 LINE_LIMIT = 4 * 2**20
 """Longest line of a stream, in bytes: a thousand services are about 200 KB."""
+
+MOST_GATES = 2048
+"""Gates that a gateway may tell of: its HAProxy has room for 1,280."""
+NAME_LIMIT = 512
+"""Longest name of a gate, in characters."""
+
+Prove = Callable[[str], Awaitable[bool]]
 
 log = structlog.get_logger("daybreak.listener")
 
@@ -39,22 +47,34 @@ class GatewayListener:
         session: Makes connections.
         on_change: Called with the names of services of which something that matters has changed; with None
             when the gateway has come to be heard, or is not heard any more.
+        prove: Says of a token whether it is this gateway's; None: it is believed without.
     """
 
     def __init__(
-        self, url: str, session: aiohttp.ClientSession, on_change: Callable[[set[str] | None], None]
+        self,
+        url: str,
+        session: aiohttp.ClientSession,
+        on_change: Callable[[set[str] | None], None],
+        prove: Prove | None = None,
     ) -> None:
         self._url = url
+        self._prove = prove
         self._session = session
         self._on_change = on_change
         self._boot = ""
         self._reports: dict[str, dict[str, _Heard]] = {}
         """By service, then by model."""
+        self._doubted = False
         self.heard = False
         """Whether the reports are of now."""
         self.tried = asyncio.Event()
         """Set when it has been heard once, or could not be."""
         self._task = asyncio.create_task(self._listen(), name=f"listen {url}")
+
+    @property
+    def kept(self) -> int:
+        """How many reports are kept."""
+        return sum(len(models) for models in self._reports.values())
 
     def seen(self, service: str) -> Heard | None:
         """What it says of a service; None when it is not heard."""
@@ -79,6 +99,8 @@ class GatewayListener:
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if self.heard:
                     log.info("a gateway is not heard any more", url=self._url, error=repr(error))
+                if isinstance(error, ValueError):
+                    self._reports = {}
             if self.heard:
                 pause = RETRY_SECONDS[0]
                 self.heard = False
@@ -89,11 +111,20 @@ class GatewayListener:
 
     async def _read(self) -> None:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=3.0, sock_read=SILENCE_SECONDS)
-        async with self._session.get(self._url, timeout=limits) as stream:
+        # Whoever passes for a gateway must not lead us elsewhere.
+        async with self._session.get(self._url, timeout=limits, allow_redirects=False) as stream:
             if stream.status != 200:
                 raise ValueError(f"answered {stream.status}")
+            if self._prove and not await self._prove(stream.headers.get(names.GATEWAY_PROOF_HEADER, "")):
+                if not self._doubted:
+                    log.warning("a gateway does not prove who it is: it is not believed", url=self._url)
+                self._doubted = True
+                raise ValueError("does not prove who it is")
+            self._doubted = False
             while line := await stream.content.readuntil(b"\n"):
                 self._take(Update.parse(orjson.loads(line)))
+                if self.kept > MOST_GATES:
+                    raise ValueError(f"tells of more than {MOST_GATES} gates")
 
     def _take(self, update: Update) -> None:
         before = self._reports
@@ -103,6 +134,8 @@ class GatewayListener:
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():
+            if len(name) > NAME_LIMIT:
+                raise ValueError("tells of a name that is too long")
             service, model = named(name)
             old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed

@@ -17,12 +17,15 @@ from daybreak.ray.quantities import canonical
 
 Manifest = dict[str, Any]
 
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 USER_ID = 65532
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
 `Auto` gives, and then an answer.
 """
+TOKEN_SECONDS = 3600
+"""How long the token is good for that a gateway shows to the operator; the kubelet renews it before."""
 EXIT_SECONDS = 30
 """What it may take beside that: until its address is known to be gone, and to end."""
 
@@ -32,16 +35,17 @@ def gateway(
 ) -> list[Manifest]:
     """Objects of the gateway, what pods need before the Deployment that makes them.
 
-    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys.
+    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys
+    beside the shared one.
     """
     objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
     if platform.network_policy:
-        objects.append(_network_policy(namespace))
+        objects.append(_network_policy(namespace, platform))
     return [
         *objects,
         _disruption_budget(namespace),
         _router(namespace),
-        _deployment(namespace, platform, sorted(secrets)),
+        _deployment(namespace, platform, sorted({names.SHARED_KEYS, *secrets})),
     ]
 
 
@@ -80,8 +84,13 @@ def _role_binding(namespace: str) -> Manifest:
     )
 
 
-def _network_policy(namespace: str) -> Manifest:
+def _network_policy(namespace: str, platform: Platform) -> Manifest:
+    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics."""
     first, last = names.GATEWAY_PORTS
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": names.operator_selector()},
+    }
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",
@@ -94,9 +103,13 @@ def _network_policy(namespace: str) -> Manifest:
                     "ports": [
                         {"protocol": "TCP", "port": first, "endPort": last},
                         {"protocol": "TCP", "port": names.GATEWAY_ROUTER_PORT},
-                        {"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT},
+                        {"protocol": "TCP", "port": names.GATEWAY_HEALTH_PORT},
                     ]
-                }
+                },
+                {
+                    "from": [operator, *platform.gateway_pods.metrics_from],
+                    "ports": [{"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT}],
+                },
             ],
         },
     )
@@ -116,7 +129,13 @@ def _router(namespace: str) -> Manifest:
         "Service",
         namespace,
         name=names.ROUTER,
-        spec={"type": "ClusterIP", "selector": names.gateway_selector(), "ports": [port]},
+        # An address of each family that the cluster has.
+        spec={
+            "type": "ClusterIP",
+            "ipFamilyPolicy": "PreferDualStack",
+            "selector": names.gateway_selector(),
+            "ports": [port],
+        },
     )
 
 
@@ -178,7 +197,11 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         "topologySpreadConstraints": [spread],
         "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
         "containers": [_container(platform, secrets)],
-        "volumes": [run, *(_keys_volume(secret) for secret in secrets)],
+        "volumes": [
+            run,
+            *([_token_volume()] if platform.gateway_tokens else []),
+            *(_keys_volume(secret) for secret in secrets),
+        ],
         **chosen,
     }
 
@@ -188,12 +211,28 @@ def _keys_volume(secret: str) -> dict[str, Any]:
     return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
 
 
+def _token_volume() -> dict[str, Any]:
+    """The token that a gateway shows to the operator: for it alone, and for this pod alone."""
+    token = {
+        "path": "token",
+        "audience": names.OPERATOR_AUDIENCE,
+        "expirationSeconds": TOKEN_SECONDS,
+    }
+    sources = [{"serviceAccountToken": token}]
+    return {"name": names.GATEWAY_PROOF_VOLUME, "projected": {"sources": sources}}
+
+
 def _volume_name(secret: str) -> str:
     return f"{names.GATEWAY_KEYS_VOLUME_PREFIX}{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
 
 
 def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     first, last = names.GATEWAY_PORTS
+    token = {
+        "name": names.GATEWAY_PROOF_VOLUME,
+        "mountPath": names.GATEWAY_PROOF_FOLDER,
+        "readOnly": True,
+    }
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
         "name": names.GATEWAY_COMPONENT,
@@ -204,18 +243,22 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             {"name": "GATEWAY_FOLDER", "value": names.GATEWAY_FOLDER},
             {"name": "GATEWAY_KEYS_FOLDER", "value": names.GATEWAY_KEYS_FOLDER},
             {"name": "GATEWAY_HTTP_PORT", "value": str(names.GATEWAY_HTTP_PORT)},
+            {"name": "GATEWAY_HEALTH_PORT", "value": str(names.GATEWAY_HEALTH_PORT)},
             {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
             {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
             {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
         ],
-        "ports": [{"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"}],
+        "ports": [
+            {"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"},
+            {"name": "health", "containerPort": names.GATEWAY_HEALTH_PORT, "protocol": "TCP"},
+        ],
         "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "http"},
+            "httpGet": {"path": "/readyz", "port": "health"},
             "periodSeconds": 2,
             "timeoutSeconds": 2,
         },
         "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "http"},
+            "httpGet": {"path": "/healthz", "port": "health"},
             "initialDelaySeconds": 10,
             "periodSeconds": 10,
             "timeoutSeconds": 5,
@@ -229,6 +272,7 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         },
         "volumeMounts": [
             {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER},
+            *([token] if platform.gateway_tokens else []),
             *(
                 {
                     "name": _volume_name(secret),

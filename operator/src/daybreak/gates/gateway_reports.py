@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,8 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
-from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
+from daybreak.gates.gateway_identity import GatewayIdentity
+from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.gates.traffic import Heard
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_GATEWAYS, PODS
@@ -47,9 +49,11 @@ class GatewayReports:
         self._workloads = workloads
         self._enqueue = enqueue
         self._session: aiohttp.ClientSession | None = None
-        self._listeners: dict[str, dict[str, GatewayListener]] = {}
-        """By namespace, then by address."""
+        self._listeners: dict[str, dict[tuple[str, str], GatewayListener]] = {}
+        """By namespace, then by address and uid of the pod."""
         self._closing: set[asyncio.Task[None]] = set()
+        self.identity: GatewayIdentity | None = None
+        """Says whether gateways are who they seem; None: they are believed by their labels."""
 
     def heard(self, service: Key) -> tuple[Heard | None, ...]:
         """What each gateway of its namespace says of a service; None: that one is not heard."""
@@ -81,14 +85,18 @@ class GatewayReports:
         every = list(self._cache.of_service(PODS, gateway_key(namespace)))
         left = [_left(pod, now) for pod in every]
         pods = [pod for pod, seconds in zip(every, left, strict=True) if seconds is None or seconds > 0]
-        wanted = {address for pod in pods if (address := _address(pod))}
+        wanted = {(address, _uid(pod)) for pod in pods if (address := _address(pod))}
         listeners = self._listeners.setdefault(namespace, {})
-        for address in wanted - set(listeners):
+        for address, uid in wanted - set(listeners):
             url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
-            listeners[address] = GatewayListener(url, self._connections(), self._told(namespace))
+            listeners[address, uid] = GatewayListener(
+                url, self._connections(), self._told(namespace), self._prove(namespace, uid)
+            )
         gone = set(listeners) - wanted
-        for address in gone:
-            task = asyncio.create_task(listeners.pop(address).close())
+        for address, uid in gone:
+            if self.identity is not None:
+                self.identity.forget(namespace, uid)
+            task = asyncio.create_task(listeners.pop((address, uid)).close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
         if gone:
@@ -118,13 +126,18 @@ class GatewayReports:
             )
         return self._session
 
+    def _prove(self, namespace: str, uid: str) -> Prove | None:
+        return None if self.identity is None else partial(self.identity.prove, namespace, uid)
+
     def _told(self, namespace: str) -> Callable[[set[str] | None], None]:
         def told(services: set[str] | None) -> None:
             if services is None:
                 self._all_of(namespace)
             else:
-                for name in services:
-                    self._enqueue(Key(namespace, name), 0.0)
+                for key in (Key(namespace, name) for name in services):
+                    # A gateway may say anything, and names that nobody knows are nobody's business.
+                    if any(self._cache.uid(kind, key) is not None for kind in self._workloads):
+                        self._enqueue(key, 0.0)
 
         return told
 
@@ -138,6 +151,10 @@ def _left(pod: Mapping[str, Any], now: datetime) -> float | None:
     """Seconds until a pod that is being deleted should be gone for good; None: it is not being deleted."""
     at_latest = parse_time(text(at(pod, "metadata").get("deletionTimestamp")))
     return None if at_latest is None else (at_latest - now).total_seconds() + GONE_SECONDS
+
+
+def _uid(pod: Mapping[str, Any]) -> str:
+    return text(at(pod, "metadata").get("uid"))
 
 
 def _address(pod: Mapping[str, Any]) -> str:

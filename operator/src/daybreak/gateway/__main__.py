@@ -1,41 +1,33 @@
-"""`python -m daybreak.gateway`: one gateway pod's agent, and the HAProxy that it runs."""
+"""`python -m daybreak.gateway`: one gateway pod, from its supervisor on."""
 
 import asyncio
 import signal
 import sys
 
 from daybreak import logs
-from daybreak.gateway.agent.agent import Agent
-from daybreak.gateway.agent.server import AgentServer
-from daybreak.gateway.agent.settings import InvalidSettings, Settings
-from daybreak.kube.client import Api
+from daybreak.gateway.environment import Environment, InvalidSettings
+from daybreak.gateway.supervisor.supervisor import Supervised, Supervisor
 
 
-async def run(settings: Settings) -> int:
-    """Run until SIGTERM and everybody has finished, or until HAProxy ends. Returns the exit status."""
-    api = await Api.connect()
-    agent = Agent(settings, api)
-    server = AgentServer(agent, settings.http_port)
+async def run(supervised: Supervised) -> int:
+    """Run until SIGTERM and everybody has finished, or until a HAProxy ends. Returns the exit status."""
+    supervisor = Supervisor(supervised)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, agent.drain)
-    try:
-        await server.start()
-        return await agent.run()
-    finally:
-        await server.stop()
-        await api.close()
+        loop.add_signal_handler(number, supervisor.drain)
+    return await supervisor.run()
 
 
 def main() -> int:
     """The program. Returns its exit status."""
     try:
-        settings = Settings.from_environment()
+        env = Environment()
+        level, supervised = env.log_level, Supervised.from_environment(env)
     except InvalidSettings as error:
         print(f"daybreak.gateway: {error}", file=sys.stderr)
         return 2
-    logs.configure(settings.log_level)
-    return asyncio.run(run(settings))
+    logs.configure(level)
+    return asyncio.run(run(supervised))
 
 
 if __name__ == "__main__":

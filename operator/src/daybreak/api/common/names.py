@@ -38,11 +38,23 @@ GATEWAY_ROUTER_PORT = 19999
 ROUTER = "llm"
 """Name of the Service that leads there, so no LLMService may have it."""
 GATEWAY_HTTP_PORT = 9180
-"""Where a gateway's agent tells of its state, health and metrics."""
+"""Where a gateway's agent tells of its state and metrics."""
+GATEWAY_HEALTH_PORT = 9181
+"""Where a gateway's supervisor is asked by the kubelet."""
+GATEWAY_PROOF_HEADER = "X-Daybreak-Token"
+"""In the head of a gateway's stream of states: by whose account it speaks."""
+OPERATOR_AUDIENCE = "daybreak-operator"
+"""For whom that token is."""
+GATEWAY_PROOF_FOLDER = "/run/daybreak-token"
+"""Where a gateway finds it, as `token`."""
+GATEWAY_PROOF_VOLUME = "token"
+"""Name of the volume there."""
 GATEWAY_FOLDER = "/run/daybreak-gateway"
 """Where a gateway keeps its sockets and configuration, in memory."""
 GATEWAY_KEYS_FOLDER = "/run/daybreak-keys"
 """Below it, each Secret with API keys appears."""
+SHARED_KEYS = "daybreak-api-keys"
+"""The Secret that a gateway always has, whether it is there or not: new keys in it need no new pods."""
 GATEWAY_RUN_VOLUME = "run"
 """Name of the volume at GATEWAY_FOLDER."""
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
@@ -208,6 +220,11 @@ def gateway_labels() -> dict[str, str]:
         PART_OF_LABEL: MANAGED_BY,
         SERVICE_LABEL: "",
     }
+
+
+def operator_selector() -> dict[str, str]:
+    """What Daybreak's operator is known by in NetworkPolicies, in its namespace."""
+    return {COMPONENT_LABEL: "operator", PART_OF_LABEL: "daybreak"}
 
 
 def gateway_selector() -> dict[str, str]:

@@ -156,10 +156,19 @@ def gateway_owner(cpu: str | None) -> Owner:
         },
         sizes="gateway.resources",
         cpu=cpu,
-        ports={names.GATEWAY_ROUTER_PORT, names.GATEWAY_HTTP_PORT, *range(first, last + 1)},
-        mounts={names.GATEWAY_FOLDER: own, names.GATEWAY_KEYS_FOLDER: own},
+        ports={
+            names.GATEWAY_ROUTER_PORT,
+            names.GATEWAY_HTTP_PORT,
+            names.GATEWAY_HEALTH_PORT,
+            *range(first, last + 1),
+        },
+        mounts={
+            names.GATEWAY_FOLDER: own,
+            names.GATEWAY_KEYS_FOLDER: own,
+            names.GATEWAY_PROOF_FOLDER: own,
+        },
         variables={"POD_NAMESPACE": own},
-        volumes={names.GATEWAY_RUN_VOLUME},
+        volumes={names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME},
     )
 
 
@@ -204,7 +213,8 @@ def problems(template: PodTemplate, path: str, owner: Owner) -> Iterator[str]:
 def owned_volume(name: str, owner: Owner | None = None) -> bool:
     """Whether a volume of that name is Daybreak's own, or KubeRay's."""
     if owner is not None and owner.container == names.GATEWAY_COMPONENT:
-        return name == names.GATEWAY_RUN_VOLUME or name.startswith(names.GATEWAY_KEYS_VOLUME_PREFIX)
+        own = (names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME)
+        return name in own or name.startswith(names.GATEWAY_KEYS_VOLUME_PREFIX)
     return name.startswith(names.VOLUME_PREFIX) or name in names.RESERVED_VOLUMES
 
 

@@ -1,6 +1,7 @@
 """The agent of a gateway pod: it knows the cluster, tells HAProxy, and ends without cutting anybody."""
 
 import asyncio
+import os
 import time
 from collections.abc import Coroutine
 from typing import Any
@@ -10,15 +11,17 @@ import structlog
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
-from daybreak.gateway.haproxy.program import GatewayFailed
+from daybreak.gateway.haproxy.processes import HAPROXY_HANGS, GatewayFailed, HaproxyHangs, SupervisedProcess
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 from daybreak.gateway.router.routes import RouteKeeper
+from daybreak.gateway.supervisor.control import control_socket
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector
@@ -47,12 +50,14 @@ class KeepingCache(Cache):
 
 
 class Agent:
-    """One gateway."""
+    """One gateway's agent: HAProxy lives on when it ends, and the next one takes over."""
 
     def __init__(self, settings: Settings, api: Api) -> None:
         self._settings = settings
-        self.gateway = Gateway(settings.haproxy)
-        self.router = Router(settings.router)
+        control = control_socket(settings.folder)
+        self.gateway = Gateway(settings.haproxy, SupervisedProcess(control, "hold"))
+        self.router = Router(settings.router, SupervisedProcess(control, "router"))
+        self._beats = Beats(control, lambda: (self.unready, self.unhealthy))
         self.feed = Feed(self.gateway)
         cache, keys = KeepingCache(), KeyFiles(settings.keys_folder)
         self._programmer = Programmer(
@@ -70,9 +75,16 @@ class Agent:
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
         ]
         self._tasks: list[asyncio.Task[Any]] = []
+        self._read = asyncio.Event()
+        """Set when all services and pods have been read once."""
         self._failed = asyncio.Event()
         self._draining = asyncio.Event()
+        self._draining_since = settings.draining_since
+        if settings.draining_since is not None:
+            self._draining.set()
         self._stopping = False
+        self._finished = False
+        """Whether the gateway's end has come, and HAProxy's with it."""
         self._started = float("inf")
         """When both HAProxies had been started, on the monotonic clock."""
         self._router_heard = float("-inf")
@@ -88,7 +100,8 @@ class Agent:
         """Why requests should not be sent here; empty: they may."""
         if self._draining.is_set():
             return "draining"
-        if not all(reflector.synced.is_set() and reflector.permitted for reflector in self._reflectors):
+        # Who has read it once goes by it, also when the right to read is taken away.
+        if not self._read.is_set():
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
             return "programming HAProxy"
@@ -96,9 +109,7 @@ class Agent:
 
     @property
     def unhealthy(self) -> str:
-        """Why the gateway should be started afresh; empty when it works."""
-        if self._failed.is_set():
-            return "a part of the gateway has ended"
+        """Why HAProxy should be started afresh; empty when it works."""
         silent = "" if self._draining.is_set() else self._silent
         return f"{silent} has not answered for {SILENT_SECONDS:.0f} s" if silent else ""
 
@@ -116,32 +127,31 @@ class Agent:
         """End, but let those finish who are here: called once the pod is told to end."""
         if not self._draining.is_set():
             log.info("draining")
+            self._draining_since = time.monotonic()
             self._draining.set()
 
     async def run(self) -> int:
         """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
+        self._spawn("beats", self._beats.run(os.getpid()))
         for reflector in self._reflectors:
             self._spawn("watch", reflector.run())
         try:
-            synced = asyncio.create_task(self._synced())
-            self._tasks.append(synced)
-            await self._first(synced, self._draining.wait(), self._failed.wait())
-            if self._failed.is_set() or self._draining.is_set():
+            if not await self._take_over() and not await self._start():
                 return int(self._failed.is_set())
-            # Not before: a port that nobody listens at is tried again by clients, a 404 is not.
-            await self.gateway.start()
-            await self.router.start()
             self._started = time.monotonic()
             self._spawn("HAProxy", self.gateway.wait())
             self._spawn("router", self.router.wait())
             self._spawn("router looks", self._look_at_router())
-            self._spawn("routes", self._routes.run())
-            self._spawn("programmer", self._programmer.run())
+            self._spawn("programming", self._program())
             self._spawn("feed", self.feed.run())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()
+            self._finished = not self._failed.is_set()
             return int(self._failed.is_set())
+        except HaproxyHangs as error:
+            log.error("HAProxy hangs", error=str(error))
+            return HAPROXY_HANGS
         except (GatewayFailed, RuntimeApiError) as error:
             log.error("HAProxy does not run", error=str(error))
             return 1
@@ -149,18 +159,50 @@ class Agent:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            await self._leave()
+
+    async def _take_over(self) -> bool:
+        """Take over the HAProxies of an agent that has ended. Returns whether both are there."""
+        if not await self.gateway.adopt():
+            return False
+        await self._programmer.adopt()
+        return await self.router.adopt()
+
+    async def _start(self) -> bool:
+        """Start what does not run. Returns whether both run; False: it is to end before."""
+        await self._first(self._synced(), self._draining.wait(), self._failed.wait())
+        if self._failed.is_set() or self._draining.is_set():
+            return False
+        # Not before: a port that nobody listens at is tried again by clients, a 404 is not.
+        if not await self.gateway.runs():
+            await self.gateway.start()
+        await self.router.start()
+        return True
+
+    async def _program(self) -> None:
+        await self._synced()
+        await asyncio.gather(self._routes.run(), self._programmer.run())
+
+    async def _leave(self) -> None:
+        """HAProxy ends with the gateway, and lives on when only this agent ends."""
+        if self._finished:
             await self.router.kill()
             await self.gateway.kill()
+        else:
+            self.router.leave()
+            await self.gateway.leave()
 
     async def _drain(self) -> None:
         """Wait until nobody is sent here any more, then until those who are here have finished."""
-        await self._first(asyncio.sleep(self._settings.leave_seconds), self._failed.wait())
+        # Of an agent before this one, perhaps.
+        left = (self._draining_since or time.monotonic()) + self._settings.leave_seconds
+        await self._first(asyncio.sleep(left - time.monotonic()), self._failed.wait())
         # A HAProxy that stops takes no new servers and checks none: it would never release who waits for a
         # model that is not there yet. So it goes on until nobody is held; nobody new is sent here by now.
-        until = time.monotonic() + self._settings.drain_seconds
+        until = left + self._settings.drain_seconds
         await self._first(
             self._nobody_held(),
-            asyncio.sleep(self._settings.drain_seconds),
+            asyncio.sleep(until - time.monotonic()),
             self._failed.wait(),
             self._hung(),
         )
@@ -216,6 +258,7 @@ class Agent:
             # Without the right to read there is nothing to go by, and every service would be unknown.
             while not reflector.permitted:  # noqa: ASYNC110 -- a reflector cannot tell
                 await asyncio.sleep(LOOK_SECONDS)
+        self._read.set()
 
     async def _first(self, *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:
         tasks = [asyncio.ensure_future(wait) for wait in waits]
@@ -229,7 +272,7 @@ class Agent:
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """A part that ends by itself has failed: better to start afresh than to go on without it."""
+        """A part that ends by itself has failed: better to begin anew than to go on without it."""
         if task.cancelled() or (self._stopping and task.get_name() in STOPPED_PARTS):
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))

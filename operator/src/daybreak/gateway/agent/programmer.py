@@ -14,7 +14,7 @@ from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wan
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.model_backends import Given, ModelBackends
-from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.hold.process import Gateway, Known
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Policy, Slot
 from daybreak.kube.cache import Cache, Key
@@ -82,6 +82,8 @@ class Programmer:
         self._backends = ModelBackends(gateway.config.model_backends)
         self._told: dict[int, _Told] = {}
         self._names: set[str] = set()
+        self._adopted: set[int] = set()
+        """Slots that the agent before us has programmed, until they have been looked at."""
         self._failed: set[str] = set()
         self._failed_slots: set[int] = set()
         self._lingering: set[str] = set()
@@ -94,6 +96,30 @@ class Programmer:
         """When every service that was known at the start had been programmed, or tried; monotonic clock."""
         cache.subscribe(self._changed)
 
+    async def adopt(self) -> None:
+        """Take over what HAProxy knows from the agent before us. Called before `run`. Raises RuntimeApiError.
+
+        All of it is told again, which changes nothing where nothing has changed; what is not wanted any more
+        is taken away.
+        """
+        known, with_servers = await self._gateway.read_back()
+        gates: dict[int, list[Known]] = {}
+        for gate in known:
+            slot = gate.port - self._gateway.config.first_port
+            told = self._told.setdefault(slot, _Told(gate.uid, gate.service))
+            if gate.uid != told.uid:
+                told.uid = ""  # half of one service and half of another: nobody's, so all of it goes
+            told.touched.add(gate.backend)
+            if gate.gone:
+                told.removed.add(gate.backend)
+            gates.setdefault(slot, []).append(gate)
+        for slot, found in gates.items():
+            self._backends.adopt(slot, found)
+        self._backends.adopt_ending(with_servers)
+        self._lingering.update(with_servers)
+        self._adopted = set(gates)
+        log.info("HAProxy was found programmed", gates=len(known))
+
     async def run(self) -> None:
         """Program until cancelled."""
         self._names.update(key.name for key in self._cache.keys(LLM_SERVICES))
@@ -103,6 +129,9 @@ class Programmer:
             for name in changed:
                 for slot in self._read(name):
                     await self._bring(slot)
+            for slot in self._adopted:
+                await self._bring(slot)
+            self._adopted.clear()
             if self.completed == float("inf"):
                 await self._complete()
             with contextlib.suppress(TimeoutError):

@@ -1,19 +1,23 @@
-"""The agent's own HTTP port: the state for the operator, health, readiness and metrics."""
+"""The agent's own HTTP port: the state for the operator, and metrics."""
 
+import contextlib
 import json
+from pathlib import Path
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
+from daybreak.api.common import names
 from daybreak.gateway.agent.agent import Agent
 from daybreak.gateway.agent.metrics import ServiceMetrics
 
 
 class AgentServer:
-    """`/state` (a line of JSON for each change), `/healthz`, `/readyz` and `/metrics`."""
+    """`/state` (a line of JSON for each change) and `/metrics`."""
 
-    def __init__(self, agent: Agent, port: int) -> None:
+    def __init__(self, agent: Agent, port: int, token_file: Path) -> None:
         self._agent = agent
+        self._token_file = token_file
         self._port = port
         self._runner: web.AppRunner | None = None
         self._registry = CollectorRegistry()
@@ -25,8 +29,6 @@ class AgentServer:
         app.add_routes(
             [
                 web.get("/state", self._state),
-                web.get("/healthz", self._healthz),
-                web.get("/readyz", self._readyz),
                 web.get("/metrics", self._metrics),
             ]
         )
@@ -44,7 +46,11 @@ class AgentServer:
         if not self._agent.programmed:
             # What is not programmed yet would look like services that nobody asks.
             return web.Response(status=503, text=self._agent.unready or "not ready")
-        answer = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+        headers = {"Content-Type": "application/x-ndjson"}
+        # The kubelet renews it in its file. Whoever sees it here cannot pass for us: it stands for this pod.
+        with contextlib.suppress(OSError):
+            headers[names.GATEWAY_PROOF_HEADER] = self._token_file.read_text().strip()
+        answer = web.StreamResponse(headers=headers)
         await answer.prepare(request)
         try:
             async for update in self._agent.feed.updates():
@@ -52,14 +58,6 @@ class AgentServer:
         except ConnectionError:
             pass  # the operator has left
         return answer
-
-    async def _healthz(self, _: web.Request) -> web.Response:
-        why = self._agent.unhealthy
-        return web.Response(status=503 if why else 200, text=why or "ok")
-
-    async def _readyz(self, _: web.Request) -> web.Response:
-        why = self._agent.unready
-        return web.Response(status=503 if why else 200, text=why or "ok")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         body = generate_latest(self._registry) + generate_latest()

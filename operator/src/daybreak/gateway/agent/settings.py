@@ -1,20 +1,17 @@
 """The gateway's settings: environment variables, set by the operator in the gateway's pod."""
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+from daybreak.api.common import names
 from daybreak.gateway.agent.wanted import Ports
+from daybreak.gateway.environment import DRAINING_SINCE, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.router import RouterConfig
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-class InvalidSettings(ValueError):
-    """An environment variable that is missing, or has a value that means nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Settings:
     namespace: str
     """POD_NAMESPACE: the namespace whose services it stands before."""
     http_port: int
-    """GATEWAY_HTTP_PORT: port of state, health and metrics."""
+    """GATEWAY_HTTP_PORT: port of state and metrics."""
     first_port: int
     """GATEWAY_FIRST_PORT: the first of the services' ports."""
     slots: int
@@ -36,16 +33,21 @@ class Settings:
     replica_port: int
     """GATEWAY_REPLICA_PORT: where a replica's own server listens in worker pods."""
     address: str
-    """GATEWAY_ADDRESS: the address that services are reached at; `*` is every one."""
+    """GATEWAY_ADDRESS: the address that services are reached at; by itself every one that the pod has."""
     folder: Path
     """GATEWAY_FOLDER: a private, writable folder."""
     keys_folder: Path
     """GATEWAY_KEYS_FOLDER: below it, a folder for each mounted Secret with API keys."""
+    token_file: Path
+    """GATEWAY_TOKEN_FILE: the token that it shows to the operator; it need not be there."""
     leave_seconds: int
     """GATEWAY_LEAVE_SECONDS: how long it still takes requests after it was told to end, until nobody sends
     it new ones any more."""
     drain_seconds: int
     """GATEWAY_DRAIN_SECONDS: how long who is held or streams may then finish."""
+    draining_since: float | None
+    """GATEWAY_DRAINING_SINCE, set by the supervisor: when the pod was told to end, on the monotonic clock;
+    None: not before this agent was started."""
     log_level: str
     """LOG_LEVEL: debug, info, warning or error."""
 
@@ -53,36 +55,28 @@ class Settings:
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read the environment. Raises InvalidSettings, naming the variable and what it takes."""
 
-        def text(name: str, default: str = "") -> str:
-            return environment.get(name, "").strip() or default
-
-        def number(name: str, default: int, least: int, most: int) -> int:
-            value = text(name, str(default))
-            if not value.isdecimal() or not least <= int(value) <= most:
-                raise InvalidSettings(f"{name} is {value!r}: use a number from {least} to {most}")
-            return int(value)
-
-        namespace = text("POD_NAMESPACE")
+        env = Environment(environment)
+        namespace = env.text("POD_NAMESPACE")
         if not namespace:
             raise InvalidSettings("POD_NAMESPACE is missing: the namespace whose services are served")
-        log_level = text("LOG_LEVEL", "info").lower()
-        if log_level not in LOG_LEVELS:
-            raise InvalidSettings(f"LOG_LEVEL is {log_level!r}: use one of {', '.join(LOG_LEVELS)}")
-        first_port = number("GATEWAY_FIRST_PORT", 20000, 1, 65535)
+        first_port = env.number("GATEWAY_FIRST_PORT", 20000, 1, 65535)
+        since = env.text(DRAINING_SINCE)
         return cls(
             namespace=namespace,
-            http_port=number("GATEWAY_HTTP_PORT", 9180, 1, 65535),
+            http_port=env.number("GATEWAY_HTTP_PORT", 9180, 1, 65535),
             first_port=first_port,
-            slots=number("GATEWAY_SLOTS", 1024, 1, 65536 - first_port),
-            router_port=number("GATEWAY_ROUTER_PORT", 19999, 1, 65535),
-            serve_port=number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
-            replica_port=number("GATEWAY_REPLICA_PORT", 8100, 1, 65535),
-            address=text("GATEWAY_ADDRESS", "*"),
-            folder=Path(text("GATEWAY_FOLDER", "/run/daybreak-gateway")),
-            keys_folder=Path(text("GATEWAY_KEYS_FOLDER", "/run/daybreak-keys")),
-            leave_seconds=number("GATEWAY_LEAVE_SECONDS", 5, 0, 3600),
-            drain_seconds=number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400),
-            log_level=log_level,
+            slots=env.number("GATEWAY_SLOTS", 1024, 1, 65536 - first_port),
+            router_port=env.number("GATEWAY_ROUTER_PORT", 19999, 1, 65535),
+            serve_port=env.number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
+            replica_port=env.number("GATEWAY_REPLICA_PORT", 8100, 1, 65535),
+            address=env.text("GATEWAY_ADDRESS", _every_address()),
+            folder=Path(env.folder),
+            keys_folder=Path(env.text("GATEWAY_KEYS_FOLDER", "/run/daybreak-keys")),
+            token_file=Path(env.text("GATEWAY_TOKEN_FILE", f"{names.GATEWAY_PROOF_FOLDER}/token")),
+            leave_seconds=env.leave_seconds,
+            drain_seconds=env.drain_seconds,
+            draining_since=float(since) if since else None,
+            log_level=env.log_level,
         )
 
     @property
@@ -106,3 +100,13 @@ class Settings:
     def router(self) -> RouterConfig:
         """What the address that all models share needs of it."""
         return RouterConfig(folder=self.folder, address=self.address, port=self.router_port)
+
+
+def _every_address() -> str:
+    """Every address of both families; of IPv4 alone where the kernel has no IPv6."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as tried:
+            tried.bind(("::", 0))
+    except OSError:
+        return "*"
+    return "::"

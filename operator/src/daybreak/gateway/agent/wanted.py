@@ -93,6 +93,7 @@ def wanted(
         return None
     common = Slot(
         service=text(metadata.get("name")),
+        uid=text(metadata.get("uid")),
         port=port,
         gate=Gate.CLOSED,
         epoch=0,

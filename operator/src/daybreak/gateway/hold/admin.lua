@@ -10,7 +10,7 @@ local all, waiting = slots.all, slots.waiting
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true }
 local LISTS = { models = true, adapters = true, origins = true }
-local TEXTS = { gate = true, reason = true, service = true, model = true }
+local TEXTS = { gate = true, reason = true, service = true, model = true, uid = true }
 
 local function list(value)
     local items = {}
@@ -143,6 +143,17 @@ local function show(applet, _, _, what, since)
         table.concat(rows, ",") .. "]}\n")
 end
 
+-- daybreak known: the gates that have been told of, for an agent that takes over from another one.
+local function known(applet)
+    local rows = {}
+    for id, slot in pairs(all) do
+        rows[#rows + 1] = string.format(
+            '{"backend":%s,"port":%d,"uid":%s,"service":%s,"model":%s,"front":%s,"gone":%s}', quoted(id), slot.port,
+            quoted(slot.uid), quoted(slot.service), quoted(slot.model), slot.front == 1, slot.gone ~= nil)
+    end
+    applet:send('{"gates":[' .. table.concat(rows, ",") .. "]}\n")
+end
+
 -- daybreak held [<backend>]: who waits, and on which connection. HAProxy does not hear of each client that leaves, so
 -- somebody else looks, and says so with: daybreak departed <number>,<number>,...
 local function held(applet, _, _, id)
@@ -184,5 +195,6 @@ core.register_cli({ "daybreak", "set" }, "daybreak set <backend> <key>=<value>..
 core.register_cli({ "daybreak", "remove" }, "daybreak remove <backend> : its model has gone", remove)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <backend> : forget a gate", unset)
 core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all gates, as JSON", show)
+core.register_cli({ "daybreak", "known" }, "daybreak known : the gates that have been told of, as JSON", known)
 core.register_cli({ "daybreak", "held" }, "daybreak held [<backend>] : clients that are held, as JSON", held)
 core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

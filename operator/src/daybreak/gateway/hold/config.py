@@ -95,7 +95,8 @@ class GatewayConfig:
     folder: Path
     """A private folder: the admin socket and the configuration lie in it."""
     address: str = "*"
-    """The address that services are reached at, in HAProxy's words; `*` is every IPv4 address."""
+    """The address that services are reached at, in HAProxy's words; `*` is every IPv4 address, and `::`
+    every one of both families."""
     first_port: int = 20000
     slots: int = 1024
     """How many services there can be: each has a port of its own."""

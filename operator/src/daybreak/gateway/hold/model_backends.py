@@ -1,9 +1,9 @@
 """Which gate has which of HAProxy's backends."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from daybreak.gateway.hold.process import model_backend, own_backend
+from daybreak.gateway.hold.process import Known, model_backend, own_backend
 
 
 @dataclass
@@ -38,6 +38,32 @@ class ModelBackends:
         self.ending: set[str] = set()
         """Backends of services that have gone, and that may still have requests."""
 
+    def adopt(self, slot: int, gates: Iterable[Known]) -> None:
+        """Take in the gates of a service that HAProxy knows already, as somebody else gave them out."""
+        given = self._given.setdefault(slot, Given(own_backend(slot)))
+        gates = sorted(gates, key=lambda gate: gate.gone)
+        for gate in gates:
+            if gate.gone and gate.model:
+                given.leaving[gate.model] = gate.backend
+            elif gate.model:
+                given.models[gate.model] = gate.backend
+            elif gate.backend != given.own or len(gates) > 1:
+                # Alone it is a service without models: whichever comes first may have its backend.
+                given.front = gate.backend
+            self._occupy(gate.backend)
+
+    def adopt_ending(self, backends: Iterable[str]) -> None:
+        """Take in backends of which no gate is known and that may still have requests."""
+        given = {name for each in self._given.values() for name in each.all()}
+        for backend in backends:
+            if backend in self._free and backend not in given:
+                self._occupy(backend)
+                self.ending.add(backend)
+
+    def _occupy(self, backend: str) -> None:
+        if backend in self._free:
+            self._free.remove(backend)
+
     def give(self, slot: int, models: Sequence[str]) -> Given:
         """The backends of a service that has these models now."""
         given = self._given.setdefault(slot, Given(own_backend(slot)))
@@ -52,7 +78,7 @@ class ModelBackends:
                 given.models[models[0]] = given.own
             elif models:
                 given.front = given.own
-        if models and not given.front and set(models) - set(given.models):
+        if models and not given.front and (set(models) - set(given.models) or len(given.models) > 1):
             self._give_front(given)
         for model in models:
             if model not in given.models:

@@ -3,11 +3,13 @@
 import asyncio
 import resource
 from collections.abc import Collection
+from typing import NamedTuple
 
 import structlog
 
 from daybreak.gateway.agent.departures import TCP, TCP6, Departures
 from daybreak.gateway.fields import fields
+from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.config import GatewayConfig, render
@@ -37,12 +39,31 @@ def model_backend(number: int) -> str:
     return f"m{number}"
 
 
-class Gateway:
-    """The data path of one gateway pod."""
+class Known(NamedTuple):
+    """A gate that HAProxy has been told of by whoever programmed it before."""
 
-    def __init__(self, config: GatewayConfig) -> None:
+    backend: str
+    port: int
+    """Its service's."""
+    uid: str
+    service: str
+    model: str
+    front: bool
+    gone: bool
+    """Whether it was removed, and its last stream may go on."""
+
+
+class Gateway:
+    """The data path of one gateway pod.
+
+    Args:
+        config: What is set of it.
+        process: HAProxy's process; one of our own, unless somebody else starts it.
+    """
+
+    def __init__(self, config: GatewayConfig, process: Process | None = None) -> None:
         self.config = config
-        self._haproxy = Haproxy(config.file, config.socket)
+        self._haproxy = Haproxy(config.file, config.socket, process)
         self._api = self._haproxy.api
         self._servers = Servers(self._api)
         self._departures = Departures(self._api, TCP6 if ":" in config.address else TCP)
@@ -54,8 +75,30 @@ class Gateway:
         """HAProxy's process. Raises GatewayFailed when there is none."""
         return self._haproxy.pid
 
+    async def runs(self) -> bool:
+        """Whether HAProxy is there. Raises GatewayFailed when nobody can say."""
+        return await self._haproxy.runs()
+
+    async def adopt(self, seconds: float = 30) -> bool:
+        """Take over the HAProxy that runs. Returns False when there is none.
+
+        Raises HaproxyHangs when there is one that does not answer.
+        """
+        if not await self._haproxy.adopt(seconds):
+            return False
+        self._sweeper = asyncio.create_task(self._sweep())
+        return True
+
+    async def read_back(self) -> tuple[list[Known], Collection[str]]:
+        """What an adopted HAProxy has been told: its gates, and the backends that have servers.
+
+        Raises RuntimeApiError.
+        """
+        rows = (await self._api.json("daybreak known"))["gates"]
+        return [Known(**row) for row in rows], await self._servers.read_back()
+
     async def start(self, seconds: float = 30) -> None:
-        """Start HAProxy and wait until it listens. It ends when this process does, or the thread that calls.
+        """Start HAProxy and wait until it listens.
 
         Raises GatewayFailed with what HAProxy said, and ValueError when too few open files are allowed.
         """
@@ -137,6 +180,11 @@ class Gateway:
         finished = await self._haproxy.stop(graceful, self._everybody_left)
         await self._look_no_more()
         return finished
+
+    async def leave(self) -> None:
+        """Let go of HAProxy, which lives on if its process is not ours."""
+        await self._look_no_more()
+        self._api.close()
 
     async def kill(self) -> None:
         """End HAProxy at once: who is held or streams is cut."""

@@ -53,6 +53,12 @@ class Server:
         return f"{self.text} id {number} {CHECK}{limit}{weight}{' backup' if self.backup else ''}"
 
 
+_FIELDS = {"be_name": 1, "srv_name": 3, "srv_addr": 4, "srv_admin_state": 6, "srv_uweight": 7, "srv_port": 18}
+"""Columns of HAProxy's `show servers state`."""
+_UNTOLD = -1
+"""In place of a limit that HAProxy does not tell."""
+
+
 @dataclass(frozen=True)
 class _Known:
     """A server that HAProxy has."""
@@ -73,6 +79,24 @@ class Servers:
     def forget(self) -> None:
         """HAProxy was started anew: it has none."""
         self._known.clear()
+
+    async def read_back(self) -> Collection[str]:
+        """Ask a HAProxy that somebody else has programmed. Returns the backends that have servers.
+
+        Raises RuntimeApiError.
+        """
+        self._known.clear()
+        for line in (await self._api.command("show servers state")).splitlines():
+            words = line.split(" ")
+            if line.startswith("#") or len(words) <= max(_FIELDS.values()):
+                continue
+            row = {name: words[at] for name, at in _FIELDS.items()}
+            name, weight = row["srv_name"], int(row["srv_uweight"])
+            server = Server(row["srv_addr"], int(row["srv_port"]), name.endswith("-backup"), _UNTOLD, weight)
+            if name == server.name:
+                used = row["srv_admin_state"] == "0"
+                self._known.setdefault(row["be_name"], {})[name] = _Known(server, used)
+        return sorted(self._known)
 
     async def set(self, backend: str, servers: Collection[Server]) -> None:
         """Make the backend's servers these; streams of others go on to their end. Raises RuntimeApiError."""
@@ -98,7 +122,8 @@ class Servers:
         if there is None:
             await self._api.expect(f"add server {path} {server.words}", "New server registered")
             known[server.name] = _Known(server, used=False)
-            await self._api.expect(f"enable health {path}")
+        # Whoever has added it may have ended before it came to this.
+        await self._api.expect(f"enable health {path}")
         # It is up once it has answered, not before.
         await self._api.expect_all(f"set server {path} state ready", f"set server {path} health down")
         known[server.name] = _Known(server, used=True)

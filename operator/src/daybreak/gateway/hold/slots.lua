@@ -106,7 +106,8 @@ end
 
 function slots.fresh(id)
     local slot = {
-        id = id, backend = core.backends[id], port = slots.own_port(id), service = "", model = "", reason = "",
+        id = id, backend = core.backends[id], port = slots.own_port(id), uid = "", service = "", model = "",
+        reason = "",
         keys = {}, models = {}, has = {}, adapters = {}, listed = { names = {}, has = {} },
         mapped = {}, adapted = {}, origins = {}, let = {}, answers_before = {},
         replicas_listen = 0, front = 0, waits = 0,

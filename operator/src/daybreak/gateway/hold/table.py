@@ -66,6 +66,8 @@ class Slot:
     """Number of the gate's change; a snapshot gives it back as acknowledged."""
     model: str = ""
     """Empty: the front, which takes the requests whose model is not known."""
+    uid: str = ""
+    """Of the LLMService: another one of the same name is another service."""
     port: int = 0
     """The service's; 0: the port of the service's own backend."""
     models: Sequence[str] = ()
@@ -109,6 +111,7 @@ class Slot:
         """The words of the command `daybreak set`. Raises ValueError when they would be too long."""
         words = {
             "service": quote(self.service, safe=""),
+            "uid": quote(self.uid, safe=""),
             "model": quote(self.model, safe=""),
             **({"port": self.port} if self.port else {}),
             "gate": self.gate.value,

@@ -11,6 +11,7 @@ import structlog
 
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.lua import LUA
@@ -48,7 +49,8 @@ class RouterConfig:
     folder: Path
     """A private folder: the admin socket and the configuration lie in it."""
     address: str = "*"
-    """The address that it is reached at, in HAProxy's words; `*` is every IPv4 address."""
+    """The address that it is reached at, in HAProxy's words; `*` is every IPv4 address, and `::` every one of
+    both families."""
     port: int = 19999
     gateway_address: str = "127.0.0.1"
     """The address (IPv4) of the HAProxy that holds."""
@@ -94,16 +96,32 @@ class RouterConfig:
 
 
 class Router:
-    """Sends requests to services by their model."""
+    """Sends requests to services by their model.
 
-    def __init__(self, config: RouterConfig) -> None:
+    Args:
+        config: What is set of it.
+        process: HAProxy's process; one of our own, unless somebody else starts it.
+    """
+
+    def __init__(self, config: RouterConfig, process: Process | None = None) -> None:
         self.config = config
-        self._haproxy = Haproxy(config.file, config.socket)
+        self._haproxy = Haproxy(config.file, config.socket, process)
 
     @property
     def pid(self) -> int:
         """HAProxy's process. Raises GatewayFailed when there is none."""
         return self._haproxy.pid
+
+    async def runs(self) -> bool:
+        """Whether HAProxy is there. Raises GatewayFailed when nobody can say."""
+        return await self._haproxy.runs()
+
+    async def adopt(self, seconds: float = 30) -> bool:
+        """Take over the HAProxy that runs, with what it knows. Returns False when there is none.
+
+        Raises HaproxyHangs when there is one that does not answer.
+        """
+        return await self._haproxy.adopt(seconds)
 
     async def start(self, seconds: float = 30) -> None:
         """Start HAProxy and wait until it listens; it knows no model yet. Raises GatewayFailed."""
@@ -132,6 +150,10 @@ class Router:
     async def stop(self, graceful: float) -> bool:
         """No new connections; who is here may finish, for so many seconds. Returns whether all could."""
         return await self._haproxy.stop(graceful)
+
+    def leave(self) -> None:
+        """Let go of HAProxy, which lives on if its process is not ours."""
+        self._haproxy.api.close()
 
     async def kill(self) -> None:
         """End it at once: who is here is cut."""

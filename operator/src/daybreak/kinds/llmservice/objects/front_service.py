@@ -33,6 +33,8 @@ def front_service(svc: LLMService, active_cluster: str | None, gateway_port: int
         "metadata": metadata(svc, names.front_service(svc.name), "front"),
         "spec": {
             "type": "ClusterIP",
+            # An address of each family that the cluster has.
+            "ipFamilyPolicy": "PreferDualStack",
             "selector": to_ray if gateway_port is None else names.gateway_selector(),
             "ports": [
                 {

@@ -18,8 +18,6 @@ from daybreak.ray import ports
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
 """On KubeRay's operator, however it was installed."""
-_OPERATOR_LABELS = {"app.kubernetes.io/component": "operator", "app.kubernetes.io/part-of": "daybreak"}
-"""On Daybreak's operator, which asks models for an answer."""
 
 
 def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct: bool) -> dict[str, Any]:
@@ -57,7 +55,7 @@ def _probers(svc: LLMService, platform: Platform, gateway: bool, direct: bool) -
         through = {"podSelector": {"matchLabels": names.gateway_selector()}}
         operator = {
             "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
-            "podSelector": {"matchLabels": dict(_OPERATOR_LABELS)},
+            "podSelector": {"matchLabels": names.operator_selector()},
         }
         found.append({"from": [through, operator], "ports": serving})
     for_all = [ports.SERVE, ports.METRICS] if direct else [ports.METRICS]

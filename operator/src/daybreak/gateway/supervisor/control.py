@@ -1,0 +1,99 @@
+"""The supervisor's socket: the agent has HAProxies started and ended here, and says how it is."""
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from daybreak.gateway.haproxy.processes import GatewayFailed, OwnProcess
+
+SOCKET = "control.sock"
+"""Its name in the gateway's folder."""
+LINE_LIMIT = 64 * 1024
+
+
+def control_socket(folder: Path) -> Path:
+    """Where the supervisor of a gateway listens."""
+    return folder / SOCKET
+
+
+class Control:
+    """One request for each connection, a line of JSON; the answer is one more.
+
+    Args:
+        folder: The gateway's private folder.
+        on_beat: Called with what the agent says of itself.
+    """
+
+    def __init__(self, folder: Path, on_beat: Callable[[Mapping[str, Any]], None]) -> None:
+        self._folder = folder
+        self._on_beat = on_beat
+        self._server: asyncio.Server | None = None
+        self._ended = asyncio.Event()
+        self.processes: dict[str, OwnProcess] = {}
+        """The HAProxies, by name."""
+
+    async def start(self) -> None:
+        """Listen."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        socket = control_socket(self._folder)
+        socket.unlink(missing_ok=True)
+        self._server = await asyncio.start_unix_server(self._answer, socket, limit=LINE_LIMIT)
+        socket.chmod(0o600)
+
+    def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether one of the HAProxies was told to end."""
+        return any(status.stopping for each in self.processes.values() if (status := each.status) is not None)
+
+    async def one_ended(self) -> str:
+        """Wait until a HAProxy has ended that was not told to. Returns its name."""
+        while True:
+            self._ended.clear()
+            for name, process in self.processes.items():
+                status = process.status
+                if status is not None and status.ended is not None and not status.stopping:
+                    return name
+            await self._ended.wait()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            answer = await self._do(json.loads(await reader.readuntil()))
+            writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()
+        except (OSError, ValueError, KeyError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            pass  # the agent has ended, or was never one
+        finally:
+            writer.close()
+
+    async def _do(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        if request["do"] == "beat":
+            self._on_beat(request)
+            return {}
+        process = self.processes.setdefault(request["name"], OwnProcess())
+        try:
+            match request["do"]:
+                case "start":
+                    await self._start(process, Path(request["file"]))
+                case "wait":
+                    await process.wait()
+                case "signal":
+                    await process.signal(int(request["number"]))
+        except (GatewayFailed, OSError) as error:
+            return {"error": str(error)}
+        return asdict(status) if (status := process.status) is not None else {}
+
+    async def _start(self, process: OwnProcess, file: Path) -> None:
+        status = process.status
+        if status is not None and status.ended is None:
+            raise GatewayFailed("it runs already")
+        await process.start(file)
+        watch = asyncio.create_task(process.wait())
+        watch.add_done_callback(lambda _: self._ended.set())

@@ -1,0 +1,56 @@
+"""Samples of Ingress and Gateway API: a real API server takes them, and they lead to what Daybreak makes."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from cluster import ControlPlane
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_objects import gateway
+from tests.chart.tools import ROOT, dump, gateway_api_crds, of_kind, one
+from tests.golden.test_samples import PLATFORM
+
+FOLDER = ROOT / "manifests" / "ingress"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """An API server that knows the Gateway API."""
+    with ControlPlane(tmp_path_factory.mktemp("ingress") / "plane", crds=gateway_api_crds()) as running:
+        yield running
+
+
+def documents(file: str) -> list[dict[str, Any]]:
+    """The objects of a sample."""
+    return [each for each in yaml.safe_load_all((FOLDER / file).read_text()) if each]
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("*.yaml")))
+def test_the_api_server_takes_them(plane: ControlPlane, file: str) -> None:
+    said = plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(FOLDER / file))
+    assert said.count("serverside-applied") == len(documents(file)) > 0
+
+
+def test_it_would_notice(plane: ControlPlane) -> None:
+    route = of_kind(documents("httproute.yaml"), "HTTPRoute")[0]
+    route["spec"]["rules"][0]["timeouts"] = {"request": "1s", "backendRequest": "2s"}
+    with pytest.raises(Exception, match="backendRequest timeout cannot be longer than request timeout"):
+        plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=dump([route]))
+
+
+def test_they_lead_to_the_address_of_all_models() -> None:
+    made = [each for each in gateway("models", [LLM_SERVICES], PLATFORM) if each["kind"] == "Service"]
+    [port] = one(made, "Service")["spec"]["ports"]
+    [path] = one(documents("ingress.yaml"), "Ingress")["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"] == {"name": names.ROUTER, "port": {"name": port["name"]}}
+    [rule] = one(documents("httproute.yaml"), "HTTPRoute")["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": names.ROUTER, "port": port["port"]}]
+
+
+def test_both_speak_tls() -> None:
+    assert one(documents("ingress.yaml"), "Ingress")["spec"]["tls"]
+    [listener] = one(documents("httproute.yaml"), "Gateway")["spec"]["listeners"]
+    assert (listener["protocol"], listener["tls"]["mode"]) == ("HTTPS", "Terminate")

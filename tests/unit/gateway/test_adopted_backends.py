@@ -1,0 +1,65 @@
+"""Backends that an agent before this one has given out."""
+
+from daybreak.gateway.hold.model_backends import ModelBackends
+from daybreak.gateway.hold.process import Known
+
+
+def gate(backend: str, model: str, *, front: bool = False, gone: bool = False) -> Known:
+    return Known(backend, 20000, "uid", "service", model, front, gone)
+
+
+def test_one_model() -> None:
+    backends = ModelBackends(4)
+    backends.adopt(0, [gate("s0", "a", front=True)])
+    given = backends.give(0, ["a"])
+    assert (given.front, given.models) == ("", {"a": "s0"})
+
+
+def test_several_models() -> None:
+    before = ModelBackends(4)
+    before.give(0, ["a"])
+    told = before.give(0, ["a", "b", "c"])
+    known = [
+        gate(told.front, "", front=True),
+        *(gate(backend, model) for model, backend in told.models.items()),
+    ]
+    after = ModelBackends(4)
+    after.adopt(0, reversed(known))
+    given = after.give(0, ["a", "b", "c"])
+    assert (given.front, given.models) == (told.front, told.models)
+    # None of them is given out again.
+    other = after.give(1, ["d", "e"])
+    assert not other.all() & given.all()
+
+
+def test_a_model_that_has_gone() -> None:
+    backends = ModelBackends(4)
+    backends.adopt(0, [gate("m0", "", front=True), gate("s0", "a"), gate("m1", "b", gone=True)])
+    given = backends.give(0, ["a"])
+    assert (given.front, given.models, given.leaving) == ("m0", {"a": "s0"}, {"b": "m1"})
+    assert backends.leaving() == [(0, "b", "m1")]
+
+
+def test_models_without_a_front() -> None:
+    """The agent before ended after it had told of a second model, and before it told of the front."""
+    backends = ModelBackends(4)
+    backends.adopt(0, [gate("s0", "a", front=True), gate("m0", "b")])
+    given = backends.give(0, ["a", "b"])
+    assert given.models == {"a": "s0", "b": "m0"}
+    assert given.front == "m1"
+
+
+def test_a_service_without_models() -> None:
+    backends = ModelBackends(4)
+    backends.adopt(0, [gate("s0", "", front=True)])
+    assert backends.give(0, ["a"]).models == {"a": "s0"}
+
+
+def test_requests_of_services_that_have_gone() -> None:
+    backends = ModelBackends(2)
+    backends.adopt(0, [gate("s0", "a", front=True)])
+    backends.adopt_ending(["s0", "s3", "m0"])
+    assert backends.ending == {"m0"}
+    assert "m0" not in backends.give(1, ["b", "c"]).all()
+    backends.ended("m0")
+    assert backends.ending == set()

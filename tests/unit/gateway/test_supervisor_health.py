@@ -1,0 +1,50 @@
+"""What the kubelet is told of a gateway, whatever becomes of its agent."""
+
+from typing import Any
+
+from daybreak.gateway.supervisor.health import ALONE_SECONDS, Health
+
+
+def said(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
+    return {"unready": unready, "unhealthy": unhealthy}
+
+
+def test_not_ready_before_it_has_been_programmed() -> None:
+    health = Health()
+    assert (health.unready, health.unhealthy) == ("the agent has not started", "")
+    health.beat(said("programming HAProxy"))
+    assert (health.unready, health.unhealthy) == ("programming HAProxy", "")
+    health.beat(said())
+    assert (health.unready, health.unhealthy) == ("", "")
+
+
+def test_ready_while_the_agent_is_replaced() -> None:
+    now = 0.0
+    health = Health(lambda: now)
+    health.beat(said())
+    health.forget()
+    now = ALONE_SECONDS - 1
+    assert health.unready == ""
+    health.beat(said("reading what is in the cluster"))
+    now = ALONE_SECONDS + 1
+    assert health.unready == ""
+    now = 2 * ALONE_SECONDS
+    assert health.unready == "the agent has not worked for 60 s"
+    assert health.unhealthy == ""
+
+
+def test_a_haproxy_that_does_not_answer() -> None:
+    health = Health()
+    health.beat(said())
+    health.beat(said("HAProxy has not answered", "HAProxy has not answered"))
+    assert (health.unready, health.unhealthy) == ("HAProxy has not answered", "HAProxy has not answered")
+    # The next agent finds out for itself.
+    health.forget()
+    assert (health.unready, health.unhealthy) == ("", "")
+
+
+def test_draining() -> None:
+    health = Health()
+    health.beat(said("", "HAProxy has not answered"))
+    health.draining = True
+    assert (health.unready, health.unhealthy) == ("draining", "")
