@@ -1,3 +1,14 @@
 """The measurements, in the order in which they run: the last three need the cluster with Daybreak."""
 
-NAMES = ("reconcile", "steady", "lag", "sleeping", "starved", "direct", "overhead", "waking", "storm")
+NAMES = (
+    "reconcile",
+    "steady",
+    "lag",
+    "sleeping",
+    "starved",
+    "direct",
+    "batch",
+    "overhead",
+    "waking",
+    "storm",
+)
