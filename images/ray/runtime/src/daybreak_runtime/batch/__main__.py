@@ -68,7 +68,7 @@ def _tell(progress: Progress, output: Output, total: int) -> None:
     progress.errors(output.first_errors)
     progress.rows(
         total=total,
-        done=len(output.done),
+        done=output.written,
         failed=output.failed,
         prompt_tokens=output.prompt_tokens,
         completion_tokens=output.completion_tokens,
