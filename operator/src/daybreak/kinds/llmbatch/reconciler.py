@@ -111,6 +111,9 @@ class Reconciler:
         after = report(seen, decision)
         if not await self._say(key, seen, after):
             return None
+        if after.finished and not seen.finished:
+            # It is written now: the job waits to hear that.
+            again.append(0.0)
         if after.gpus:
             again.append(COUNT_SECONDS)
         return min(again) if again else None
