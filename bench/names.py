@@ -7,7 +7,6 @@ NAMES = (
     "sleeping",
     "starved",
     "direct",
-    "batch",
     "overhead",
     "waking",
     "storm",
