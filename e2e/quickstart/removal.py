@@ -30,7 +30,8 @@ def remove(target: Target, report: Report) -> None:
             "or removes their gateways, until Daybreak is installed again"
         )
     report.say(
-        "kept: the LLMService CRD (kubectl delete crd llmservices.daybreak.dev removes it) and KubeRay"
+        "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev removes them) "
+        "and KubeRay"
     )
 
 

@@ -692,7 +692,8 @@ def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> 
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    written -= {("daybreak.dev", "llmservices/status"), ("daybreak.dev", "llmservices/finalizers")}
+    for plural in ("llmservices", "llmbatches"):
+        written -= {("daybreak.dev", f"{plural}/status"), ("daybreak.dev", f"{plural}/finalizers")}
     written -= {("events.k8s.io", "events")}
     for policy in of_kind(rendered, "ValidatingAdmissionPolicy"):
         covered = {

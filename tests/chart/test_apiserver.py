@@ -218,8 +218,12 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
         "rbac.authorization.k8s.io": ["roles", "rolebindings"],
         "coordination.k8s.io": ["leases"],
         "events.k8s.io": ["events"],
-        "ray.io": ["rayservices", "rayclusters"],
-        "daybreak.dev": ["llmservices", "llmservices/status", "llmservices/finalizers"],
+        "ray.io": ["rayservices", "rayjobs", "rayclusters"],
+        "daybreak.dev": [
+            f"{plural}{part}"
+            for plural in ("llmservices", "llmbatches")
+            for part in ("", "/status", "/finalizers")
+        ],
     }
     verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
     role = {
@@ -365,6 +369,7 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
             ("create", "pods/exec"),
             ("update", "daybreak.dev/llmservices"),
             ("patch", "daybreak.dev/llmservices"),
+            ("patch", "daybreak.dev/llmbatches"),
             ("patch", "rbac.authorization.k8s.io/roles"),
             ("delete", "apps/deployments"),
             ("create", "rbac.authorization.k8s.io/clusterroles"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from cluster import ControlPlane
 from daybreak.api.common import names
@@ -18,7 +19,7 @@ from tests.api.objects import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.played import PlayedKubeRay
 from tests.chart.test_render import environment
-from tests.chart.tools import CHART, Helm, dump, one
+from tests.chart.tools import CHART, ROOT, Helm, dump, one
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -177,6 +178,27 @@ def test_the_operator_can_do_all_that_it_does(
     assert asked_for_nodes == (mode != "namespaced")
     assert "orbidden" not in operator.log()
     admin.delete("LLMService", "tiny")
+
+
+def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: OperatorProcess) -> None:
+    before = forbidden(admin)
+    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "batch.yaml").read_text())
+    name = wanted["metadata"]["name"]
+    admin.create(wanted)
+    eventually("a RayJob", lambda: admin.get("RayJob", name))
+    eventually("a status", lambda: (admin.get("LLMBatch", name).get("status") or {}).get("job"))
+    admin.merge("LLMBatch", name, {"spec": {"activeDeadline": "1h"}})
+    eventually(
+        "the RayJob changed",
+        lambda: admin.get("RayJob", name)["spec"].get("activeDeadlineSeconds") == 3600,
+    )
+    admin.merge("LLMBatch", name, {"spec": {"suspend": True}})
+    eventually("no RayJob", lambda: admin.get("RayJob", name) is None)
+    eventually("Suspended", lambda: admin.get("LLMBatch", name)["status"]["phase"] == "Suspended")
+    eventually("an event", lambda: "Suspended" in {event["reason"] for event in admin.list("Event")})
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("LLMBatch", name)
 
 
 @pytest.mark.parametrize("mode", ["cluster"], indirect=True)

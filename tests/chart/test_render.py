@@ -69,6 +69,7 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
         "ClusterRole/daybreak-edit",
         "ClusterRole/daybreak-view",
         "ClusterRoleBinding/daybreak",
+        "CustomResourceDefinition/llmbatches.daybreak.dev",
         "CustomResourceDefinition/llmservices.daybreak.dev",
         "Deployment/daybreak",
         "Lease/daybreak-operator",
@@ -304,20 +305,26 @@ def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
 
 
 def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
-    kept = one(rendered, "CustomResourceDefinition")
-    assert kept["metadata"]["annotations"] == {
-        "helm.sh/resource-policy": "keep",
-        "argocd.argoproj.io/sync-options": "Prune=false",
-    }
-    loose = one(helm.template("--set", "crds.keep=false"), "CustomResourceDefinition")
-    assert "annotations" not in loose["metadata"]
+    crds = of_kind(rendered, "CustomResourceDefinition")
+    assert len(crds) == 2
+    for kept in crds:
+        assert kept["metadata"]["annotations"] == {
+            "helm.sh/resource-policy": "keep",
+            "argocd.argoproj.io/sync-options": "Prune=false",
+        }
+    for loose in of_kind(helm.template("--set", "crds.keep=false"), "CustomResourceDefinition"):
+        assert "annotations" not in loose["metadata"]
     assert not of_kind(helm.template("--set", "crds.enabled=false"), "CustomResourceDefinition")
 
 
-def test_crd_is_the_generated_one(rendered: list[Manifest]) -> None:
+def test_crds_are_the_generated_ones(rendered: list[Manifest]) -> None:
     """Through the template come labels and the annotation, and nothing is lost (numbers included)."""
-    (file,) = (CHART / "files" / "crds").glob("*.yaml")
-    assert one(rendered, "CustomResourceDefinition")["spec"] == yaml.safe_load(file.read_text())["spec"]
+    files = sorted((CHART / "files" / "crds").glob("*.yaml"))
+    made = {
+        found["metadata"]["name"]: found["spec"] for found in of_kind(rendered, "CustomResourceDefinition")
+    }
+    written = [yaml.safe_load(file.read_text()) for file in files]
+    assert made == {found["metadata"]["name"]: found["spec"] for found in written}
 
 
 def test_one_operator_at_a_time(rendered: list[Manifest]) -> None:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.common import names
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
-from daybreak.kinds.llmbatch.objects.ray_job import JOB_ANNOTATION, job_digest
+from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.observe.progress_reports import asked, read
 from daybreak.kinds.llmbatch.status.report import events, report
@@ -21,7 +22,7 @@ MISSING = Progress("Failed", final=True, reason="InputMissing", message="pvc://r
 def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> dict[str, Any]:
     """A RayJob as KubeRay leaves it."""
     return {
-        "metadata": {"annotations": {JOB_ANNOTATION: job_digest(batch())}},
+        "metadata": {"annotations": {names.BATCH_ANNOTATION: job_digest(batch())}},
         "spec": {},
         "status": {"jobDeploymentStatus": deployment, "jobStatus": status, **more},
     }

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmbatch.definition import QUEUE_LABEL, LLMBatch
 from daybreak.kinds.llmbatch.objects.desired import desired
-from daybreak.kinds.llmbatch.objects.ray_job import JOB_ANNOTATION, job_digest, ray_job
+from daybreak.kinds.llmbatch.objects.ray_job import job_digest, ray_job
 from daybreak_runtime.batch.order import Order
 from tests import installed
 from tests.unit.llmbatch.batches import MODEL, batch, manifest
@@ -126,7 +126,7 @@ def test_objects_are_named_apart_from_those_of_a_service_of_the_same_name() -> N
         ("RayJob", "night"),
     ]
     assert all(each["metadata"]["labels"][names.SERVICE_LABEL] == "batch.night" for each in objects)
-    assert JOB_ANNOTATION in objects[-1]["metadata"]["annotations"]
+    assert names.BATCH_ANNOTATION in objects[-1]["metadata"]["annotations"]
 
 
 def test_a_suspended_batch_has_no_job() -> None:

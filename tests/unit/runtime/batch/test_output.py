@@ -56,6 +56,7 @@ def test_who_begins_again_knows_what_is_done_and_writes_no_row_twice(tmp_path: P
     first.take(good(0, 1))
     first.flush()
     first.take(good(2))  # killed before this is written
+    assert first.written == 2
     again = begun(tmp_path)
     assert again.done == {0, 1}
     assert (again.prompt_tokens, again.completion_tokens) == (4, 6)

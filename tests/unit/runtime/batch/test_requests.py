@@ -1,11 +1,13 @@
 """From a row to a request: templates cannot leave their sandbox, and what is wrong is the row's own error."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from daybreak_runtime.batch import requests
+from daybreak_runtime.batch.engines import prepare_rows
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.prepare import prepared
 from daybreak_runtime.batch.problem import BatchProblem
@@ -122,3 +124,12 @@ def test_how_long_to_wait() -> None:
     assert retry_after("soon") is None
     assert retry_after(None) is None
     assert retry_after("1e9") == 600.0
+
+
+def test_whatever_a_row_holds_the_others_go_on() -> None:
+    odd = {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "response_format": "text"}}
+    rows = [(0, json.dumps(odd)), (1, json.dumps({"q": "a"})), (2, json.dumps({}))]
+    found = prepare_rows(Request(prompt="{{ q }}"), FakeTokenizer(), rows)
+    assert [bool(row["__inference_error__"]) for row in found] == [True, False, True]
+    assert [row["row"] for row in found] == [0, 1, 2]
+    assert found[1]["request"]

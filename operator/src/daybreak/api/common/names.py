@@ -60,6 +60,10 @@ GATEWAY_RUN_VOLUME = "run"
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
 """With it begin the names of the volumes with keys."""
 
+BATCH_ANNOTATION = "daybreak.dev/batch"
+"""On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
+RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
+"""On a RayJob: digest of its Ray cluster's configuration."""
 BATCH_PREFIX = "batch."
 """With it begins what stands for an LLMBatch in labels and in names of objects. No LLMService's name has a
 dot, so the two kinds never meet, though both may have objects of one name."""

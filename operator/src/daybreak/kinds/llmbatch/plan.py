@@ -8,7 +8,6 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at
 from daybreak.api.llmbatch.definition import KIND, LLMBatch
 from daybreak.kinds.llmbatch.objects.desired import desired
-from daybreak.kinds.llmbatch.objects.ray_job import BUILT_ANNOTATION
 from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
 from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
@@ -74,8 +73,8 @@ async def make_plan(
 
 
 def _built_otherwise(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    there = at(live, "metadata", "annotations").get(BUILT_ANNOTATION)
-    return there is not None and there != wanted["metadata"]["annotations"][BUILT_ANNOTATION]
+    there = at(live, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION)
+    return there is not None and there != wanted["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION]
 
 
 def _of_predecessor(live: Mapping[str, Any], batch: LLMBatch) -> bool:

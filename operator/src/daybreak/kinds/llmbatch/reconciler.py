@@ -112,7 +112,7 @@ class Reconciler:
         if not await self._say(key, seen, after):
             return None
         if after.finished and not seen.finished:
-            # It is written: now its job may hear that, and end.
+            # It is written now: the job waits to hear that.
             again.append(0.0)
         if after.gpus:
             again.append(COUNT_SECONDS)

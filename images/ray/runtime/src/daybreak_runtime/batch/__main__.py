@@ -14,6 +14,7 @@ from daybreak_runtime.batch.progress import Progress
 from daybreak_runtime.batch.rows import input_files, rows
 from daybreak_runtime.batch.staging import Staged, stage
 from daybreak_runtime.batch.storage import storage
+from daybreak_runtime.batch.watch import Watch
 
 TOO_MANY_ERRORS = "TooManyErrors"
 log = logging.getLogger("daybreak.batch")
@@ -30,9 +31,14 @@ def run(order: Order, progress: Progress, folder: Path) -> None:
     log.info("%d rows, of which %d are done", staged.total, len(output.done))
     _keep(order, progress, output, staged.total, staged.broken)
     progress.state("Starting")
-    for batch in _answers(order, staged):
-        progress.state("Running")
-        _keep(order, progress, output, staged.total, batch)
+    watch = Watch()
+    try:
+        for batch in _answers(order, staged):
+            watch.touch()
+            progress.state("Running")
+            _keep(order, progress, output, staged.total, batch)
+    finally:
+        watch.close()
     output.finish()
     _tell(progress, output, staged.total)
     if len(output.done) < staged.total:
@@ -68,7 +74,7 @@ def _tell(progress: Progress, output: Output, total: int) -> None:
     progress.errors(output.first_errors)
     progress.rows(
         total=total,
-        done=len(output.done),
+        done=output.written,
         failed=output.failed,
         prompt_tokens=output.prompt_tokens,
         completion_tokens=output.completion_tokens,

@@ -17,6 +17,8 @@ from daybreak_runtime.batch.staging import Block
 
 HEAD_RESOURCE = "daybreak-head"
 """Ray resource that only the head has (the operator's `names.HEAD_RESOURCE`)."""
+ERROR_LIMIT = 2000
+"""Longest error of a row, in characters."""
 _SLIVER = 0.0001
 """Of a resource that says where something runs, and is not used up."""
 _ENGINE_STAGE = "vLLMEngineStage"
@@ -142,7 +144,9 @@ def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str
         try:
             text = as_text(prepared(request, tokenizer, json.loads(columns)))
         except RowError as problem:
-            error = str(problem)[:2000]
+            error = str(problem)[:ERROR_LIMIT]
+        except Exception as problem:  # noqa: BLE001 -- whatever a row holds, the others go on
+            error = f"no request can be made of the row: {type(problem).__name__}: {problem}"[:ERROR_LIMIT]
         found.append(dict(zip(_TEXT_COLUMNS, (row, columns, text, "", error), strict=True)))
     return found
 
@@ -150,7 +154,7 @@ def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str
 async def in_json(udf: AsyncIterator[dict[str, Any]], index: str) -> AsyncIterator[dict[str, Any]]:
     """What the engine stage says of each row, as text."""
     async for output in udf:
-        error = output.get("__inference_error__") or ""
+        error = str(output.get("__inference_error__") or "")[:ERROR_LIMIT]
         answer = {} if error else _said(output)
         yield {index: output[index], "answer": as_text(answer), "__inference_error__": error}
 

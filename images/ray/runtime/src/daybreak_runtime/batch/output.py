@@ -61,13 +61,18 @@ class Output:
         self._waiting: list[Answer] = []
         self._written = time.monotonic()
         self.done: set[int] = set()
-        """Numbers of the rows that are written."""
+        """Numbers of the rows that are written, or wait for the next part."""
         self.failed = 0
         """How many of them have failed."""
         self.first_errors: list[str] = []
         """Why the first ones have."""
         self.prompt_tokens = 0
         self.completion_tokens = 0
+
+    @property
+    def written(self) -> int:
+        """How many rows are written: what is told, since it stays whatever is killed."""
+        return len(self.done) - len(self._waiting)
 
     def begin(self, files: Iterable[Entry]) -> None:
         """Take the place over, from nothing or from what an earlier process of this batch has left.

@@ -103,6 +103,9 @@ async def _one(
         path, body = ask(service, request, columns)
     except RowError as error:
         return Answer(row, columns, error=str(error)[:2000])
+    except Exception as error:  # noqa: BLE001 -- whatever a row holds, the others go on
+        said = f"no request can be made of the row: {type(error).__name__}: {error}"
+        return Answer(row, columns, error=said[:2000])
     deadline, pause, said = time.monotonic() + service.patience_seconds, PAUSE_SECONDS[0], ""
     while True:
         wait = pause

@@ -7,7 +7,7 @@ from typing import Any
 from ray.llm._internal.batch.processor.base import Processor
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
-from daybreak_runtime.batch.engines import in_json, prepare_rows
+from daybreak_runtime.batch.engines import ERROR_LIMIT, in_json, prepare_rows
 from daybreak_runtime.batch.order import Engines, Request
 
 
@@ -46,17 +46,24 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
             self.llm.lora_name_to_request[name] = LoRARequest(name, number, path)
         self._adapters = adapters
 
+    def _request(self, written: str) -> dict[str, Any]:
+        request: dict[str, Any] = json.loads(written)
+        if request.get("model") not in self._adapters:
+            request.pop("model", None)  # the base model, by whatever name
+        if images := request.pop("images", None):
+            request["multimodal_data"] = {"image": [_image(each) for each in images]}
+        return request
+
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer a batch."""
         rows = []
         for row in batch:
             index = row[self.IDX_IN_BATCH_COLUMN]
-            request = json.loads(row["request"])
-            if request.get("model") not in self._adapters:
-                request.pop("model", None)  # the base model, by whatever name
-            if images := request.pop("images", None):
-                request["multimodal_data"] = {"image": [_image(each) for each in images]}
-            rows.append({**request, self.IDX_IN_BATCH_COLUMN: index})
+            try:
+                rows.append({**self._request(row["request"]), self.IDX_IN_BATCH_COLUMN: index})
+            except Exception as error:  # noqa: BLE001 -- an image that is none is its row's error
+                said = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
+                yield {self.IDX_IN_BATCH_COLUMN: index, "answer": "", "__inference_error__": said}
         async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN):
             yield output
 

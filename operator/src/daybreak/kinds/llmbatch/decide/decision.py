@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import assert_never
 
+from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason
-from daybreak.kinds.llmbatch.objects.ray_job import JOB_ANNOTATION, job_digest
+from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import JobView, Observed
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.redact import excerpt
@@ -72,7 +73,9 @@ def _begun_with(seen: Observed) -> str:
     """Digest of what the batch began with: in the status, or on the job that the status does not know yet."""
     if found := text(seen.status.get("job")):
         return found
-    return text(at(seen.ray_job, "metadata", "annotations").get(JOB_ANNOTATION)) if seen.ray_job else ""
+    return (
+        text(at(seen.ray_job, "metadata", "annotations").get(names.BATCH_ANNOTATION)) if seen.ray_job else ""
+    )
 
 
 def _phase_before(seen: Observed) -> BatchPhase:

@@ -19,10 +19,6 @@ from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 
 ENTRYPOINT = "python -m daybreak_runtime.batch"
-JOB_ANNOTATION = "daybreak.dev/batch"
-"""Digest of the part of the spec that may not change once the batch has begun."""
-BUILT_ANNOTATION = "daybreak.dev/built-with"
-"""Digest of the pods and the order: another operator may build others, and leaves those that run."""
 _MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished"}
 _PLENTY = "1000"
 """Of a resource that nothing uses up."""
@@ -68,7 +64,10 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
     found = metadata(batch, names.ray_job(batch.name), "batch")
     if batch.queue:
         found["labels"][QUEUE_LABEL] = batch.queue
-    found["annotations"] = {JOB_ANNOTATION: job_digest(batch), BUILT_ANNOTATION: _digest(cluster)}
+    found["annotations"] = {
+        names.BATCH_ANNOTATION: job_digest(batch),
+        names.RAY_CLUSTER_ANNOTATION: _digest(cluster),
+    }
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": found, "spec": wanted}
 
 

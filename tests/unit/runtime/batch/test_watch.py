@@ -1,0 +1,23 @@
+"""A batch in which nothing happens ends; one in which something does goes on."""
+
+import threading
+import time
+
+from daybreak_runtime.batch.watch import Watch
+
+
+def test_it_ends_once_nothing_happens_any_more() -> None:
+    ended = threading.Event()
+    watch = Watch(0.2, ended.set)
+    for _ in range(6):
+        time.sleep(0.05)
+        watch.touch()
+    touched = time.monotonic()
+    assert ended.wait(30)
+    assert time.monotonic() - touched >= 0.2
+
+
+def test_it_does_not_end_what_is_over() -> None:
+    ended = threading.Event()
+    Watch(0.1, ended.set).close()
+    assert not ended.wait(0.4)
