@@ -71,8 +71,12 @@ class Exact:
         self.reaches("open", lambda status: _gate(status)["state"] == "Open")
 
     def gateways(self, **said: Any) -> None:
-        """What gateways say from now on."""
+        """What gateways say from now on; the operator looks then, as when one has told it something."""
         write_whole(self._traffic, json.dumps(said))
+        if self.admin.get("LLMService", self.name) is not None:
+            self.admin.merge(
+                "LLMService", self.name, {"metadata": {"annotations": {"told": json.dumps(said)}}}
+            )
 
     def silent(self) -> None:
         """The model does not answer."""

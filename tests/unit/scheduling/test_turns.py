@@ -30,7 +30,7 @@ def waiter(owner: str, *, waited: float = 60, devices: int = 1, **more: Any) -> 
 def holder(owner: str, idle: float | None, **holds: int) -> Claim:
     """A model that is awake, and has been idle for so long; None: it is asked."""
     since = None if idle is None else ago(idle)
-    return Claim(f"default/{owner}", "m", GPU, ago(3600), 1, holds=holds, idle_since=since)
+    return Claim(f"default/{owner}", "m", GPU, ago(3600), 1, holds=holds, yields_at=since)
 
 
 def places(**gpus: int) -> list[NodeCapacity]:
@@ -64,6 +64,13 @@ def test_the_scheduler_has_its_time_first() -> None:
 def test_the_idle_one_gives_way() -> None:
     assert gives_way(decided(waiter("w"), holder("idle", 10, a=1))) == {"idle": "default/w"}
     assert gives_way(decided(waiter("w"), holder("busy", None, a=1))) == {}
+
+
+def test_who_may_not_yet_is_left() -> None:
+    soon = replace(holder("soon", None, a=1), yields_at=NOW + timedelta(seconds=1))
+    found = decided(waiter("w"), soon)
+    assert gives_way(found) == {}
+    assert found["w"].look_again is not None
 
 
 def test_the_longest_idle_one_gives_way() -> None:
@@ -220,5 +227,5 @@ def _claim(each: Played, now: datetime) -> Claim:
         queued=each.queued,
         asked=not up,
         leaving=each.leaving,
-        idle_since=now if up and not each.leaving else None,
+        yields_at=now if up and not each.leaving else None,
     )

@@ -185,7 +185,8 @@ def _awake(
     changing = health.updating and not health.hindered and now - before.since < UPDATE_PATIENCE
     if policy.may_sleep and policy.sleep is not None and health.answers and not changing:
         after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
-        if health.gives_way and yields_from(before, policy, traffic, now) is not None:
+        yields = yields_at(before, policy, traffic, now)
+        if health.gives_way and yields is not None and yields <= now:
             return _shut(replace(before, phase=Phase.DRAINING), policy)
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
         # Who has just woken stays for as long as anybody who has just been asked.
@@ -196,22 +197,23 @@ def _awake(
     return replace(before, phase=_up(health))
 
 
-def yields_from(
+def yields_at(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> datetime | None:
-    """Since when a model that is awake has been idle, if it may give its accelerators to another one now.
+    """From when on a model that is awake gives its accelerators to another one, if nobody asks it until then.
 
-    None: it may not, is asked, or has not been awake for as long as it may stay.
+    None: it does not, or is asked at this moment.
     """
     sleep = policy.sleep
     if sleep is None or not policy.may_sleep or sleep.yields is not Yield.IDLE:
         return None
     if sleep_state.asleep is not None or sleep_state.gate is not GateState.OPEN:
         return None
-    idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= YIELD_IDLE
-    if not idle or now - sleep_state.since < timedelta(seconds=seconds(sleep.min_awake)):
+    if not traffic.known or traffic.held or traffic.in_flight:
         return None
-    return now - traffic.idle
+    return max(
+        now - traffic.idle + YIELD_IDLE, sleep_state.since + timedelta(seconds=seconds(sleep.min_awake))
+    )
 
 
 def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepState:

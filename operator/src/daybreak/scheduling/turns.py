@@ -52,8 +52,8 @@ class Claim:
     """Nodes that would take one of its pods when they are empty; None: that is not known."""
     leaving: bool = False
     """Whether it gives back what it holds already, on its way to sleep."""
-    idle_since: datetime | None = None
-    """Since when nobody has asked for it, where it gives way now; None: it is asked, or does not."""
+    yields_at: datetime | None = None
+    """From when on it gives way if nobody asks for it; None: it is asked now, or does not give way."""
 
     @property
     def name(self) -> tuple[str, str]:
@@ -111,7 +111,7 @@ def turns(
             for claim in same:
                 if claim.leaving or claim in others:
                     come.update(claim.holds)
-            for claim in _yielding(first, stay, come, nodes):
+            for claim in _yielding(first, stay, come, nodes, now):
                 found[claim.name] = Turn(gives_way_to=first.owner)
     return found
 
@@ -123,7 +123,11 @@ def _rank(claim: Claim) -> tuple[object, ...]:
 
 
 def _yielding(
-    first: Claim, claims: Iterable[Claim], coming: Mapping[str, int], nodes: Collection[NodeCapacity]
+    first: Claim,
+    claims: Iterable[Claim],
+    coming: Mapping[str, int],
+    nodes: Collection[NodeCapacity],
+    now: datetime,
 ) -> list[Claim]:
     """The fewest models whose sleep makes room for one more pod of `first` on one node.
 
@@ -133,7 +137,7 @@ def _yielding(
     may: dict[str, list[Claim]] = {}
     for claim in claims:
         held.update(claim.holds)
-        for node in claim.holds if claim.idle_since is not None else ():
+        for node in claim.holds if claim.yields_at is not None and claim.yields_at <= now else ():
             may.setdefault(node, []).append(claim)
     offered = {node.name: int(node.offer(first.resource)) for node in nodes}
     best: list[Claim] = []
@@ -156,10 +160,10 @@ def _yielding(
 
 
 def _idle_first(claim: Claim) -> tuple[object, ...]:
-    return (claim.idle_since, claim.name)
+    return (claim.yields_at, claim.name)
 
 
 def _cost(claims: list[Claim]) -> tuple[object, ...]:
-    """How many are put to sleep, what they give back in all, and since when the last one of them is idle."""
-    last = max(claim.idle_since for claim in claims if claim.idle_since is not None)
+    """How many are put to sleep, what they give back in all, and how long the last one of them is idle."""
+    last = max(claim.yields_at for claim in claims if claim.yields_at is not None)
     return (len(claims), sum(sum(claim.holds.values()) for claim in claims), last)

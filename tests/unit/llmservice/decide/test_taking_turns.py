@@ -69,16 +69,21 @@ def test_one_that_is_asked_does_not_give_way(traffic: object) -> None:
 def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
     world = up(**sleep)
     assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
-    assert claims(world.seen)[0].idle_since is None
+    yields = claims(world.seen)[0].yields_at
+    assert yields is None or yields > world.seen.now
 
 
-def test_a_service_says_what_it_holds_and_since_when_it_is_idle() -> None:
+def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
     world = up()
     idle(20, world)
     [claim] = claims(world.seen)
     assert (claim.owner, claim.model, claim.resource) == ("default/chat", "qwen", "nvidia.com/gpu")
     assert (claim.holds, claim.waits) == ({"node-a": 1}, False)
-    assert claim.idle_since == world.seen.now - timedelta(seconds=20)
+    assert claim.yields_at == world.seen.now - timedelta(seconds=18)
+    # Nobody looks at it again when it has been idle for long enough: it says so beforehand.
+    idle(0, world)
+    [claim] = claims(world.seen)
+    assert claim.yields_at == world.seen.now + timedelta(seconds=2)
 
 
 def waking() -> World:

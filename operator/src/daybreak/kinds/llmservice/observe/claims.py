@@ -8,7 +8,7 @@ from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.ray.model import Model
 from daybreak.gates.sleep_policy import overdue
-from daybreak.gates.state_machine import yields_from
+from daybreak.gates.state_machine import yields_at
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
 from daybreak.scheduling.fit import nodes_for
@@ -55,7 +55,7 @@ def _claim(seen: Observed, model: Model, devices: int, pods: list[PodView]) -> C
         overdue=gate is not None and overdue(gate, seen.now),
         nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
         leaving=state.asleep is not None or state.phase is Phase.DRAINING,
-        idle_since=yields_from(state, policy, traffic, seen.now),
+        yields_at=yields_at(state, policy, traffic, seen.now),
     )
 
 
