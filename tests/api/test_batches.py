@@ -1,12 +1,9 @@
-"""LLMBatch on the real API server: its objects, its job's words, its end, and operators that die in between.
+"""LLMBatch on the real API server: its objects, its job's words, its end.
 
 KubeRay is played by the test; the job's progress is told by the runtime's own program part, on loopback.
 """
 
-import math
-import signal
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,48 +12,9 @@ from daybreak.api.common import names
 from daybreak.ray.ports import BATCH
 from daybreak_runtime.batch.progress import Progress
 from tests.api.admin import Admin, Refused, eventually
+from tests.api.batches import OBJECTS, SPEC, everything, night, phase, status
 from tests.api.operator_process import OperatorProcess
 from tests.api.played import play_pod
-
-Start = Callable[..., OperatorProcess]
-POD = "operator"
-OBJECTS = {"ServiceAccount": "batch.night-sa", "NetworkPolicy": "batch.night-ray", "RayJob": "night"}
-SPEC: dict[str, Any] = {
-    "model": {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}},
-    "input": {"uri": "pvc://rows/in.jsonl"},
-    "output": {"uri": "pvc://rows/out"},
-    "prompt": "{{ question }}",
-}
-MOST_WRITES = {"before": 1, "sent": 2, "after": 2}
-
-
-def night(**spec: Any) -> dict[str, Any]:
-    """A batch."""
-    return {
-        "apiVersion": "daybreak.dev/v1alpha1",
-        "kind": "LLMBatch",
-        "metadata": {"name": "night"},
-        "spec": {name: value for name, value in (SPEC | spec).items() if value is not None},
-    }
-
-
-def everything(admin: Admin) -> dict[str, Any] | None:
-    """The owned objects, when all are there."""
-    found = {kind: admin.get(kind, name) for kind, name in OBJECTS.items()}
-    return found if all(found.values()) else None
-
-
-def status(admin: Admin) -> dict[str, Any]:
-    """What the operator says."""
-    found: dict[str, Any] = (admin.get("LLMBatch", "night") or {}).get("status") or {}
-    return found
-
-
-def phase(admin: Admin, wanted: str) -> dict[str, Any]:
-    """The status, when it has that phase."""
-    return eventually(
-        f"phase {wanted}", lambda: found if (found := status(admin)).get("phase") == wanted else None
-    )
 
 
 def condition(admin: Admin, kind: str) -> dict[str, Any]:
@@ -264,34 +222,3 @@ def test_what_the_api_server_refuses(admin: Admin, change: dict[str, Any], words
     with pytest.raises(Refused) as found:
         admin.create(night(**change))
     assert words in str(found.value)
-
-
-def _ended_or_done(process: OperatorProcess, admin: Admin) -> bool:
-    return not process.running or bool(everything(admin) and status(admin).get("started"))
-
-
-@pytest.mark.parametrize("moment", ["before", "sent", "after"])
-def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
-    """Each operator dies at its second write, so every state between two writes is somebody's start."""
-    admin.create(night())
-    deaths = 0
-    for _ in range(3 * len(OBJECTS)):
-        process = alone(POD, PLAYED_DEATH=f"2 {moment}")
-        process.start()
-        eventually("its end, or all its work done", partial(_ended_or_done, process, admin))
-        if process.running:
-            break
-        assert process.wait(0) == -signal.SIGKILL, process.log()[-2000:]
-        deaths += 1
-    else:
-        raise AssertionError("never came to an end")
-    process.kill()
-    assert deaths >= math.ceil((len(OBJECTS) + 1) / MOST_WRITES[moment]) - 1, "too few to mean anything"
-    objects = everything(admin)
-    # Another process finds nothing to do.
-    last = alone(POD)
-    last.start()
-    last.wait_ready()
-    eventually("a reconcile", lambda: last.metric("daybreak_reconciles_total", outcome="done") >= 1)
-    eventually("a status", lambda: status(admin).get("job"))
-    assert everything(admin) == objects

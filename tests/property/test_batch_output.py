@@ -23,7 +23,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
 
-STEPS = st.one_of(
+STEPS: st.SearchStrategy[tuple[str, int, list[int]]] = st.one_of(
     st.tuples(
         st.just("answer"), st.integers(0, 1), st.lists(st.integers(0, ROWS - 1), min_size=1, max_size=4)
     ),

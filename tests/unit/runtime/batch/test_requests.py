@@ -1,13 +1,13 @@
 """From a row to a request: templates cannot leave their sandbox, and what is wrong is the row's own error."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
 
 from daybreak_runtime.batch import requests
-from daybreak_runtime.batch.engines import prepare_rows
+from daybreak_runtime.batch.engines import in_json, prepare_rows
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.prepare import prepared
 from daybreak_runtime.batch.problem import BatchProblem
@@ -79,7 +79,7 @@ def test_a_prompt_goes_through_the_chat_template_unless_that_is_off() -> None:
     found = prepared(Request(prompt="hi {{ q }}", use_chat_template=False), FakeTokenizer(), {"q": "you"})
     assert text(found) == "hi you"
     found = prepared(Request(prompt="{{ q }}", use_chat_template=False, tokenize=False), None, {"q": "you"})
-    assert found == {"prompt": "you", "sampling_params": {}}
+    assert found == {"prompt": "you", "sampling_params": {"max_tokens": None}}
 
 
 def test_messages_of_a_column_and_errors_of_the_chat_template() -> None:
@@ -133,3 +133,12 @@ def test_whatever_a_row_holds_the_others_go_on() -> None:
     assert [bool(row["__inference_error__"]) for row in found] == [True, False, True]
     assert [row["row"] for row in found] == [0, 1, 2]
     assert found[1]["request"]
+
+
+async def test_why_an_answer_ended() -> None:
+    async def said() -> AsyncIterator[dict[str, Any]]:
+        for index, tokens in enumerate((4, 3, 9)):
+            yield {"i": index, "generated_text": "a", "num_input_tokens": 1, "num_generated_tokens": tokens}
+
+    found = [json.loads(each["answer"]) async for each in in_json(said(), "i", {0: 4, 1: 4, 2: None})]
+    assert [each["finish_reason"] for each in found] == ["length", "stop", "stop"]

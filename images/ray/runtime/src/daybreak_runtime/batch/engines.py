@@ -6,7 +6,7 @@ What goes from stage to stage is text (JSON), so that rows of different form nev
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from daybreak_runtime.batch.order import Engines, Request
@@ -151,21 +151,26 @@ def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str
     return found
 
 
-async def in_json(udf: AsyncIterator[dict[str, Any]], index: str) -> AsyncIterator[dict[str, Any]]:
-    """What the engine stage says of each row, as text."""
+async def in_json(
+    udf: AsyncIterator[dict[str, Any]], index: str, most: Mapping[int, int | None]
+) -> AsyncIterator[dict[str, Any]]:
+    """What the engine stage says of each row, as text; `most` is how many tokens each may have."""
     async for output in udf:
         error = str(output.get("__inference_error__") or "")[:ERROR_LIMIT]
-        answer = {} if error else _said(output)
+        answer = {} if error else _said(output, most.get(output[index]))
         yield {index: output[index], "answer": as_text(answer), "__inference_error__": error}
 
 
-def _said(output: dict[str, Any]) -> dict[str, Any]:
+def _said(output: dict[str, Any], most: int | None) -> dict[str, Any]:
     vector = output.get("embeddings")
     if vector is not None:
         found = vector.tolist() if hasattr(vector, "tolist") else vector
         return {"response": found, "prompt_tokens": output.get("num_input_tokens")}
+    tokens = output.get("num_generated_tokens") or 0
     return {
         "response": output.get("generated_text"),
         "prompt_tokens": output.get("num_input_tokens"),
-        "completion_tokens": output.get("num_generated_tokens"),
+        "completion_tokens": tokens,
+        # Ray's stage does not hand on why an answer ended.
+        "finish_reason": "length" if most is not None and tokens >= most else "stop",
     }

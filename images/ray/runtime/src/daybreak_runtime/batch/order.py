@@ -61,6 +61,8 @@ class Engines:
     """Ray resources of one of an engine's workers."""
     resource: str
     """Ray resource that only pods with the model's weights have."""
+    name: str = ""
+    """What the model is called in answers."""
     strategy: str = "PACK"
     replicas: tuple[int, int] = (1, 1)
     max_num_seqs: int = 256

@@ -143,7 +143,8 @@ class Output:
         if self._order.output.format != "OpenAI":
             return
         results, errors = bytearray(), bytearray()
-        model = self._order.service.model if self._order.service else self._order.uid
+        engines, service = self._order.engines, self._order.service
+        model = service.model if service else engines.name if engines else ""
         for entry in self._storage.files(PARTS):
             for found in self._lines(entry):
                 good, line = openai_format.line(

@@ -37,7 +37,8 @@ def prepared(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str
     if request.guided_json is not None:
         params["structured_outputs"] = {"json": dict(request.guided_json)}
     if request.task == "generate":
-        found["sampling_params"] = params
+        # As with OpenAI's API: to the end of the context. vLLM by itself stops after 16 tokens.
+        found["sampling_params"] = {"max_tokens": None, **params}
     elif params:
         found["pooling_params"] = params
     if adapter:

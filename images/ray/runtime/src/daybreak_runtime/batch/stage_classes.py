@@ -56,15 +56,18 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer a batch."""
-        rows = []
+        rows: list[dict[str, Any]] = []
+        most: dict[int, int | None] = {}
         for row in batch:
             index = row[self.IDX_IN_BATCH_COLUMN]
             try:
-                rows.append({**self._request(row["request"]), self.IDX_IN_BATCH_COLUMN: index})
+                request = self._request(row["request"])
+                most[index] = request.get("sampling_params", {}).get("max_tokens")
+                rows.append({**request, self.IDX_IN_BATCH_COLUMN: index})
             except Exception as error:  # noqa: BLE001 -- an image that is none is its row's error
                 said = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
                 yield {self.IDX_IN_BATCH_COLUMN: index, "answer": "", "__inference_error__": said}
-        async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN):
+        async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN, most):
             yield output
 
 

@@ -90,6 +90,7 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
         "engine_args": args,
         "bundle": {**bundle(model), names.model_resource(model.name): 1},
         "resource": names.prepare_resource(model.name),
+        "name": batch.spec.adapter or model.name,
         "strategy": placement(model).value,
         "replicas": [allowed.min, allowed.max],
         "max_num_seqs": args.get("max_num_seqs") or _SLOTS[model.accelerator.kind],
