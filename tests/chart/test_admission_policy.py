@@ -682,7 +682,7 @@ def test_the_gateways_images_are_those_of_the_values(helm: Helm) -> None:
 
 
 def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> None:
-    """But for what RBAC alone bounds: a status, events, and the operator's own Lease."""
+    """But for what RBAC alone bounds: a status, events, reviews of tokens, and the operator's own Lease."""
     (role,) = (m for m in of_kind(rendered, "ClusterRole") if m["metadata"]["name"] == "daybreak")
     writes = {"create", "update", "patch"}
     written = {
@@ -694,7 +694,7 @@ def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> 
     }
     for plural in ("llmservices", "llmbatches"):
         written -= {("daybreak.dev", f"{plural}/status"), ("daybreak.dev", f"{plural}/finalizers")}
-    written -= {("events.k8s.io", "events")}
+    written -= {("events.k8s.io", "events"), ("authentication.k8s.io", "tokenreviews")}
     for policy in of_kind(rendered, "ValidatingAdmissionPolicy"):
         covered = {
             (group, resource)

@@ -21,6 +21,7 @@ import yaml
 
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common.resource import GROUP
+from daybreak.api.llmbatch import definition as batch
 from daybreak.api.llmservice import definition
 from tests.chart.tools import (
     CHART,
@@ -40,6 +41,7 @@ pytestmark = pytest.mark.xdist_group("chart-plane")
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
 CRD = f"{definition.PLURAL}.{GROUP}"
+CRDS = sorted((CRD, f"{batch.PLURAL}.{GROUP}"))
 OURS = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,leases"
 ARGOCD = ROOT / "manifests" / "argocd"
 
@@ -58,8 +60,14 @@ def would_accept(plane: ControlPlane, manifests: list[Manifest]) -> str:
     )
 
 
-def remove_crd(plane: ControlPlane) -> None:
-    """Delete the CRD of LLMService and wait until it is gone.
+def remove_crds(plane: ControlPlane) -> None:
+    """Delete our CRDs and wait until they are gone."""
+    for crd in CRDS:
+        remove_crd(plane, crd)
+
+
+def remove_crd(plane: ControlPlane, crd: str) -> None:
+    """Delete a CRD and wait until it is gone.
 
     The API server may forget that it has to clear custom resources away (crd_finalizer.go, Kubernetes 1.37):
     its first try fails and says so in the CRD's condition Terminating, the second one meets that change of
@@ -67,33 +75,33 @@ def remove_crd(plane: ControlPlane) -> None:
     since nothing but that condition differs. Then it tries again at its next resync, minutes later; any other
     change of the CRD has it try at once.
     """
-    plane.kubectl("delete", "crd", CRD, "--ignore-not-found", "--wait=false")
+    plane.kubectl("delete", "crd", crd, "--ignore-not-found", "--wait=false")
     for number in range(10):
         with contextlib.suppress(ClusterError):
-            plane.kubectl("wait", "--for=delete", f"crd/{CRD}", "--timeout=15s")
+            plane.kubectl("wait", "--for=delete", f"crd/{crd}", "--timeout=15s")
             return
         with contextlib.suppress(ClusterError):  # gone in between
-            plane.kubectl("annotate", "crd", CRD, f"tests/again={number}", "--overwrite")
-    raise AssertionError(f"{CRD} is not gone")
+            plane.kubectl("annotate", "crd", crd, f"tests/again={number}", "--overwrite")
+    raise AssertionError(f"{crd} is not gone")
 
 
 @pytest.fixture
 def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
-    """Helm with the API server; what it has installed is removed afterwards, the CRD too."""
+    """Helm with the API server; what it has installed is removed afterwards, the CRDs too."""
     make_namespace(plane, NAMESPACE)
     helm = Helm(plane.kubeconfig)
     yield helm
     for release in json.loads(helm("list", "--all-namespaces", "--output", "json")):
         helm("uninstall", release["name"], "--namespace", release["namespace"])
-    remove_crd(plane)
+    remove_crds(plane)
 
 
 @pytest.fixture
 def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The API server with the CRD of LLMService."""
+    """The API server with our CRDs."""
     plane.install_crds([CHART / "files" / "crds"])
     yield plane
-    remove_crd(plane)
+    remove_crds(plane)
 
 
 @pytest.mark.parametrize("options", [(), ("--values", str(EVERYTHING))], ids=["default", "everything"])
@@ -155,8 +163,8 @@ def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluste
     cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE)
     assert plane.kubectl("get", OURS, "-n", NAMESPACE, "-o", "name") == ""
     left = plane.kubectl("get", "clusterroles,clusterrolebindings,crds", "-o", "name").split()
-    assert [name for name in left if "daybreak" in name] == [
-        f"customresourcedefinition.apiextensions.k8s.io/{CRD}"
+    assert sorted(name for name in left if "daybreak" in name) == [
+        f"customresourcedefinition.apiextensions.k8s.io/{crd}" for crd in CRDS
     ]
 
     cluster_helm(*install)  # onto the CRD that was kept
@@ -165,14 +173,14 @@ def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluste
 def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster_helm: Helm) -> None:
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE, "--set", "crds.keep=false")
     cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--wait")
-    assert plane.kubectl("get", "crd", CRD, "--ignore-not-found") == ""
+    assert plane.kubectl("get", "crd", *CRDS, "--ignore-not-found") == ""
 
 
 def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
     """What Helm's own crds/ folder would not do."""
     older = tmp_path / "daybreak"
     shutil.copytree(CHART, older)
-    (file,) = (older / "files" / "crds").glob("*.yaml")
+    (file,) = (older / "files" / "crds").glob("*_llmservices.yaml")
     crd = yaml.safe_load(file.read_text())
     columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     newest = columns.pop()
