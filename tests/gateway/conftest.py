@@ -103,8 +103,7 @@ async def running(folder: Path, **settings: Any) -> AsyncIterator[Bench]:
         address="127.0.0.1",
         first_port=free_ports(SLOTS),
         slots=SLOTS,
-        max_connections=4000,
-        **settings,
+        **{"max_connections": 4000, **settings},
     )
     gateway = Gateway(config)
     await gateway.start()

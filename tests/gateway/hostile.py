@@ -27,9 +27,9 @@ class Crowd:
         one.bind((self._source, 0))
         self.sockets.append(one)
         loop = asyncio.get_running_loop()
-        await loop.sock_connect(one, ("127.0.0.1", self._port))
         try:
             async with asyncio.timeout(5):
+                await loop.sock_connect(one, ("127.0.0.1", self._port))
                 await loop.sock_sendall(one, data)
         except (ConnectionError, TimeoutError):
             pass

@@ -99,3 +99,13 @@ async def test_who_stalls_is_cut_and_who_waits_is_not(town: Town) -> None:
     await asyncio.sleep(2)
     await town.wake(1)
     assert [status for status, _ in await asyncio.gather(*held)] == [200] * 3
+
+
+@pytest.mark.parametrize("router_settings", [{"max_connections": 100}])
+async def test_connections_of_one_client_shut_nobody_out(town: Town) -> None:
+    await town.wake(0)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(120, POST)
+        for number in range(5):
+            async with asyncio.timeout(10):
+                assert (await town.ask(f"honest-{number}", {"model": "big"}))[0] == 200

@@ -3,6 +3,7 @@
 import asyncio
 import resource
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import structlog
 
@@ -34,6 +35,14 @@ def own_backend(slot: int) -> str:
 def model_backend(number: int) -> str:
     """Name of a backend for one of several gates of a service."""
     return f"m{number}"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept for clients."""
+
+    held_bytes: int
+    """What held requests take, as far as it is counted."""
 
 
 class Gateway:
@@ -122,6 +131,11 @@ class Gateway:
         """
         found = await self._api.json(f"daybreak show changed {since}")
         return found["sequence"], Snapshot.parse(found)
+
+    async def kept(self) -> Kept:
+        """What is kept for clients. Raises RuntimeApiError."""
+        found = await self._api.json("daybreak kept")
+        return Kept(held_bytes=found["held_bytes"])
 
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""

@@ -69,9 +69,14 @@ class RouterConfig:
     """Bytes that are kept of large bodies and their answers: of those that arrive, those of requests that are
     held, and those of answers that their clients have not taken."""
     client_share: float = 0.25
-    """Part of it that one client, by its address, may take."""
+    """Part of it, and of the connections, that one client, by its address, may take."""
+    short: float = 0.5
+    """Part of the connections from which on a client has its share and no more, and none is kept for a next
+    request."""
+    body_kernel_bytes: int = 128 * 2**10
+    """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it."""
     kernel_bytes: int = 32 * 2**10
-    """What the kernel keeps for one direction of a connection; it takes up to twice of it."""
+    """What the kernel keeps of an answer on its way; it takes up to twice of it."""
     head_timeout: int = 10
     """Seconds within which a request's head must have arrived, and then the beginning of its body."""
     body_timeout: int = 120
@@ -214,6 +219,8 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
     return template.render(
         address=config.address,
         body_timeout=config.body_timeout,
+        client_connections=max(1, int(config.client_share * config.max_connections)),
+        short_connections=max(1, int(config.short * config.max_connections)),
         budget_bytes=config.budget_bytes,
         buffer_bytes=_BUFFER,
         error_body=error_body,
@@ -222,6 +229,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
         kernel_bytes=config.kernel_bytes,
+        body_kernel_bytes=config.body_kernel_bytes,
         late_admin=config.late_admin,
         late_buffer_bytes=config.max_body_bytes + _HEAD_ROOM,
         late_socket=config.late_socket,
