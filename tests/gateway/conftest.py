@@ -85,7 +85,7 @@ def head_timeout() -> int:
 
 @pytest.fixture
 def stream_timeout() -> int:
-    """Seconds for which a stream may be silent."""
+    """Seconds for which a model may be silent, and its client, if that is shorter than usual."""
     return 3600
 
 
@@ -124,6 +124,7 @@ async def bench(
         tmp_path / "gw",
         head_timeout=head_timeout,
         stream_timeout=stream_timeout,
+        stall_timeout=min(60, stream_timeout),
         keep_alive_timeout=keep_alive_timeout,
     ) as made:
         yield made

@@ -11,6 +11,7 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.haproxy.program import GatewayFailed
@@ -69,6 +70,7 @@ class Agent:
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
         ]
+        self.fullness = FullnessWatch(self.gateway, self.router)
         self._tasks: list[asyncio.Task[Any]] = []
         self._failed = asyncio.Event()
         self._draining = asyncio.Event()
@@ -92,7 +94,7 @@ class Agent:
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
             return "programming HAProxy"
-        return self.unhealthy
+        return self.unhealthy or ("full" if self.fullness.full else "")
 
     @property
     def unhealthy(self) -> str:
@@ -138,6 +140,7 @@ class Agent:
             self._spawn("routes", self._routes.run())
             self._spawn("programmer", self._programmer.run())
             self._spawn("feed", self.feed.run())
+            self._spawn("fullness", self.fullness.run())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()

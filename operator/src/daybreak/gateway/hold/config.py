@@ -56,9 +56,22 @@ class Maps:
         """Requests that may wait for the replicas of a backend, by backend."""
         return self.folder / "queues.map"
 
+    @property
+    def short(self) -> Path:
+        """Whether the gateway is short of room: with an entry it is."""
+        return self.folder / "short.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
-        for file in (self.awake, self.models, self.fronts, self.adapters, self.choices, self.queues):
+        for file in (
+            self.awake,
+            self.models,
+            self.fronts,
+            self.adapters,
+            self.choices,
+            self.queues,
+            self.short,
+        ):
             file.write_text("")
 
 
@@ -85,6 +98,8 @@ class GatewayConfig:
     """Part of them for one client, by its address."""
     service_share: float = 0.75
     """Part of them for one service: the rest is for the others."""
+    few: float = 0.02
+    """Part of the connections that one client may have while the pod is nearly full."""
     hold_bytes: int = 384 * 2**20
     """What held requests may take together: buffers, what the kernel keeps, and HAProxy's own of each."""
     body_kernel_bytes: int = 128 * 2**10
@@ -188,6 +203,7 @@ def render(config: GatewayConfig) -> str:
         kernel_bytes=config.kernel_bytes,
         body_kernel_bytes=config.body_kernel_bytes,
         router_address=ROUTER_ADDRESS,
+        few_connections=config.connections(config.few),
         short=config.short,
         short_connections=config.connections(config.short),
         service_connections=config.connections(config.service_share),

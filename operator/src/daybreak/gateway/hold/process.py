@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import structlog
 
 from daybreak.gateway.agent.departures import TCP, TCP6, Departures
+from daybreak.gateway.haproxy import info
+from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.config import GatewayConfig, render
@@ -136,6 +138,17 @@ class Gateway:
         """What is kept for clients. Raises RuntimeApiError."""
         found = await self._api.json("daybreak kept")
         return Kept(held_bytes=found["held_bytes"])
+
+    async def connections(self) -> Connections:
+        """Connections of clients. Raises RuntimeApiError."""
+        return await info.connections(self._api)
+
+    async def set_short(self, short: bool) -> None:
+        """Say whether the gateway is short of room: clients with many connections get no more then.
+
+        Raises RuntimeApiError.
+        """
+        await info.set_short(self._api, self.config.maps.short, short)
 
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""

@@ -14,7 +14,9 @@ from urllib.parse import quote
 import jinja2
 import structlog
 
+from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
+from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.lua import LUA
@@ -75,6 +77,8 @@ class RouterConfig:
     request."""
     body_kernel_bytes: int = 128 * 2**10
     """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it."""
+    few: float = 0.02
+    """Part of the connections that one client may have while the pod is nearly full."""
     kernel_bytes: int = 32 * 2**10
     """What the kernel keeps of an answer on its way; it takes up to twice of it."""
     head_timeout: int = 10
@@ -112,6 +116,11 @@ class RouterConfig:
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "router.cfg"
+
+    @property
+    def short_map(self) -> Path:
+        """The map that says whether the gateway is short of room."""
+        return self.folder / "short-llm.map"
 
     @property
     def late_file(self) -> Path:
@@ -161,6 +170,7 @@ class Router:
         if descriptors != resource.RLIM_INFINITY and descriptors < config.descriptors:
             config = replace(config, max_connections=max(1, (descriptors - _OWN_DESCRIPTORS) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
+        config.short_map.write_text("")
         config.file.write_text(render(config))
         config.late_file.write_text(render(config, LATE_TEMPLATE))
         await self._late.start(seconds)
@@ -180,6 +190,14 @@ class Router:
         """What is kept of large bodies and their answers. Raises RuntimeApiError."""
         found = await self._late.api.json("late show")
         return Kept(bytes=found["bytes"], sources=found["sources"])
+
+    async def connections(self) -> Connections:
+        """Connections of clients. Raises RuntimeApiError."""
+        return await info.connections(self._haproxy.api)
+
+    async def set_short(self, short: bool) -> None:
+        """Say whether the gateway is short of room, as to the HAProxy that holds. Raises RuntimeApiError."""
+        await info.set_short(self._haproxy.api, self.config.short_map, short)
 
     async def wait(self) -> int:
         """Wait until one of them ends and return its exit status (negative: the signal)."""
@@ -220,6 +238,8 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         address=config.address,
         body_timeout=config.body_timeout,
         client_connections=max(1, int(config.client_share * config.max_connections)),
+        few_connections=max(1, int(config.few * config.max_connections)),
+        short_map=config.short_map,
         short_connections=max(1, int(config.short * config.max_connections)),
         budget_bytes=config.budget_bytes,
         buffer_bytes=_BUFFER,
