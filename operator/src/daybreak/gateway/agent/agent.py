@@ -13,6 +13,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.haproxy.processes import HAPROXY_HANGS, GatewayFailed, HaproxyHangs, SupervisedProcess
@@ -33,10 +34,12 @@ SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
 ROUTER_LOOK_SECONDS = 2.0
 """Time between two looks at whether the router still answers."""
+FULLNESS_LOOK_SECONDS = 1.0
+"""Time between two looks at how full the gateway is."""
 REFUSE_SECONDS = 5.0
 """How long it may take at the end until who is still held has been told to ask again."""
 
-STOPPED_PARTS = ("HAProxy", "router", "router looks")
+STOPPED_PARTS = ("HAProxy", "router", "router looks", "fullness")
 """What ends by itself once it is told to."""
 
 log = structlog.get_logger("daybreak.gateway")
@@ -56,8 +59,10 @@ class Agent:
         self._settings = settings
         control = control_socket(settings.folder)
         self.gateway = Gateway(settings.haproxy, SupervisedProcess(control, "hold"))
-        self.router = Router(settings.router, SupervisedProcess(control, "router"))
-        self._beats = Beats(control, lambda: (self.unready, self.unhealthy))
+        self.router = Router(
+            settings.router, SupervisedProcess(control, "router"), SupervisedProcess(control, "late")
+        )
+        self._beats = Beats(control, lambda: (self.unready, self.unhealthy, self.full))
         self.feed = Feed(self.gateway)
         cache, keys = KeepingCache(), KeyFiles(settings.keys_folder)
         self._programmer = Programmer(
@@ -74,6 +79,7 @@ class Agent:
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
         ]
+        self.fullness = FullnessWatch(self.gateway, self.router)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read = asyncio.Event()
         """Set when all services and pods have been read once."""
@@ -86,7 +92,7 @@ class Agent:
         self._finished = False
         """Whether the gateway's end has come, and HAProxy's with it."""
         self._started = float("inf")
-        """When both HAProxies had been started, on the monotonic clock."""
+        """When all HAProxies had been started, on the monotonic clock."""
         self._router_heard = float("-inf")
         """When the router answered last, on the monotonic clock."""
 
@@ -105,7 +111,12 @@ class Agent:
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
             return "programming HAProxy"
-        return self.unhealthy
+        return self.unhealthy or self.full
+
+    @property
+    def full(self) -> str:
+        """Why new clients are better off elsewhere; empty: they are not."""
+        return "full" if self.fullness.full else ""
 
     @property
     def unhealthy(self) -> str:
@@ -115,7 +126,7 @@ class Agent:
 
     @property
     def _silent(self) -> str:
-        """Which HAProxy has not answered for too long; empty: both answer."""
+        """Which HAProxy has not answered for too long; empty: all answer."""
         if self._silent_for(self.feed.heard):
             return "HAProxy"
         return "the router" if self._silent_for(self._router_heard) else ""
@@ -144,6 +155,7 @@ class Agent:
             self._spawn("router looks", self._look_at_router())
             self._spawn("programming", self._program())
             self._spawn("feed", self.feed.run())
+            self._spawn("fullness", self._look_how_full())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()
@@ -162,14 +174,14 @@ class Agent:
             await self._leave()
 
     async def _take_over(self) -> bool:
-        """Take over the HAProxies of an agent that has ended. Returns whether both are there."""
+        """Take over the HAProxies of an agent that has ended. Returns whether all are there."""
         if not await self.gateway.adopt():
             return False
         await self._programmer.adopt()
         return await self.router.adopt()
 
     async def _start(self) -> bool:
-        """Start what does not run. Returns whether both run; False: it is to end before."""
+        """Start what does not run. Returns whether all run; False: it is to end before."""
         await self._first(self._synced(), self._draining.wait(), self._failed.wait())
         if self._failed.is_set() or self._draining.is_set():
             return False
@@ -251,6 +263,15 @@ class Agent:
             except RuntimeApiError as error:
                 log.warning("the router does not answer", error=str(error))
             await asyncio.sleep(ROUTER_LOOK_SECONDS)
+
+    async def _look_how_full(self) -> None:
+        # Likewise.
+        while not self._stopping:
+            try:
+                await self.fullness.look()
+            except RuntimeApiError as error:
+                log.debug("nobody tells how full the gateway is", error=str(error))
+            await asyncio.sleep(FULLNESS_LOOK_SECONDS)
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:
