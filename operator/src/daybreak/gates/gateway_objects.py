@@ -12,6 +12,8 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import GROUP, Resource
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
+from daybreak.ray import ports
+from daybreak.ray.egress import to_cluster
 from daybreak.ray.pods import merge_template
 from daybreak.ray.quantities import canonical
 
@@ -36,7 +38,7 @@ def gateway(
     """
     objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
     if platform.network_policy:
-        objects.append(_network_policy(namespace))
+        objects.append(_network_policy(namespace, platform))
     return [
         *objects,
         _disruption_budget(namespace),
@@ -80,15 +82,20 @@ def _role_binding(namespace: str) -> Manifest:
     )
 
 
-def _network_policy(namespace: str) -> Manifest:
+def _network_policy(namespace: str, platform: Platform) -> Manifest:
+    """Everybody may send requests. What a gateway itself reaches is known, and it reads what clients send: so
+    it reaches nothing else."""
     first, last = names.GATEWAY_PORTS
+    serving = [{"protocol": "TCP", "port": port} for port in (ports.SERVE, ports.DIRECT)]
+    models = {"podSelector": {"matchExpressions": [{"key": names.SERVICE_LABEL, "operator": "Exists"}]}}
+    egress = [{"to": [models], "ports": serving}, *to_cluster(platform.api_server_ports)]
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",
         namespace,
         spec={
             "podSelector": {"matchLabels": names.gateway_selector()},
-            "policyTypes": ["Ingress"],
+            "policyTypes": ["Ingress", "Egress"] if platform.gateway_egress else ["Ingress"],
             "ingress": [
                 {
                     "ports": [
@@ -98,6 +105,7 @@ def _network_policy(namespace: str) -> Manifest:
                     ]
                 }
             ],
+            **({"egress": egress} if platform.gateway_egress else {}),
         },
     )
 
