@@ -171,7 +171,7 @@ def unusual(path: str) -> str:
 
 
 def quick() -> dict[str, list[str]]:
-    """What HAProxy judges small bodies by, without Lua: expressions of `unusual`, and the paths that have them."""
+    """What HAProxy judges small bodies by, without Lua: expressions of `unusual`, and their paths."""
     found: dict[str, list[str]] = {}
     for path in _generated()[1]:
         if path not in FORMS:
