@@ -261,7 +261,7 @@ def render(config: GatewayConfig) -> str:
         headers=fields.HEADERS,
         token=token(config.folder),
         attempts=ATTEMPTS,
-        unusual={path: fields.unusual(path) for path in fields.QUICK},
+        unusual=fields.quick(),
         folder=config.folder,
         max_connections=config.max_connections,
         release_burst=config.release_burst,

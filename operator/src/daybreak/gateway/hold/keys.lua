@@ -169,6 +169,7 @@ local function untold(txn)
     if not rings[port] then
         return slots.unknown(txn, true)
     end
+    return act.CONTINUE  -- said: without it HAProxy takes what was returned last time, and waits for ever
 end
 
 -- Answers who has no key that fits. While a key of the service cannot be read nobody knows whether his is wrong: 503,
