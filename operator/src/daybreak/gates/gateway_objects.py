@@ -87,8 +87,10 @@ def _role_binding(namespace: str) -> Manifest:
 
 
 def _network_policy(namespace: str, platform: Platform) -> Manifest:
-    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics. What a
-    gateway itself reaches is known, and it reads what clients send: so it reaches nothing else."""
+    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics.
+
+    What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else.
+    """
     first, last = names.GATEWAY_PORTS
     operator = {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
