@@ -180,6 +180,7 @@ class Agent:
                     await self._programmer.refuse()
                     await self._nobody_held()
                 self._stopping = True
+                self.fullness.stop()
                 # The router first: the other one takes what it still sends on.
                 patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
                 finished = await self.router.stop(max(1.0, patience))

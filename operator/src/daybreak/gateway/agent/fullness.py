@@ -86,6 +86,7 @@ class FullnessWatch(Collector):
         self._router = router
         self._cgroup = cgroup
         self._short = False
+        self._stopped = False
         self.now = Fullness()
 
     @property
@@ -97,10 +98,15 @@ class FullnessWatch(Collector):
         """Look until cancelled."""
         while True:
             try:
-                await self.look()
+                if not self._stopped:
+                    await self.look()
             except RuntimeApiError as error:
                 log.debug("nobody tells how full the gateway is", error=str(error))
             await asyncio.sleep(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Look no more: a HAProxy that stops would wait for the connection that asks."""
+        self._stopped = True
 
     async def look(self) -> None:
         """Look once. Raises RuntimeApiError."""
