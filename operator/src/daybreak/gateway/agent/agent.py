@@ -34,12 +34,10 @@ SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
 ROUTER_LOOK_SECONDS = 2.0
 """Time between two looks at whether the router still answers."""
-FULLNESS_LOOK_SECONDS = 1.0
-"""Time between two looks at how full the gateway is."""
 REFUSE_SECONDS = 5.0
 """How long it may take at the end until who is still held has been told to ask again."""
 
-STOPPED_PARTS = ("HAProxy", "router", "router looks", "fullness")
+STOPPED_PARTS = ("HAProxy", "router", "router looks")
 """What ends by itself once it is told to."""
 
 log = structlog.get_logger("daybreak.gateway")
@@ -155,7 +153,7 @@ class Agent:
             self._spawn("router looks", self._look_at_router())
             self._spawn("programming", self._program())
             self._spawn("feed", self.feed.run())
-            self._spawn("fullness", self._look_how_full())
+            self._spawn("fullness", self.fullness.run())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()
@@ -231,6 +229,7 @@ class Agent:
                     await self._programmer.refuse()
                     await self._nobody_held()
                 self._stopping = True
+                self.fullness.stop()
                 # The router first: the other one takes what it still sends on.
                 patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
                 finished = await self.router.stop(max(1.0, patience))
@@ -263,15 +262,6 @@ class Agent:
             except RuntimeApiError as error:
                 log.warning("the router does not answer", error=str(error))
             await asyncio.sleep(ROUTER_LOOK_SECONDS)
-
-    async def _look_how_full(self) -> None:
-        # Likewise.
-        while not self._stopping:
-            try:
-                await self.fullness.look()
-            except RuntimeApiError as error:
-                log.debug("nobody tells how full the gateway is", error=str(error))
-            await asyncio.sleep(FULLNESS_LOOK_SECONDS)
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:

@@ -1,5 +1,6 @@
 """How full a gateway is: its connections, and its pod's memory. HAProxy, readiness and metrics are told."""
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,9 +9,12 @@ import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 
+LOOK_SECONDS = 1.0
+"""Time between two looks."""
 NEARLY_FULL = 0.8
 """Part of what there is from which on the gateway is short: clients with many connections get no more."""
 ENOUGH = 0.7
@@ -72,7 +76,7 @@ class FullnessWatch(Collector):
     """Looks at how full the gateway is, and tells HAProxy when it is short.
 
     Args:
-        gateway: The HAProxy that holds; started before the first look.
+        gateway: The HAProxy that holds; started before `run` is.
         router: The common address.
         cgroup: Where the control group is read from.
     """
@@ -84,12 +88,27 @@ class FullnessWatch(Collector):
         self._short = False
         self._told = False
         """Whether both have been told: those that were started by an agent before this one may be short."""
+        self._stopped = False
         self.now = Fullness()
 
     @property
     def full(self) -> bool:
         """Whether new clients are better off elsewhere."""
         return self.now.part >= FULL
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                if not self._stopped:
+                    await self.look()
+            except RuntimeApiError as error:
+                log.debug("nobody tells how full the gateway is", error=str(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Look no more: a HAProxy that stops would wait for the connection that asks."""
+        self._stopped = True
 
     async def look(self) -> None:
         """Look once. Raises RuntimeApiError."""
