@@ -28,6 +28,7 @@ import aiohttp
 
 from bench import report
 from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
@@ -94,8 +95,8 @@ class Scene:
 
     async def gate(self, gate: Gate, epoch: int) -> None:
         """Set the gate of the service with a key."""
-        digest = hashlib.sha256(KEY.encode()).hexdigest()
-        keyed = Slot(service="keyed", gate=gate, epoch=epoch, models=("keyed",), keys=(digest,))
+        key = ApiKey("honest", hashlib.sha256(KEY.encode()).hexdigest())
+        keyed = Slot(service="keyed", gate=gate, epoch=epoch, models=("keyed",), keys=(key,))
         await self.gateway.set_gate("s0", keyed)
 
     async def watch(self) -> None:

