@@ -74,3 +74,14 @@ async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path:
         assert not watch.full
         await strangers.all_join(3 * few, POST)
         assert (await town.router.connections()).now > 2 * few
+
+
+async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_path: Path) -> None:
+    await FullnessWatch(town.gateway, town.router, group(tmp_path, 1000 * MIB)).look()
+    few = int(town.router.config.few * town.router.config.max_connections)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now <= few + 5
+        await FullnessWatch(town.gateway, town.router, group(tmp_path, 500 * MIB)).look()
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now > 2 * few
