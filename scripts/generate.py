@@ -18,6 +18,7 @@ from scripts import render_argocd, render_base, render_values_table
 from scripts.api_docs import api_md
 from scripts.batch_api_docs import batch_api_md
 from scripts.bench_docs import benchmarks_md
+from scripts.gateway_sbom import sbom_json
 from scripts.json_schema import batch_json_schema, json_schema
 from scripts.versions_docs import versions_md
 
@@ -71,6 +72,7 @@ FILES = {
     "manifests/base/crds.yaml": render_base.crds_yaml,
     "manifests/base/operator.yaml": render_base.operator_yaml,
     "manifests/argocd/argocd-cm.yaml": render_argocd.argocd_cm_yaml,
+    "images/gateway/sbom.cdx.json": sbom_json,
     "charts/daybreak/README.md": render_values_table.readme_md,
 }
 """Every generated file, from the repository's root, and what makes its text."""

@@ -93,6 +93,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
         "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
         "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
+        "DAYBREAK_EGRESS": '{"apiServerPorts":[443,6443,8443,16443],"gateways":true,"rayPods":[]}',
         "DAYBREAK_NETWORK_POLICY": "true",
         "DAYBREAK_GATEWAY_IMAGE": f"daybreak-gateway:{versions.DAYBREAK}",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "",
@@ -120,6 +121,10 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_KUBERAY_NAMESPACE": "ray-operators",
         "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
         "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
+        "DAYBREAK_EGRESS": (
+            '{"apiServerPorts":[7443],"gateways":false,"rayPods":[{"ports":[{"port":443,"protocol":"TCP"}],'
+            '"to":[{"ipBlock":{"cidr":"192.0.2.0/24"}}]}]}'
+        ),
         "DAYBREAK_NETWORK_POLICY": "false",
         "DAYBREAK_GATEWAY_IMAGE": "",
         "DAYBREAK_GATEWAY_PULL_SECRETS": "registry,mirror",
@@ -164,6 +169,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         "DAYBREAK_WATCH_NODES": "false",
         "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
+        "DAYBREAK_EGRESS": '{"gateways": false}',
         "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_REPLICAS": "3",

@@ -89,6 +89,11 @@ class AgentProcess:
         return self._child("router.cfg").pid
 
     @property
+    def late(self) -> int:
+        """The process of the router's other half, with large buffers."""
+        return self._child("late.cfg").pid
+
+    @property
     def agent(self) -> int:
         """The process of the agent."""
         return self._child("daybreak.gateway.agent").pid

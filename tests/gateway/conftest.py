@@ -85,7 +85,7 @@ def head_timeout() -> int:
 
 @pytest.fixture
 def stream_timeout() -> int:
-    """Seconds for which a stream may be silent."""
+    """Seconds for which a model may be silent, and its client, if that is shorter than usual."""
     return 3600
 
 
@@ -103,8 +103,7 @@ async def running(folder: Path, **settings: Any) -> AsyncIterator[Bench]:
         address="127.0.0.1",
         first_port=free_ports(SLOTS),
         slots=SLOTS,
-        max_connections=4000,
-        **settings,
+        **{"max_connections": 4000, **settings},
     )
     gateway = Gateway(config)
     await gateway.start()
@@ -125,6 +124,7 @@ async def bench(
         tmp_path / "gw",
         head_timeout=head_timeout,
         stream_timeout=stream_timeout,
+        stall_timeout=min(60, stream_timeout),
         keep_alive_timeout=keep_alive_timeout,
     ) as made:
         yield made

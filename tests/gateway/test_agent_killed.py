@@ -1,12 +1,14 @@
 """An agent that dies or hangs: HAProxy lives on, and the next agent takes it over."""
 
 import asyncio
+import json
 import os
 import signal
 
 import pytest
 
 from cluster import ControlPlane
+from tests.gateway.agent_process import ROUTER
 from tests.gateway.scene import Scene
 
 # One control plane for all of them.
@@ -25,11 +27,12 @@ async def test_the_agent_is_killed(scene: Scene) -> None:
     await scene.agent.until("tiny/tiny", lambda report: report.in_flight == 1)
     await scene.agent.until("other/tiny", lambda report: report.held == 1)
     agent, haproxy, router = scene.agent.agent, scene.agent.haproxy, scene.agent.router
+    late = scene.agent.late
 
     os.kill(agent, signal.SIGKILL)
     assert (await scene.agent.ask(0, "without an agent"))[0] == 200
     await scene.agent.replaced(agent)
-    assert (scene.agent.haproxy, scene.agent.router) == (haproxy, router)
+    assert (scene.agent.haproxy, scene.agent.router, scene.agent.late) == (haproxy, router, late)
     assert await scene.agent.page("/readyz") == (200, "ok")
     report = await scene.agent.until("tiny/tiny", lambda report: report.arrivals == 2)
     assert (report.gate, report.in_flight, report.servers_up) == ("open", 1, 1)
@@ -42,6 +45,26 @@ async def test_the_agent_is_killed(scene: Scene) -> None:
     scene.write_gate("Open", "other", slot=1)
     assert (await held)[0] == 200
     assert dict(scene.serve.seen) == {"stream": 1, "without an agent": 1, "held": 1}
+
+
+async def test_a_model_behind_a_long_text_without_an_agent(scene: Scene) -> None:
+    scene.goes_well = False
+    scene.service()
+    scene.head()
+    await scene.gate("Open")
+    body = json.dumps({"messages": [{"role": "user", "content": "x" * 200_000}], "model": "tiny"}).encode()
+    async with asyncio.timeout(60):
+        while (await scene.agent.ask(ROUTER, "first", body))[0] != 200:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    agent = scene.agent.agent
+    os.kill(agent, signal.SIGKILL)
+    assert (await scene.agent.ask(ROUTER, "without an agent", body))[0] == 200
+    await scene.agent.replaced(agent)
+    assert (await scene.agent.ask(ROUTER, "with the next one", body))[0] == 200
+    # Half of the router ends: so does the gateway, as with the others.
+    os.kill(scene.agent.late, signal.SIGKILL)
+    async with asyncio.timeout(60):
+        assert await scene.agent.process.wait() == 1
 
 
 async def test_kills_under_load(scene: Scene) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import aiohttp
 import pytest
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.common import names
@@ -20,10 +22,13 @@ pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 
 @pytest.fixture
-async def api(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Api]:
+async def api(plane: ControlPlane) -> AsyncIterator[Api]:
     """The operator's."""
-    monkeypatch.setenv("KUBECONFIG", str(plane.kubeconfig))
-    made = await Api.connect()
+    configuration = Configuration()
+    await load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(plane.kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    made = Api(configuration)
     yield made
     await made.close()
 

@@ -72,7 +72,7 @@ async def test_a_key_asks_for_its_models_only(bench: Bench, gate: Gate) -> None:
 
 async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one", models=("org/small",))])
-    text = json.dumps({"model": "org/small", "prompt": "x" * 100_000}).encode()
+    text = json.dumps({"model": "org/small", "user": "x" * 100_000}).encode()
     data = text[:-1] + b', "model": "big"}'
     head = (
         b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -80,6 +80,7 @@ async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench)
     )
     answer = await asyncio.to_thread(insist, bench.gateway.config.first_port, head + data)
     assert error(answer) == (400, "invalid_body")
+    assert b'"param": "model"' in answer
     assert not bench.serve.whole
 
 

@@ -154,7 +154,7 @@ async def test_a_client_that_leaves_is_not_asked_for(town: Late) -> None:
 async def test_without_the_router_it_waits_at_the_front(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Open", org__small="Open")
-    os.kill(town.router.pid, signal.SIGKILL)
+    os.kill(town.router.late_pid, signal.SIGKILL)
     async with asyncio.timeout(30):
         while (await scene.ask("late", late()))[0] != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.1)

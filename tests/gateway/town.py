@@ -88,10 +88,10 @@ class Town:
         whole = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
         return await asyncio.to_thread(insist, self.router.config.port, head + whole)
 
-    async def bytes_here(self) -> int:
-        """Bytes of bodies that the router counts."""
-        found = await self.router._haproxy.api.json("router show")
-        return int(found["bytes"])
+    async def bytes_here(self, source: str = "") -> int:
+        """Bytes of bodies and answers that the router counts, of all clients or of one."""
+        found = await self.router.kept()
+        return found.sources.get(source, 0) if source else found.bytes
 
 
 def insist(port: int, data: bytes, seconds: float = 60) -> bytes:

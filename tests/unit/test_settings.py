@@ -5,7 +5,7 @@ import re
 import pytest
 
 from daybreak.api.pods.gateway_pods import GatewayPods
-from daybreak.settings import InvalidSettings, Settings
+from daybreak.settings import Egress, InvalidSettings, Settings
 
 
 def test_nothing_set() -> None:
@@ -28,6 +28,7 @@ def test_everything_set() -> None:
             "DAYBREAK_RAY_IMAGE": "r:1",
             "DAYBREAK_RAY_CPU_IMAGE": "c:1",
             "DAYBREAK_NETWORK_POLICY": "False",
+            "DAYBREAK_EGRESS": '{"gateways": false, "apiServerPorts": [7443], "rayPods": [{"to": []}]}',
             "DAYBREAK_GATEWAY_IMAGE": "g:1",
             "DAYBREAK_GATEWAY_PULL_SECRETS": "s, t",
             "DAYBREAK_GATEWAY_REPLICAS": "3",
@@ -48,6 +49,7 @@ def test_everything_set() -> None:
         "r:1",
         "c:1",
         False,
+        Egress(gateways=False, api_server_ports=[7443], ray_pods=[{"to": []}]),
         "g:1",
         ("s", "t"),
         3,
@@ -58,6 +60,8 @@ def test_everything_set() -> None:
         9000,
     )
     platform = settings.platform
+    assert (platform.gateway_egress, platform.api_server_ports) == (False, (7443,))
+    assert platform.ray_egress == ({"to": []},)
     assert platform.gateway_pods.priority_class_name == "high"
     assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (
         "kuberay",
@@ -120,3 +124,16 @@ def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
 def test_what_is_wrong_with_the_gateways_pods_is_named(text: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=f"^DAYBREAK_GATEWAY_PODS: .*{words}"):
         Settings.from_environment({"DAYBREAK_GATEWAY_PODS": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[", "Invalid JSON"),
+        ('{"gateway": true}', "networkPolicy.egress.gateway: there is no such field"),
+        ('{"apiServerPorts": [0]}', r"networkPolicy.egress.apiServerPorts\[0\]"),
+    ],
+)
+def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"^DAYBREAK_EGRESS: .*{words}"):
+        Settings.from_environment({"DAYBREAK_EGRESS": text})

@@ -132,6 +132,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.rayImage" . | quote }}
 - name: DAYBREAK_RAY_CPU_IMAGE
   value: {{ include "daybreak.rayCpuImage" . | quote }}
+- name: DAYBREAK_EGRESS
+  value: {{ .Values.networkPolicy.egress | toJson | quote }}
 - name: DAYBREAK_NETWORK_POLICY
   value: {{ .Values.networkPolicy.enabled | quote }}
 - name: DAYBREAK_GATEWAY_IMAGE

@@ -1,12 +1,16 @@
 """What the builders need to know of the cluster and of the operator's own installation."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.ray.workload import RayWorkload
 
 KUBERAY_NAMESPACE = "kuberay-system"
 """Where its own documentation, and Daybreak's, installs KubeRay's operator."""
+API_SERVER_PORTS = (443, 6443, 8443, 16443)
+"""Where the usual distributions have the API server, as pods reach it."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +25,12 @@ class Platform:
     """Namespace of KubeRay's operator. Its pods there may reach Ray heads, and no others with its labels."""
     network_policy: bool = True
     """Whether services get a NetworkPolicy."""
+    gateway_egress: bool = True
+    """Whether that of gateways also says what they may reach."""
+    api_server_ports: tuple[int, ...] = API_SERVER_PORTS
+    """TCP ports of the API server, as pods reach it behind its Service."""
+    ray_egress: tuple[Mapping[str, Any], ...] = ()
+    """What Ray pods may reach beside each other, DNS and the API server, as a policy's rules; none: all."""
     gateway_image: str = ""
     """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
     gateway_pull_secrets: tuple[str, ...] = ()

@@ -5,15 +5,15 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Annotated, Any, Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from daybreak import versions
-from daybreak.api.common.base import readable
+from daybreak.api.common.base import ApiModel, readable
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
-from daybreak.platform import KUBERAY_NAMESPACE, Platform
+from daybreak.platform import API_SERVER_PORTS, KUBERAY_NAMESPACE, Platform
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -21,6 +21,19 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 class InvalidSettings(ValueError):
     """An environment variable with a value that means nothing."""
+
+
+class Egress(ApiModel):
+    """What pods may reach, where the network enforces NetworkPolicies."""
+
+    gateways: bool = True
+    """Whether gateways reach DNS, the API server and Ray pods of their namespace alone."""
+    api_server_ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
+        default_factory=lambda: list(API_SERVER_PORTS)
+    )
+    """TCP ports of the API server, as pods reach it behind its Service."""
+    ray_pods: list[dict[str, Any]] = Field(default_factory=list)
+    """Rules (`egress` of a NetworkPolicy) for Ray pods; none: they reach everything."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +57,9 @@ class Settings:
     """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
     network_policy: bool
     """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
+    egress: Egress
+    """DAYBREAK_EGRESS: what gateways and Ray pods may reach, as JSON (the chart's values of
+    `networkPolicy.egress`)."""
     gateway_image: str
     """DAYBREAK_GATEWAY_IMAGE: image of gateways; empty: there are none, and nothing sleeps."""
     gateway_pull_secrets: tuple[str, ...]
@@ -95,6 +111,7 @@ class Settings:
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
             network_policy=flag("NETWORK_POLICY", "true"),
+            egress=_egress(text("EGRESS", "{}")),
             gateway_image=text("GATEWAY_IMAGE", ""),
             gateway_pull_secrets=tuple(
                 name.strip() for name in text("GATEWAY_PULL_SECRETS", "").split(",") if name.strip()
@@ -115,6 +132,9 @@ class Settings:
             ray_cpu_image=self.ray_cpu_image,
             kuberay_namespace=self.kuberay_namespace,
             network_policy=self.network_policy,
+            gateway_egress=self.egress.gateways,
+            api_server_ports=tuple(self.egress.api_server_ports),
+            ray_egress=tuple(self.egress.ray_pods),
             gateway_image=self.gateway_image,
             gateway_pull_secrets=self.gateway_pull_secrets,
             gateway_tokens=self.gateway_tokens,
@@ -134,6 +154,14 @@ def _namespaces(text: str) -> tuple[str, ...]:
                 f"DAYBREAK_NAMESPACE is {text!r}: use names of namespaces, separated by commas"
             )
     return found
+
+
+def _egress(text: str) -> Egress:
+    """Read DAYBREAK_EGRESS. Raises InvalidSettings with each wrong field."""
+    try:
+        return Egress.model_validate_json(text)
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_EGRESS: {readable(error, 'networkPolicy.egress')}") from error
 
 
 def _gateway_pods(text: str) -> GatewayPods:

@@ -36,6 +36,26 @@ def test_the_network_policy_can_be_left_out() -> None:
     assert "Deployment" in kinds
 
 
+def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
+    spec = one("NetworkPolicy", gateway("ns", [LLM_SERVICES], replace(PLATFORM, api_server_ports=(7443,))))[
+        "spec"
+    ]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    models, dns, api_server = spec["egress"]
+    assert models == {
+        "to": [
+            {"podSelector": {"matchExpressions": [{"key": "daybreak.dev/service", "operator": "Exists"}]}}
+        ],
+        "ports": [{"protocol": "TCP", "port": 8000}, {"protocol": "TCP", "port": 8100}],
+    }
+    assert dns == {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
+    assert api_server == {"ports": [{"protocol": "TCP", "port": 7443}]}
+    spec = one("NetworkPolicy", gateway("ns", [LLM_SERVICES], replace(PLATFORM, gateway_egress=False)))[
+        "spec"
+    ]
+    assert (spec["policyTypes"], "egress" in spec) == (["Ingress"], False)
+
+
 def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
     spec = one("Deployment", gateway("ns", [LLM_SERVICES], PLATFORM))["spec"]
     assert spec["replicas"] == 3

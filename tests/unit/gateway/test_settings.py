@@ -17,6 +17,14 @@ def test_defaults() -> None:
     assert config.folder == settings.router.folder == Path("/run/daybreak-gateway")
 
 
+def test_a_gateway_keeps_what_its_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings.from_environment({"POD_NAMESPACE": "models"})
+    for limit, memory in ((0, 2**30), (2**29, 2**29)):
+        monkeypatch.setattr("daybreak.gateway.agent.settings.memory", lambda limit=limit: (1, limit))
+        assert settings.haproxy.hold_bytes == 3 * memory // 8
+        assert settings.router.budget_bytes == memory // 4
+
+
 def test_everything_set() -> None:
     settings = Settings.from_environment(
         {

@@ -5,8 +5,8 @@ from typing import Any
 from daybreak.gateway.supervisor.health import ALONE_SECONDS, Health
 
 
-def said(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
-    return {"unready": unready, "unhealthy": unhealthy}
+def said(unready: str = "", unhealthy: str = "", full: str = "") -> dict[str, Any]:
+    return {"unready": unready, "unhealthy": unhealthy, "full": full}
 
 
 def test_not_ready_before_it_has_been_programmed() -> None:
@@ -41,6 +41,16 @@ def test_a_haproxy_that_does_not_answer() -> None:
     # The next agent finds out for itself.
     health.forget()
     assert (health.unready, health.unhealthy) == ("", "")
+
+
+def test_a_full_gateway_takes_no_new_clients() -> None:
+    health = Health()
+    health.beat(said())
+    health.beat(said("full", full="full"))
+    assert (health.unready, health.unhealthy) == ("full", "")
+    # The next agent finds out for itself.
+    health.forget()
+    assert health.unready == ""
 
 
 def test_draining() -> None:

@@ -12,6 +12,8 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import GROUP, Resource
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
+from daybreak.ray import ports
+from daybreak.ray.egress import to_cluster
 from daybreak.ray.pods import merge_template
 from daybreak.ray.quantities import canonical
 
@@ -85,19 +87,25 @@ def _role_binding(namespace: str) -> Manifest:
 
 
 def _network_policy(namespace: str, platform: Platform) -> Manifest:
-    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics."""
+    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics.
+
+    What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else.
+    """
     first, last = names.GATEWAY_PORTS
     operator = {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
         "podSelector": {"matchLabels": names.operator_selector()},
     }
+    serving = [{"protocol": "TCP", "port": port} for port in (ports.SERVE, ports.DIRECT)]
+    models = {"podSelector": {"matchExpressions": [{"key": names.SERVICE_LABEL, "operator": "Exists"}]}}
+    egress = [{"to": [models], "ports": serving}, *to_cluster(platform.api_server_ports)]
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",
         namespace,
         spec={
             "podSelector": {"matchLabels": names.gateway_selector()},
-            "policyTypes": ["Ingress"],
+            "policyTypes": ["Ingress", "Egress"] if platform.gateway_egress else ["Ingress"],
             "ingress": [
                 {
                     "ports": [
@@ -111,6 +119,7 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
                     "ports": [{"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT}],
                 },
             ],
+            **({"egress": egress} if platform.gateway_egress else {}),
         },
     )
 

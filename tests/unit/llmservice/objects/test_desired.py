@@ -114,6 +114,20 @@ def test_no_label_opens_ray_for_pods_of_another_namespace() -> None:
                 )
 
 
+def test_ray_pods_reach_everything_unless_the_installation_says() -> None:
+    spec = by_kind(service())["NetworkPolicy"]["spec"]
+    assert (spec["policyTypes"], "egress" in spec) == (["Ingress"], False)
+    rule = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}
+    platform = dataclasses.replace(PLATFORM, ray_egress=(rule,), api_server_ports=(7443,))
+    spec = by_kind(service(), platform=platform)["NetworkPolicy"]["spec"]
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    own, dns, api_server, last = spec["egress"]
+    assert own == {"to": [{"podSelector": {"matchLabels": {"daybreak.dev/service": "llama"}}}]}
+    assert {port["port"] for port in dns["ports"]} == {53}
+    assert api_server == {"ports": [{"protocol": "TCP", "port": 7443}]}
+    assert last == rule
+
+
 def test_network_policies_can_be_left_to_others() -> None:
     assert "NetworkPolicy" not in by_kind(
         service(), platform=dataclasses.replace(PLATFORM, network_policy=False)

@@ -13,6 +13,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
+from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.haproxy.processes import HAPROXY_HANGS, GatewayFailed, HaproxyHangs, SupervisedProcess
@@ -56,8 +57,10 @@ class Agent:
         self._settings = settings
         control = control_socket(settings.folder)
         self.gateway = Gateway(settings.haproxy, SupervisedProcess(control, "hold"))
-        self.router = Router(settings.router, SupervisedProcess(control, "router"))
-        self._beats = Beats(control, lambda: (self.unready, self.unhealthy))
+        self.router = Router(
+            settings.router, SupervisedProcess(control, "router"), SupervisedProcess(control, "late")
+        )
+        self._beats = Beats(control, lambda: (self.unready, self.unhealthy, self.full))
         self.feed = Feed(self.gateway)
         cache, keys = KeepingCache(), KeyFiles(settings.keys_folder)
         self._programmer = Programmer(
@@ -74,6 +77,7 @@ class Agent:
             Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
         ]
+        self.fullness = FullnessWatch(self.gateway, self.router)
         self._tasks: list[asyncio.Task[Any]] = []
         self._read = asyncio.Event()
         """Set when all services and pods have been read once."""
@@ -86,7 +90,7 @@ class Agent:
         self._finished = False
         """Whether the gateway's end has come, and HAProxy's with it."""
         self._started = float("inf")
-        """When both HAProxies had been started, on the monotonic clock."""
+        """When all HAProxies had been started, on the monotonic clock."""
         self._router_heard = float("-inf")
         """When the router answered last, on the monotonic clock."""
 
@@ -105,7 +109,12 @@ class Agent:
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
             return "programming HAProxy"
-        return self.unhealthy
+        return self.unhealthy or self.full
+
+    @property
+    def full(self) -> str:
+        """Why new clients are better off elsewhere; empty: they are not."""
+        return "full" if self.fullness.full else ""
 
     @property
     def unhealthy(self) -> str:
@@ -115,7 +124,7 @@ class Agent:
 
     @property
     def _silent(self) -> str:
-        """Which HAProxy has not answered for too long; empty: both answer."""
+        """Which HAProxy has not answered for too long; empty: all answer."""
         if self._silent_for(self.feed.heard):
             return "HAProxy"
         return "the router" if self._silent_for(self._router_heard) else ""
@@ -144,6 +153,7 @@ class Agent:
             self._spawn("router looks", self._look_at_router())
             self._spawn("programming", self._program())
             self._spawn("feed", self.feed.run())
+            self._spawn("fullness", self.fullness.run())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()
@@ -162,14 +172,14 @@ class Agent:
             await self._leave()
 
     async def _take_over(self) -> bool:
-        """Take over the HAProxies of an agent that has ended. Returns whether both are there."""
+        """Take over the HAProxies of an agent that has ended. Returns whether all are there."""
         if not await self.gateway.adopt():
             return False
         await self._programmer.adopt()
         return await self.router.adopt()
 
     async def _start(self) -> bool:
-        """Start what does not run. Returns whether both run; False: it is to end before."""
+        """Start what does not run. Returns whether all run; False: it is to end before."""
         await self._first(self._synced(), self._draining.wait(), self._failed.wait())
         if self._failed.is_set() or self._draining.is_set():
             return False
@@ -219,6 +229,7 @@ class Agent:
                     await self._programmer.refuse()
                     await self._nobody_held()
                 self._stopping = True
+                self.fullness.stop()
                 # The router first: the other one takes what it still sends on.
                 patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
                 finished = await self.router.stop(max(1.0, patience))

@@ -18,10 +18,11 @@ class Beats:
 
     Args:
         socket: Where it listens.
-        state: Why the gateway is not ready, and why it is not healthy; empty: it is.
+        state: Why the gateway is not ready, why it is not healthy, and why it is full; empty: it is ready,
+            it is healthy, it is not full.
     """
 
-    def __init__(self, socket: Path, state: Callable[[], tuple[str, str]]) -> None:
+    def __init__(self, socket: Path, state: Callable[[], tuple[str, str, str]]) -> None:
         self._socket = socket
         self._state = state
 
@@ -35,8 +36,8 @@ class Beats:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _beat(self, pid: int) -> None:
-        unready, unhealthy = self._state()
-        words = {"do": "beat", "pid": pid, "unready": unready, "unhealthy": unhealthy}
+        unready, unhealthy, full = self._state()
+        words = {"do": "beat", "pid": pid, "unready": unready, "unhealthy": unhealthy, "full": full}
         reader, writer = await asyncio.open_unix_connection(self._socket)
         try:
             writer.write(json.dumps(words).encode() + b"\n")

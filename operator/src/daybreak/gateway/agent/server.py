@@ -22,6 +22,7 @@ class AgentServer:
         self._runner: web.AppRunner | None = None
         self._registry = CollectorRegistry()
         self._registry.register(ServiceMetrics(agent.feed))
+        self._registry.register(agent.fullness)
 
     async def start(self) -> None:
         """Listen."""

@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Self
 
 from daybreak.api.common import names
+from daybreak.gateway.agent.fullness import memory
 from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.environment import DRAINING_SINCE, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.router import RouterConfig
+
+USUAL_MEMORY = 2**30
+"""Bytes: gateway.resources of the chart."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,11 @@ class Settings:
         return Ports(serve=self.serve_port, replica=self.replica_port)
 
     @property
+    def memory(self) -> int:
+        """Bytes that the pod may use, by its control group; what the chart gives where nobody says."""
+        return memory()[1] or USUAL_MEMORY
+
+    @property
     def haproxy(self) -> GatewayConfig:
         """What the data path needs of it."""
         return GatewayConfig(
@@ -94,12 +103,28 @@ class Settings:
             slots=self.slots,
             late_socket=self.router.late_socket,
             late_bytes=self.router.max_body_bytes,
+            hold_bytes=held_bytes(self.memory),
         )
 
     @property
     def router(self) -> RouterConfig:
         """What the address that all models share needs of it."""
-        return RouterConfig(folder=self.folder, address=self.address, port=self.router_port)
+        return RouterConfig(
+            folder=self.folder,
+            address=self.address,
+            port=self.router_port,
+            budget_bytes=large_bytes(self.memory),
+        )
+
+
+def held_bytes(limit: int) -> int:
+    """What held requests may take of a pod's memory."""
+    return 3 * limit // 8
+
+
+def large_bytes(limit: int) -> int:
+    """What large bodies and their answers may take of it."""
+    return limit // 4
 
 
 def _every_address() -> str:

@@ -122,8 +122,8 @@ CONVERSATIONS = (
 )
 """Paths on which a list is one conversation: it is bounded by the size of the body."""
 _LOOKED_AT = ("counted", "entered")
-QUICK = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings")
-"""Paths whose small bodies HAProxy judges by one regular expression, without Lua."""
+FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
+"""Paths that take forms, which nobody looks into."""
 
 
 @cache
@@ -168,6 +168,15 @@ def unusual(path: str) -> str:
     lists = rf'"(?:{"|".join(listed)})"\s*:\s*[^"\s]|' if listed else ""
     # Names of fields first, since most quotation marks are of texts. No part of it goes back in the body.
     return rf'{lists}"(?=[^"]*+"\s*:)(?!{names}")'
+
+
+def quick() -> dict[str, list[str]]:
+    """What HAProxy judges small bodies by, without Lua: expressions of `unusual`, and their paths."""
+    found: dict[str, list[str]] = {}
+    for path in _generated()[1]:
+        if path not in FORMS:
+            found.setdefault(unusual(path), []).append(path)
+    return found
 
 
 def _one_of(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the two HAProxies of a gateway believe of each other's requests."""
+"""What the HAProxies of a gateway believe of each other's requests."""
 
 import secrets
 from pathlib import Path
@@ -9,7 +9,7 @@ that has not been used from there within the last hour."""
 
 
 def token(folder: Path) -> str:
-    """What a request of the other one bears, and no client knows. Both have one private folder."""
+    """What a request from the router bears, and no client knows. All have one private folder."""
     file = folder / "token"
     if not file.exists():
         file.touch(mode=0o600)

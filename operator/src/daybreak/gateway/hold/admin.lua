@@ -2,6 +2,7 @@
 
 local keys = require("keys")
 local percent = require("percent")
+local budget = require("budget")
 local quoted = require("answers").quoted
 local slots = require("slots")
 
@@ -189,6 +190,12 @@ local function streams(applet, _, _, name)
     applet:send((backend and backend:get_stats().scur or 0) .. "\n")
 end
 
+-- daybreak kept: what held requests take.
+local function kept(applet)
+    applet:send(string.format('{"held_bytes":%d}\n', budget.bytes))
+end
+
+core.register_cli({ "daybreak", "kept" }, "daybreak kept : bytes of held requests, as JSON", kept)
 core.register_cli({ "daybreak", "streams" }, "daybreak streams <backend> : how many requests it has", streams)
 core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have been told", ready)
 core.register_cli({ "daybreak", "set" }, "daybreak set <backend> <key>=<value>... : set a gate", set)

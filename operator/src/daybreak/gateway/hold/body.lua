@@ -11,6 +11,9 @@ local LIMITS = {
     choices = tonumber(os.getenv("DAYBREAK_MAX_CHOICES")),
     items = tonumber(os.getenv("DAYBREAK_MAX_ITEMS")),
 }
+local GRACE = tonumber(os.getenv("DAYBREAK_BODY_GRACE")) * 1000  -- ms
+local PACE = tonumber(os.getenv("DAYBREAK_BODY_PACE")) / 1000    -- bytes per ms
+local ROOM = 8192  -- bytes of a body that wait to be passed on: with fewer, it is its client that is waited for
 
 local body = {}
 
@@ -18,6 +21,11 @@ function body.too_large(txn, slot)
     slots.count(slot, "too_large")
     answers.refuse(txn, 413, "The request is larger than the " .. slot.max_body_bytes ..
         " bytes that this service takes.", "invalid_request_error", "request_too_large")
+end
+
+local function too_slow(txn, slot)
+    slots.count(slot, "too_slow")
+    answers.refuse(txn, 408, "The request did not arrive in time.", "invalid_request_error", "request_timeout")
 end
 
 local function refuse_field(txn, slot, scanner)
@@ -35,15 +43,31 @@ Body.__index = Body
 local filters = setmetatable({}, { __mode = "k" })
 
 function Body:new()
-    local new = setmetatable({ seen = 0 }, Body)
+    local new = setmetatable({ seen = 0, waited = 0 }, Body)
     filters[coroutine.running()] = new
     return new
+end
+
+-- Whether a client takes longer than it may. A body that drips is called for with each drop, and one that stops is
+-- HAProxy's to end. Time is the client's only where there was room for more.
+function Body:slow(message)
+    local now = slots.now_ms()
+    if self.room then
+        self.waited = self.waited + now - self.at
+    end
+    self.at = now
+    self.room = message:output() + message:input() < ROOM
+    return self.waited > GRACE + self.seen / PACE
 end
 
 function Body:http_payload(txn, message)
     debug.sethook()  -- as in hold.lua
     if self.over then
         return  -- answered already: a second answer would wipe out the first
+    end
+    if self:slow(message) then
+        self.over = true
+        too_slow(txn, self.slot)
     end
     local text = message:body() or ""
     local known = self.looked_at - self.seen  -- bytes of it that were looked at when the request arrived
@@ -71,7 +95,7 @@ function body.look(txn, slot, path, length)
         refuse_field(txn, slot, scanner)
     end
     local counts = txn.sf:req_hdr("transfer-encoding") ~= ""
-    if not whole and (json or counts) then
+    if not whole then
         local watch = filters[coroutine.running()]
         watch.slot, watch.counts, watch.scanner, watch.looked_at = slot, counts, scanner, #text
         filter.register_data_filter(watch, txn.req)

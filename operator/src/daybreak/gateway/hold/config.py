@@ -17,6 +17,8 @@ HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
 
 _OWN_DESCRIPTORS = 100
+ROUTER_ADDRESS = "127.0.0.1"
+"""Where the router's connections come from: what it says of its clients is believed."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,11 @@ class Maps:
         """The origins whose pages may read a service's answers, by its port: `20000/https://chat.example`."""
         return self.folder / "origins.map"
 
+    @property
+    def short(self) -> Path:
+        """Whether the gateway is short of room: with an entry it is."""
+        return self.folder / "short.map"
+
     def empty(self) -> None:
         """Write all of them, without an entry."""
         for file in (
@@ -84,6 +91,7 @@ class Maps:
             self.access,
             self.origins,
             self.keys,
+            self.short,
         ):
             file.write_text("")
 
@@ -105,13 +113,35 @@ class GatewayConfig:
     should be at least `descriptors`, 22,148 with these defaults; a lower one allows fewer connections."""
     model_backends: int = 256
     """Backends for the gates of services with several models; models beyond them share the front's."""
+    short: float = 0.5
+    """Part of the connections, and of `hold_bytes`, from which on a client has its share and no more, and no
+    connection is kept for a next request."""
+    client_share: float = 0.25
+    """Part of them for one client, by its address."""
+    service_share: float = 0.75
+    """Part of them for one service: the rest is for the others."""
+    few: float = 0.02
+    """Part of the connections that one client may have while the pod is nearly full."""
+    hold_bytes: int = 384 * 2**20
+    """What held requests may take together: buffers, what the kernel keeps, and HAProxy's own of each."""
+    body_kernel_bytes: int = 128 * 2**10
+    """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it. Where a body does
+    not fit, the client's end is behind the rest, and nobody hears of it while the request is held."""
+    kernel_bytes: int = 32 * 2**10
+    """What the kernel keeps of an answer on its way; it takes up to twice of it."""
+    stall_timeout: int = 60
+    """Seconds for which a client may leave off sending its body, or taking its answer."""
+    body_grace: int = 30
+    """Seconds of a client that a body may take, whatever it comes like."""
+    body_pace: int = 16 * 2**10
+    """Bytes per second that it must have come at from then on, the time left out in which nobody reads it."""
     stream_timeout: int = 3600
-    """Seconds for which a request or an answer may be silent."""
+    """Seconds for which a model may be silent."""
     queue_timeout: int = 600
     """Seconds for which a request may wait for a server that has as many as it takes."""
     head_timeout: int = 10
     """Seconds within which a request's head must have arrived."""
-    keep_alive_timeout: int = 300
+    keep_alive_timeout: int = 75
     """Seconds for which a client's connection may be without a request."""
     release_rate: float = 250
     """Held requests released per second and gate when it opens: about what one Serve proxy, one
@@ -159,6 +189,16 @@ class GatewayConfig:
         two for each service (its port and a health check), and some for itself."""
         return 2 * self.max_connections + 2 * self.slots + _OWN_DESCRIPTORS
 
+    @property
+    def kept_bytes(self) -> int:
+        """The most that is kept of one held request's body: buffers of the connection and of the request, and
+        the kernel's."""
+        return 2 * self.buffer_bytes + 2 * self.body_kernel_bytes
+
+    def connections(self, part: float) -> int:
+        """So much of all connections."""
+        return max(1, int(part * self.max_connections))
+
     def fitting(self, descriptors: int) -> Self:
         """The same with as many connections as so many file descriptors allow.
 
@@ -183,6 +223,21 @@ def render(config: GatewayConfig) -> str:
     template = environment.from_string(TEMPLATE.read_text())
     return template.render(
         added_buckets=ADDED_BUCKETS,
+        body_grace=config.body_grace,
+        body_pace=config.body_pace,
+        client_connections=config.connections(config.client_share),
+        client_share=config.client_share,
+        hold_bytes=config.hold_bytes,
+        kept_bytes=config.kept_bytes,
+        kernel_bytes=config.kernel_bytes,
+        body_kernel_bytes=config.body_kernel_bytes,
+        router_address=ROUTER_ADDRESS,
+        few_connections=config.connections(config.few),
+        short=config.short,
+        short_connections=config.connections(config.short),
+        service_connections=config.connections(config.service_share),
+        service_share=config.service_share,
+        stall_timeout=config.stall_timeout,
         address=config.address,
         maps=config.maps,
         model_backends=config.model_backends,
@@ -206,7 +261,7 @@ def render(config: GatewayConfig) -> str:
         headers=fields.HEADERS,
         token=token(config.folder),
         attempts=ATTEMPTS,
-        unusual={path: fields.unusual(path) for path in fields.QUICK},
+        unusual=fields.quick(),
         folder=config.folder,
         max_connections=config.max_connections,
         release_burst=config.release_burst,

@@ -6,6 +6,7 @@
 
 local answers = require("answers")
 local body = require("body")
+local budget = require("budget")
 local keys = require("keys")
 local model = require("model")
 local slots = require("slots")
@@ -22,6 +23,7 @@ local PASSED = "txn.daybreak_passed"
 local FOR_REPLICAS = "txn.daybreak_for_replicas"
 local FULL = "txn.daybreak_full"
 local TOLD = "txn.daybreak_told"
+local SOURCE = "txn.daybreak_source"
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -40,6 +42,7 @@ local function leave(txn, slot, number, reason)
         if reason == "passed" then
             slots.observe(slot, "added", now - math.max(since, slot.passes_since or now))
         end
+        budget.give_back(waiting[number])
         waiting[number] = nil
         txn:unset_var(HELD)
     end
@@ -113,13 +116,21 @@ local function arrive(txn, slot, now, for_replicas)
             { retry_after = slot.retry_after })
     end
     local key = keys.check_held(txn, slot)
+    local source = txn:get_var(SOURCE)
+    local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
+    if not bytes then
+        slots.count(slot, "queue_full")
+        answers.refuse(txn, 429, "The model is waking up, and the requests that wait already take all the memory that " ..
+            "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    end
+    keys.count_held(slot, key)
     last_number = last_number + 1
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
     slots.changed(slot)
     waiting[last_number] = {
         slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms,
-        departed = false,
+        departed = false, source = source, port = slot.port, bytes = bytes,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)

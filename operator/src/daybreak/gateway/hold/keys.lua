@@ -130,15 +130,21 @@ function keys.check_held(txn, slot)
     if not key then
         return nil
     end
-    slot.held_by = slot.held_by or {}
-    local held = slot.held_by[key.name] or 0
+    local held = slot.held_by and slot.held_by[key.name] or 0
     local share = key.held or others > 1 and math.max(1, SPARE * (slot.max_held - slot.held)) or ANY
     if held >= share then
         refuse(txn, slot, key, 429, "This API key has " .. held .. " requests held while the model wakes up: try again " ..
             "later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
     end
-    slot.held_by[key.name] = held + 1
     return key.name
+end
+
+-- Counts one more that is held of a key, once nothing else refuses it. name: from check_held(); may be nil.
+function keys.count_held(slot, name)
+    if name then
+        slot.held_by = slot.held_by or {}
+        slot.held_by[name] = (slot.held_by[name] or 0) + 1
+    end
 end
 
 -- What was done with each key of a service whose requests the slot takes, as JSON; "" for other slots.
@@ -163,6 +169,7 @@ local function untold(txn)
     if not rings[port] then
         return slots.unknown(txn, true)
     end
+    return act.CONTINUE  -- said: without it HAProxy takes what was returned last time, and waits for ever
 end
 
 -- Answers who has no key that fits. While a key of the service cannot be read nobody knows whether his is wrong: 503,

@@ -3,12 +3,15 @@
 import asyncio
 import resource
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import structlog
 
 from daybreak.gateway.agent.departures import TCP, TCP6, Departures
 from daybreak.gateway.fields import fields
+from daybreak.gateway.haproxy import info
+from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
@@ -37,6 +40,14 @@ def own_backend(slot: int) -> str:
 def model_backend(number: int) -> str:
     """Name of a backend for one of several gates of a service."""
     return f"m{number}"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept for clients."""
+
+    held_bytes: int
+    """What held requests take, as far as it is counted."""
 
 
 class Known(NamedTuple):
@@ -167,6 +178,22 @@ class Gateway:
         """
         found = await self._api.json(f"daybreak show changed {since}")
         return found["sequence"], Snapshot.parse(found)
+
+    async def kept(self) -> Kept:
+        """What is kept for clients. Raises RuntimeApiError."""
+        found = await self._api.json("daybreak kept")
+        return Kept(held_bytes=found["held_bytes"])
+
+    async def connections(self) -> Connections:
+        """Connections of clients. Raises RuntimeApiError."""
+        return await info.connections(self._api)
+
+    async def set_short(self, short: bool) -> None:
+        """Say whether the gateway is short of room: clients with many connections get no more then.
+
+        Raises RuntimeApiError.
+        """
+        await info.set_short(self._api, self.config.maps.short, short)
 
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""

@@ -1,4 +1,4 @@
-"""Lua that both HAProxies load."""
+"""Lua that all HAProxies load."""
 
 from pathlib import Path
 

@@ -1,5 +1,10 @@
-"""The namespace's one address: a second HAProxy that sends each request to the service of its model."""
+"""The namespace's one address: each request is sent to the service of its model.
 
+Two HAProxies do it. Clients reach the one with small buffers, which finds the model in the beginning of a
+body. The other one has buffers for whole bodies, and one budget for what is in them; no client reaches it.
+"""
+
+import asyncio
 import resource
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,7 +14,9 @@ from urllib.parse import quote
 import jinja2
 import structlog
 
+from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
+from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
@@ -18,9 +25,14 @@ from daybreak.gateway.lua import LUA
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "router.cfg.j2"
+LATE_TEMPLATE = HERE / "late.cfg.j2"
 
 _HEAD_ROOM = 64 * 2**10
-"""Room in a buffer beside the body: the request's head, and HAProxy's own."""
+"""Room in a large buffer beside the body: the request's head, and HAProxy's own."""
+_BUFFER = 32 * 2**10
+"""Bytes of a buffer of the HAProxy that clients reach."""
+_SMALL = 28 * 2**10
+"""Bytes of a body that are waited for, to find the model in them: with a usual head they fit the buffer."""
 _MAX_HEADERS = 12 * 2**10
 _MAX_URL = 2 * 2**10
 """Bytes. Together less than the head that the other HAProxy takes."""
@@ -57,15 +69,29 @@ class RouterConfig:
     max_connections: int = 2000
     """Connections of clients at a time."""
     max_body_bytes: int = 10 * 2**20
-    """The largest body: it is kept until it is known where it goes."""
+    """The largest body that is searched for its model's name; one that begins with it may be larger."""
     budget_bytes: int = 256 * 2**20
-    """Bodies that may be here together, in bytes: those that arrive and those of requests that are held."""
+    """Bytes that are kept of large bodies and their answers: of those that arrive, those of requests that are
+    held, and those of answers that their clients have not taken."""
+    client_share: float = 0.25
+    """Part of it, and of the connections, that one client, by its address, may take."""
+    short: float = 0.5
+    """Part of the connections from which on a client has its share and no more, and none is kept for a next
+    request."""
+    body_kernel_bytes: int = 128 * 2**10
+    """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it."""
+    few: float = 0.02
+    """Part of the connections that one client may have while the pod is nearly full."""
+    kernel_bytes: int = 32 * 2**10
+    """What the kernel keeps of an answer on its way; it takes up to twice of it."""
     head_timeout: int = 10
-    """Seconds within which a request's head must have arrived."""
+    """Seconds within which a request's head must have arrived, and then the beginning of its body."""
     body_timeout: int = 120
-    """Seconds within which its body must have arrived."""
+    """Seconds within which a large body must have arrived, where the model's name stands late in it."""
+    stall_timeout: int = 60
+    """Seconds for which a client may leave off sending its body, or taking its answer."""
     stream_timeout: int = 3600
-    """Seconds for which a request or an answer may be silent."""
+    """Seconds for which a model may be silent."""
     hard_stop: int = 7200
     """Seconds after which a stopping router ends whatever is left."""
 
@@ -85,9 +111,29 @@ class RouterConfig:
         return self.folder / "late.sock"
 
     @property
+    def late_admin(self) -> Path:
+        """The admin socket of the HAProxy with large buffers."""
+        return self.folder / "late-admin.sock"
+
+    @property
+    def share_bytes(self) -> int:
+        """Bytes of the budget for one client: at least a whole body."""
+        return min(self.budget_bytes, max(self.max_body_bytes, int(self.budget_bytes * self.client_share)))
+
+    @property
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "router.cfg"
+
+    @property
+    def short_map(self) -> Path:
+        """The map that says whether the gateway is short of room."""
+        return self.folder / "short-llm.map"
+
+    @property
+    def late_file(self) -> Path:
+        """The configuration file of the HAProxy with large buffers."""
+        return self.folder / "late.cfg"
 
     @property
     def descriptors(self) -> int:
@@ -95,69 +141,117 @@ class RouterConfig:
         return 2 * self.max_connections + _OWN_DESCRIPTORS
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of large bodies and their answers."""
+
+    bytes: int
+    """Of all clients."""
+    sources: Mapping[str, int]
+    """Of each client, by its address."""
+
+
 class Router:
     """Sends requests to services by their model.
 
     Args:
         config: What is set of it.
-        process: HAProxy's process; one of our own, unless somebody else starts it.
+        process: The process that clients reach; one of our own, unless somebody else starts it.
+        late_process: The one with large buffers; likewise.
     """
 
-    def __init__(self, config: RouterConfig, process: Process | None = None) -> None:
+    def __init__(
+        self, config: RouterConfig, process: Process | None = None, late_process: Process | None = None
+    ) -> None:
         self.config = config
         self._haproxy = Haproxy(config.file, config.socket, process)
+        self._late = Haproxy(config.late_file, config.late_admin, late_process)
+        # In the order in which they are started: the late one has no client until the other one runs.
+        self._both = (self._late, self._haproxy)
 
     @property
     def pid(self) -> int:
-        """HAProxy's process. Raises GatewayFailed when there is none."""
+        """The process that clients reach. Raises GatewayFailed when there is none."""
         return self._haproxy.pid
 
-    async def runs(self) -> bool:
-        """Whether HAProxy is there. Raises GatewayFailed when nobody can say."""
-        return await self._haproxy.runs()
+    @property
+    def late_pid(self) -> int:
+        """The process with large buffers. Raises GatewayFailed when there is none."""
+        return self._late.pid
 
     async def adopt(self, seconds: float = 30) -> bool:
-        """Take over the HAProxy that runs, with what it knows. Returns False when there is none.
+        """Take over the HAProxies that run, with what they know. Returns False when one of them is not there.
 
         Raises HaproxyHangs when there is one that does not answer.
         """
-        return await self._haproxy.adopt(seconds)
+        return all([await each.adopt(seconds) for each in self._both])
 
     async def start(self, seconds: float = 30) -> None:
-        """Start HAProxy and wait until it listens; it knows no model yet. Raises GatewayFailed."""
+        """Start both HAProxies and wait until they listen; they know no model yet. Raises GatewayFailed."""
         self.config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         config = self.config
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors != resource.RLIM_INFINITY and descriptors < config.descriptors:
             config = replace(config, max_connections=max(1, (descriptors - _OWN_DESCRIPTORS) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
+        config.short_map.write_text("")
         config.file.write_text(render(config))
         config.keys_map.write_text("")
+        config.late_file.write_text(render(config, LATE_TEMPLATE))
+        # An agent before this one may have ended between the two.
+        if not await self._late.adopt(seconds):
+            await self._late.start(seconds)
         await self._haproxy.start(seconds)
 
     async def set_routes(self, routes: Mapping[str, Route]) -> None:
         """Say where the requests for each model go; others are refused. Raises RuntimeApiError."""
-        await self._haproxy.api.expect(f"router set {words(routes)}", "ok")
+        for each in self._both:
+            await each.api.expect(f"router set {words(routes)}", "ok")
 
     async def look(self) -> None:
-        """Ask for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
-        await self._haproxy.api.json("router show")
+        """Ask both for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
+        await self._haproxy.api.command("router ping")
+        await self.kept()
+
+    async def kept(self) -> Kept:
+        """What is kept of large bodies and their answers. Raises RuntimeApiError."""
+        found = await self._late.api.json("late show")
+        return Kept(bytes=found["bytes"], sources=found["sources"])
+
+    async def connections(self) -> Connections:
+        """Connections of clients. Raises RuntimeApiError."""
+        return await info.connections(self._haproxy.api)
+
+    async def set_short(self, short: bool) -> None:
+        """Say whether the gateway is short of room, as to the HAProxy that holds. Raises RuntimeApiError."""
+        await info.set_short(self._haproxy.api, self.config.short_map, short)
 
     async def wait(self) -> int:
-        """Wait for HAProxy's end and return its exit status (negative: the signal)."""
-        return await self._haproxy.wait()
+        """Wait until one of them ends and return its exit status (negative: the signal)."""
+        tasks = [asyncio.create_task(each.wait()) for each in self._both]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return next(iter(done)).result()
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def stop(self, graceful: float) -> bool:
         """No new connections; who is here may finish, for so many seconds. Returns whether all could."""
-        return await self._haproxy.stop(graceful)
+        until = asyncio.get_running_loop().time() + graceful
+        # The one that clients reach first: the other one takes what it still sends on.
+        finished = await self._haproxy.stop(graceful)
+        return await self._late.stop(max(1.0, until - asyncio.get_running_loop().time())) and finished
 
     def leave(self) -> None:
-        """Let go of HAProxy, which lives on if its process is not ours."""
-        self._haproxy.api.close()
+        """Let go of both, which live on if their processes are not ours."""
+        for each in self._both:
+            each.api.close()
 
     async def kill(self) -> None:
-        """End it at once: who is here is cut."""
-        await self._haproxy.kill()
+        """End both at once: who is here is cut."""
+        for each in self._both:
+            await each.kill()
 
 
 def words(routes: Mapping[str, Route]) -> str:
@@ -172,15 +266,19 @@ def words(routes: Mapping[str, Route]) -> str:
     return f"{','.join(each) or '-'} {','.join(keys) or '-'}"
 
 
-def render(config: RouterConfig) -> str:
-    """The text of the router's haproxy.cfg."""
+def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
+    """The text of a configuration file."""
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
-    template = environment.from_string(TEMPLATE.read_text())
+    template = environment.from_string(file.read_text())
     return template.render(
         address=config.address,
         body_timeout=config.body_timeout,
+        client_connections=max(1, int(config.client_share * config.max_connections)),
+        few_connections=max(1, int(config.few * config.max_connections)),
+        short_map=config.short_map,
+        short_connections=max(1, int(config.short * config.max_connections)),
         budget_bytes=config.budget_bytes,
-        buffer_bytes=config.max_body_bytes + _HEAD_ROOM,
+        buffer_bytes=_BUFFER,
         error_body=error_body,
         errors=ERRORS,
         gateway_address=config.gateway_address,
@@ -189,6 +287,10 @@ def render(config: RouterConfig) -> str:
         keys_map=config.keys_map,
         token=token(config.folder),
         attempts=ATTEMPTS,
+        kernel_bytes=config.kernel_bytes,
+        body_kernel_bytes=config.body_kernel_bytes,
+        late_admin=config.late_admin,
+        late_buffer_bytes=config.max_body_bytes + _HEAD_ROOM,
         late_socket=config.late_socket,
         lua=HERE,
         shared_lua=LUA,
@@ -200,6 +302,9 @@ def render(config: RouterConfig) -> str:
         paths=PATHS,
         port=config.port,
         replica_paths=REPLICA_PATHS,
+        share_bytes=config.share_bytes,
+        small=_SMALL,
         socket=config.socket,
+        stall_timeout=config.stall_timeout,
         stream_timeout=config.stream_timeout,
     )

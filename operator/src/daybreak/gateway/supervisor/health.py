@@ -19,20 +19,22 @@ class Health:
         self._was_ready = False
         self._unready = "the agent has not started"
         self._unhealthy = ""
+        self._full = ""
         self.draining = False
         """Whether the pod is to end."""
         self.heard = float("-inf")
         """When an agent said something last."""
 
     def beat(self, said: Mapping[str, Any]) -> None:
-        """Take in what an agent says: why it is not ready, and what of HAProxy is not well."""
+        """Take in what an agent says: why it is not ready, what of HAProxy is not well, and what is full."""
         self.heard = self._clock()
         self._unready, self._unhealthy = str(said["unready"]), str(said["unhealthy"])
+        self._full = str(said["full"])
         self._was_ready = self._was_ready or not self._unready
 
     def forget(self) -> None:
         """The agent has ended: what it said of HAProxy is of before."""
-        self._unhealthy = ""
+        self._unhealthy = self._full = ""
 
     @property
     def unhealthy(self) -> str:
@@ -51,7 +53,7 @@ class Health:
             return self._unready
         if self._clock() - self.heard > ALONE_SECONDS:
             return f"the agent has not worked for {ALONE_SECONDS:.0f} s"
-        return self._unhealthy
+        return self._unhealthy or self._full
 
 
 class HealthServer:

@@ -4,7 +4,7 @@ Among themselves the pods talk on any port (Ray picks many at random). From outs
 Serve's proxies, and by the port that each replica has of its own), metrics and, for KubeRay's operator only,
 the dashboard's REST API. It also asks the head's Serve proxy whether it is healthy, with a time-out of 2 s in
 every reconcile, of which it does one at a time: a packet that is dropped there slows down all RayServices of
-the cluster. Nothing is said of outgoing traffic: weights come from anywhere.
+the cluster. Of outgoing traffic it says what the installation says: weights come from anywhere.
 """
 
 from typing import Any
@@ -14,6 +14,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.ray import ports
+from daybreak.ray.egress import to_cluster
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
@@ -35,12 +36,13 @@ def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct
         "metadata": metadata(svc, names.network_policy(svc.name), "ray"),
         "spec": {
             "podSelector": _own_pods(svc),
-            "policyTypes": ["Ingress"],
+            "policyTypes": ["Ingress", "Egress"] if platform.ray_egress else ["Ingress"],
             "ingress": [
                 {"from": [{"podSelector": _own_pods(svc)}]},
                 {"from": [_kuberay(platform)], "ports": [_port(ports.DASHBOARD), _port(ports.SERVE)]},
                 *_probers(svc, platform, gateway, direct),
             ],
+            **({"egress": _egress(svc, platform)} if platform.ray_egress else {}),
         },
     }
 
@@ -60,6 +62,12 @@ def _probers(svc: LLMService, platform: Platform, gateway: bool, direct: bool) -
         found.append({"from": [through, operator], "ports": serving})
     for_all = [ports.SERVE, ports.METRICS] if direct else [ports.METRICS]
     return [*found, {"ports": [_port(port) for port in for_all]}]
+
+
+def _egress(svc: LLMService, platform: Platform) -> list[dict[str, Any]]:
+    """What the pods may reach: each other, what Ray's autoscaler needs, and what the installation says."""
+    own: dict[str, Any] = {"to": [{"podSelector": _own_pods(svc)}]}
+    return [own, *to_cluster(platform.api_server_ports), *(dict(rule) for rule in platform.ray_egress)]
 
 
 def _own_pods(svc: LLMService) -> dict[str, Any]:

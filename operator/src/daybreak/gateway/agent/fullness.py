@@ -1,0 +1,156 @@
+"""How full a gateway is: its connections, and its pod's memory. HAProxy, readiness and metrics are told."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from daybreak.gateway.haproxy.runtime import RuntimeApiError
+from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.router.router import Router
+
+LOOK_SECONDS = 1.0
+"""Time between two looks."""
+NEARLY_FULL = 0.8
+"""Part of what there is from which on the gateway is short: clients with many connections get no more."""
+ENOUGH = 0.7
+"""Part below which it is not short any more."""
+FULL = 0.95
+"""Part from which on the pod is not ready: new clients are better off with another one."""
+
+CGROUP = Path("/sys/fs/cgroup")
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+@dataclass(frozen=True)
+class Fullness:
+    """One moment. A limit of zero is one that nobody knows."""
+
+    connections: int = 0
+    """Of clients, to services and to the common address."""
+    connections_limit: int = 0
+    connections_part: float = 0.0
+    """Part of its connections that the fuller one of the two that clients reach has."""
+    memory: int = 0
+    """Bytes of the pod, the kernel's for connections included, without files that it may forget."""
+    memory_limit: int = 0
+    held: int = 0
+    """Bytes of held requests, as they are counted."""
+    held_limit: int = 0
+    large: int = 0
+    """Bytes of large bodies and their answers on the common address, as they are counted."""
+    large_limit: int = 0
+
+    @property
+    def part(self) -> float:
+        """How full: 0 to 1. What is counted has its own bound, and is refused there."""
+        memory = self.memory / self.memory_limit if self.memory_limit else 0.0
+        return max(self.connections_part, memory)
+
+
+def memory(folder: Path = CGROUP) -> tuple[int, int]:
+    """Bytes that the pod uses and may use, by its control group; zeros where there is none, or no limit."""
+    for used, limit, forgettable in (
+        ("memory.current", "memory.max", "inactive_file"),
+        ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes", "total_inactive_file"),
+    ):
+        try:
+            most = (folder / limit).read_text().strip()
+            now = int((folder / used).read_text())
+            stat = (folder / used).with_name("memory.stat").read_text()
+        except (OSError, ValueError):
+            continue
+        files = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
+        bound = int(most) if most.isdecimal() else 0
+        # Without a limit version 1 has the largest number of pages.
+        return now - int(files.get(forgettable, 0)), bound if bound < 2**60 else 0
+    return 0, 0
+
+
+class FullnessWatch(Collector):
+    """Looks at how full the gateway is, and tells HAProxy when it is short.
+
+    Args:
+        gateway: The HAProxy that holds; started before `run` is.
+        router: The common address.
+        cgroup: Where the control group is read from.
+    """
+
+    def __init__(self, gateway: Gateway, router: Router, cgroup: Path = CGROUP) -> None:
+        self._gateway = gateway
+        self._router = router
+        self._cgroup = cgroup
+        self._short = False
+        self._told = False
+        """Whether both have been told: those that were started by an agent before this one may be short."""
+        self._stopped = False
+        self.now = Fullness()
+
+    @property
+    def full(self) -> bool:
+        """Whether new clients are better off elsewhere."""
+        return self.now.part >= FULL
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            try:
+                if not self._stopped:
+                    await self.look()
+            except RuntimeApiError as error:
+                log.debug("nobody tells how full the gateway is", error=str(error))
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """Look no more: a HAProxy that stops would wait for the connection that asks."""
+        self._stopped = True
+
+    async def look(self) -> None:
+        """Look once. Raises RuntimeApiError."""
+        held, large = await self._gateway.kept(), await self._router.kept()
+        both = (await self._gateway.connections(), await self._router.connections())
+        used, limit = memory(self._cgroup)
+        self.now = Fullness(
+            connections=sum(each.now for each in both),
+            connections_limit=sum(each.limit for each in both),
+            connections_part=max(each.now / each.limit for each in both),
+            memory=used,
+            memory_limit=limit,
+            held=held.held_bytes,
+            held_limit=self._gateway.config.hold_bytes,
+            large=large.bytes,
+            large_limit=self._router.config.budget_bytes,
+        )
+        short = self.now.part >= (ENOUGH if self._short else NEARLY_FULL)
+        if short != self._short or not self._told:
+            await self._gateway.set_short(short)
+            await self._router.set_short(short)
+            changed, self._short, self._told = short != self._short, short, True
+            found = {"connections": self.now.connections, "memory": used, "memory_limit": limit}
+            if not changed:
+                log.debug("told how full the gateway is", **found)
+            elif short:
+                log.warning("nearly full: clients with many connections get no more", **found)
+            else:
+                log.info("not nearly full any more", **found)
+
+    def collect(self) -> Iterator[Metric]:
+        """What Prometheus reads."""
+        now = self.now
+        for name, help_text, value in (
+            ("connections", "Connections of clients.", now.connections),
+            ("connections_limit", "Connections that clients may have.", now.connections_limit),
+            ("memory_bytes", "Memory of the pod, the kernel's for connections included.", now.memory),
+            ("memory_limit_bytes", "Memory that the pod may use; 0: no limit is known.", now.memory_limit),
+            ("held_bytes", "What held requests take, as it is counted.", now.held),
+            ("held_limit_bytes", "What held requests may take.", now.held_limit),
+            ("large_bytes", "Large bodies and answers at the common address.", now.large),
+            ("large_limit_bytes", "What they may take.", now.large_limit),
+            ("nearly_full", "Whether the gateway is short of connections or memory.", float(self._short)),
+        ):
+            yield GaugeMetricFamily(f"daybreak_gateway_{name}", help_text, value)

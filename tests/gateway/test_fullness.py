@@ -1,0 +1,87 @@
+"""A gateway that is nearly full says so, and has room for clients who have little."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.agent.fullness import FullnessWatch, memory
+from tests.gateway.hostile import POST, crowd
+from tests.gateway.town import MIB, Town
+
+PAGES = f"anon 1\ninactive_file {MIB}\ntotal_inactive_file {MIB}\n"
+LIMITED: dict[str, Any] = {"max_connections": 100}
+
+
+def group(folder: Path, used: int, limit: str = str(1024 * MIB), version: int = 2) -> Path:
+    """A control group's files, as the kernel has them."""
+    names = ("memory.current", "memory.max")
+    if version == 1:
+        names = ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes")
+        (folder / "memory").mkdir(exist_ok=True)
+    for name, value in zip(names, (str(used), limit), strict=True):
+        (folder / name).write_text(value + "\n")
+    (folder / names[0]).with_name("memory.stat").write_text(PAGES)
+    return folder
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_is_read_without_files(tmp_path: Path, version: int) -> None:
+    assert memory(tmp_path) == (0, 0)
+    assert memory(group(tmp_path, 101 * MIB, version=version)) == (100 * MIB, 1024 * MIB)
+    unlimited = "max" if version == 2 else "9223372036854771712"
+    assert memory(group(tmp_path, 101 * MIB, unlimited, version)) == (100 * MIB, 0)
+
+
+@pytest.mark.parametrize("router_settings", [LIMITED])
+async def test_many_connections_fill_it(town: Town, tmp_path: Path) -> None:
+    watch = FullnessWatch(town.gateway, town.router, tmp_path)
+    await watch.look()
+    assert not watch.full
+    assert watch.now.part < 0.2
+    async with AsyncExitStack() as stack:
+        for number in range(4):
+            some = await stack.enter_async_context(crowd(town.router.config.port, f"127.0.1.{number + 1}"))
+            await some.all_join(24, POST)
+        async with asyncio.timeout(30):
+            while watch.now.part < 0.8:
+                await asyncio.sleep(0.05)
+                await watch.look()
+        found = {metric.name: metric.samples[0].value for metric in watch.collect()}
+        assert found["daybreak_gateway_nearly_full"] == 1
+        assert found["daybreak_gateway_connections"] >= 80
+    async with asyncio.timeout(30):
+        while watch.now.part >= 0.7:
+            await asyncio.sleep(0.1)
+            await watch.look()
+    assert [metric.samples[0].value for metric in watch.collect()][-1] == 0
+
+
+async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path: Path) -> None:
+    await town.wake(0)
+    watch = FullnessWatch(town.gateway, town.router, group(tmp_path, 1000 * MIB))
+    await watch.look()
+    assert watch.full
+    few = int(town.router.config.few * town.router.config.max_connections)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now <= few + 5
+        assert (await town.ask("honest", {"model": "big"}))[0] == 200
+        group(tmp_path, 500 * MIB)
+        await watch.look()
+        assert not watch.full
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now > 2 * few
+
+
+async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_path: Path) -> None:
+    await FullnessWatch(town.gateway, town.router, group(tmp_path, 1000 * MIB)).look()
+    few = int(town.router.config.few * town.router.config.max_connections)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now <= few + 5
+        await FullnessWatch(town.gateway, town.router, group(tmp_path, 500 * MIB)).look()
+        await strangers.all_join(3 * few, POST)
+        assert (await town.router.connections()).now > 2 * few

@@ -1,0 +1,140 @@
+"""Clients who would fill the gateway, beside honest ones: awake and asleep."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.hold.table import Gate, Slot
+from tests.gateway.conftest import Bench, running
+from tests.gateway.hostile import POST, answer_of, crowd, resident
+from tests.gateway.test_keys import api_key
+from tests.gateway.test_malformed import error
+
+MIB = 2**20
+BEGUN = POST + b'X-Request-Id: d\r\nContent-Length: 200000\r\n\r\n{"model": "big", "user": "' + b"x" * 40_000
+LISTS = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+def settings() -> dict[str, Any]:
+    """What a test sets of its gateway."""
+    return {}
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, settings: dict[str, Any]) -> AsyncIterator[Bench]:
+    async with running(tmp_path / "gw", **{"head_timeout": 60, **settings}) as made:
+        yield made
+
+
+async def other_service(bench: Bench) -> str:
+    """A second service, awake, in slot 1. Returns its address."""
+    await bench.gateway.set_servers("s1", [bench.serve.address])
+    slot = Slot(service="other", gate=Gate.OPEN, epoch=1, models=("big",))
+    await bench.gateway.set_gate("s1", slot)
+    async with asyncio.timeout(30):
+        while not (await bench.gateway.snapshot()).slots["s1"].servers_up:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    return f"http://127.0.0.1:{bench.gateway.config.first_port + 1}"
+
+
+@pytest.mark.parametrize("settings", [{"body_grace": 1, "body_pace": 65536}])
+async def test_a_dripping_body_is_no_reason_to_stay_awake(bench: Bench) -> None:
+    await bench.wake()
+    loop = asyncio.get_running_loop()
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        one = await strangers.join(BEGUN)
+        await bench.until(lambda state: state.in_flight == 1)
+        answer = asyncio.create_task(answer_of(one))
+        async with asyncio.timeout(20):
+            while (await bench.state()).in_flight:
+                await asyncio.sleep(0.1)
+                try:
+                    await loop.sock_sendall(one, b"x")
+                except ConnectionError:
+                    break
+        assert error(await answer) == (408, "request_timeout")
+    await bench.until(lambda state: state.in_flight == 0, 10)
+
+
+@pytest.mark.parametrize("settings", [{"stall_timeout": 1, "body_grace": 1}])
+async def test_a_body_that_stops_ends_and_one_that_waits_does_not(bench: Bench) -> None:
+    large = b'{"model": "big", "user": "%b"}' % (b"x" * 500_000)
+    held = asyncio.create_task(bench.ask("held", large))
+    await bench.gate(Gate.CLOSED)
+    await bench.until(lambda state: state.held == 1)
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        await strangers.join(
+            POST + b"Content-Length: 200000\r\n\r\n" + b'{"model": "big", "user": "' + b"x" * 40_000
+        )
+        await bench.until(lambda state: state.held == 2)
+        await asyncio.sleep(3)
+        await bench.wake()
+        assert (await held)[0] == 200
+        await bench.until(lambda state: state.in_flight == 0, 10)
+
+
+@pytest.mark.parametrize("settings", [{"max_connections": 200, "keep_alive_timeout": 120}])
+@pytest.mark.parametrize("data", [LISTS, POST], ids=["idle", "unfinished"])
+async def test_connections_of_one_client_shut_nobody_out(bench: Bench, data: bytes) -> None:
+    await bench.gate(Gate.CLOSED)
+    other = await other_service(bench)
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        await strangers.all_join(220, data)
+        # Neither another service nor this one.
+        for url in (other, bench.url) * 10:
+            answer = bench.clients.get(url + "/v1/models", headers={"Connection": "close"})
+            async with asyncio.timeout(10), answer as found:
+                assert found.status == 200
+
+
+async def test_who_has_no_key_keeps_no_connection(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED, keys=(api_key("sk-one"),))
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        one = await strangers.join(POST + b"Content-Length: 16\r\n\r\n" + b'{"model": "big"}')
+        assert error(await answer_of(one, 10)) == (401, "invalid_api_key")
+
+
+@pytest.mark.parametrize("settings", [{"hold_bytes": 16 * MIB}])
+@pytest.mark.parametrize("size", [100, 100_000])
+async def test_held_requests_are_in_a_budget_of_bytes(bench: Bench, size: int) -> None:
+    await bench.gate(Gate.CLOSED, max_held=100_000)
+    before = resident(bench.gateway.pid)
+    body = b'{"model": "big", "user": "%b"}' % (b"x" * size)
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        request = POST + b"X-Request-Id: s\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+        await strangers.all_join(400, request)
+        state = await bench.until(lambda state: state.held + state.ends.get("queue_full", 0) == 400)
+        assert 0 < state.held < 400
+        assert resident(bench.gateway.pid) - before < 2 * 16 * MIB
+        # Another client has a share of its own.
+        honest = asyncio.create_task(bench.ask("honest", body))
+        await bench.until(lambda now: now.held == state.held + 1)
+        strangers.leave()
+        await bench.until(lambda now: now.held == 1)
+    await bench.wake()
+    assert (await honest)[0] == 200
+    assert (await bench.gateway.kept()).held_bytes == 0
+
+
+@pytest.mark.parametrize("settings", [{"hold_bytes": MIB}])
+async def test_who_finds_no_room_is_not_counted_as_held_of_his_key(bench: Bench) -> None:
+    keys = (api_key("sk-one", held=30),)
+    await bench.gate(Gate.CLOSED, keys=keys, max_held=1000)
+    headers = {"Authorization": "Bearer sk-one"}
+    body = b'{"model": "big"}'
+    first = [asyncio.create_task(bench.ask(f"{number}", body, **headers)) for number in range(60)]
+    state = await bench.until(lambda now: now.held + now.ends.get("queue_full", 0) == 60)
+    assert 0 < state.held < 30, "bytes are what there is too little of"
+    await bench.wake(keys=keys)
+    assert {answer[0] for answer in await asyncio.gather(*first)} == {200, 429}
+    await bench.gate(Gate.CLOSED, keys=keys, max_held=1000)
+    again = [
+        asyncio.create_task(bench.ask(f"again-{number}", body, **headers)) for number in range(state.held)
+    ]
+    await bench.until(lambda now: now.held == state.held)
+    await bench.gate(Gate.OPEN, keys=keys)
+    assert {answer[0] for answer in await asyncio.gather(*again)} == {200}

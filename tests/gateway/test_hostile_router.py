@@ -1,0 +1,111 @@
+"""Clients who would fill the common address: what they send is theirs to wait for, and nobody else's."""
+
+import asyncio
+import json
+
+import pytest
+
+from tests.gateway.hostile import POST, STRANGER, answer_of, crowd, resident
+from tests.gateway.test_malformed import error
+from tests.gateway.town import MIB, Town
+
+LARGE = json.dumps({"messages": [{"role": "user", "content": "x" * MIB}], "model": "big"}).encode()
+DECLARED = POST + b"Content-Length: %d\r\n\r\n" % (8 * MIB)
+
+
+def memory(town: Town) -> int:
+    """Bytes of the processes behind the common address."""
+    return resident(town.router.pid, town.router.late_pid)
+
+
+async def test_unfinished_heads_take_a_buffer_of_a_head(town: Town) -> None:
+    await town.wake(0)
+    before = memory(town)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(12, POST + b"A: " + b"a" * 4 * MIB)
+        assert memory(town) - before < 12 * MIB
+        assert (await town.ask("honest", LARGE))[0] == 200
+
+
+async def test_declared_bodies_take_nothing(town: Town) -> None:
+    await town.wake(0)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(40, DECLARED)
+        assert (await town.ask("honest", LARGE))[0] == 200
+        await strangers.all_join(40, DECLARED + b'{"messages": "' + b"x" * 30_000)
+        assert (await town.ask("again", LARGE))[0] == 200
+
+
+@pytest.mark.parametrize("router_settings", [{"budget_bytes": 16 * MIB, "max_body_bytes": 4 * MIB}])
+async def test_a_client_has_a_share_of_what_is_kept(town: Town) -> None:
+    await town.wake(0)
+    before = memory(town)
+    declared = POST + b"Content-Length: %d\r\n\r\n" % (4 * MIB)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(12, declared + b'{"messages": "' + b"x" * 3 * MIB)
+        # Some were told to come again, and their room is free again.
+        assert await town.bytes_here(STRANGER) <= town.router.config.share_bytes
+        assert await town.bytes_here() <= town.router.config.share_bytes
+        assert memory(town) - before < 3 * town.router.config.budget_bytes
+        assert (await town.ask("honest", LARGE))[0] == 200
+        answers = [asyncio.create_task(answer_of(one)) for one in strangers.sockets]
+        await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        refused = [answer.result() for answer in answers if answer.done()]
+        for answer in answers:
+            answer.cancel()
+        assert {error(answer) for answer in refused} == {(429, "queue_full")}
+    async with asyncio.timeout(30):
+        while await town.bytes_here():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("router_settings", [{"budget_bytes": 16 * MIB, "max_body_bytes": 4 * MIB}])
+@pytest.mark.parametrize("late", [False, True])
+async def test_answers_that_nobody_reads_are_in_the_budget(town: Town, late: bool) -> None:
+    await town.wake(0)
+    town.serves[0].answer_bytes = 12 * MIB
+    before = memory(town)
+    body = LARGE[:40_000] + b'x"}], "model": "big"}' if late else b'{"model": "big"}'
+    request = POST + b"X-Request-Id: s\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(12, request)
+        await town.until(0, lambda state: state.arrivals == 12)
+        for _ in range(20):
+            await asyncio.sleep(0.1)
+            assert memory(town) - before < 24 * MIB
+        town.serves[0].answer_bytes = 0
+        assert (await town.ask("honest", LARGE))[0] == 200
+    async with asyncio.timeout(30):
+        while await town.bytes_here():  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize("router_settings", [{"stall_timeout": 1}])
+async def test_who_stalls_is_cut_and_who_waits_is_not(town: Town) -> None:
+    await town.wake(0)
+    late = json.dumps({"messages": "x" * MIB, "model": "tiny"}).encode()
+    early = json.dumps({"model": "tiny", "messages": "x" * MIB}).encode()
+    held = [
+        asyncio.create_task(town.ask(f"r{n}", body))
+        for n, body in enumerate((late, early, b'{"model": "tiny"}'))
+    ]
+    await town.until(1, lambda state: state.held == 3)
+    async with crowd(town.router.config.port) as strangers:
+        begun = POST + b"Content-Length: %d\r\n\r\n" % MIB
+        await strangers.join(begun + b'{"model": "big", "messages": "' + b"x" * 40_000)
+        await strangers.join(begun + b'{"messages": "' + b"x" * 40_000)
+        for one in strangers.sockets:
+            await answer_of(one, 30)
+    await asyncio.sleep(2)
+    await town.wake(1)
+    assert [status for status, _ in await asyncio.gather(*held)] == [200] * 3
+
+
+@pytest.mark.parametrize("router_settings", [{"max_connections": 100}])
+async def test_connections_of_one_client_shut_nobody_out(town: Town) -> None:
+    await town.wake(0)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(120, POST)
+        for number in range(5):
+            async with asyncio.timeout(10):
+                assert (await town.ask(f"honest-{number}", {"model": "big"}))[0] == 200
