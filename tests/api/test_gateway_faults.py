@@ -117,7 +117,7 @@ async def town(
         serve = await stack.enter_async_context(FakeServe())
         agents = []
         for number in range(2):
-            folder = tmp_path / f"gateway-{number}"
+            folder = tmp_path / f"g{number}"
             folder.mkdir()
             agents.append(Nearby(plane.kubeconfig, admin.namespace, folder, serve.address.port, number))
         agents[1].takes_the_ports_of(agents[0])

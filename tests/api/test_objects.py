@@ -1,5 +1,6 @@
 """What the operator makes of an LLMService on a real API server: objects, drift, names taken, deletion."""
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -15,7 +16,7 @@ WRITES_MOST = 12
 
 
 def test_every_owned_object_is_made_and_owned(admin: Admin, operator: OperatorProcess) -> None:
-    before = _writes(operator)
+    before = _at_rest(operator)
     made = admin.create(tiny())
     objects = eventually("all objects", lambda: everything(admin))
     for found in objects.values():
@@ -181,6 +182,17 @@ def test_a_service_made_again_at_once_gets_its_own_objects(admin: Admin, operato
         )
 
     eventually("objects of the new service", its_own)
+
+
+def _at_rest(operator: OperatorProcess) -> float:
+    """The number of writes, once nothing is written any more for the services of tests before."""
+    last = -1.0
+    until = time.monotonic() + 60
+    while (now := _writes(operator)) != last:
+        assert time.monotonic() < until, "it does not come to rest"
+        last = now
+        time.sleep(2)
+    return now
 
 
 def _writes(operator: OperatorProcess) -> float:

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from cluster import ControlPlane, kuberay_crds, paths
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import CRDS
 from tests.api.operator_process import OperatorProcess, played_operator
@@ -55,6 +56,28 @@ def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
 def everywhere(plane: ControlPlane) -> Admin:
     """An administrator's hands."""
     return Admin(plane.kubeconfig)
+
+
+@pytest.fixture
+def serve_by_pods(serve: PlayedServe, everywhere: Admin) -> Iterator[None]:
+    """Ray Serve says of a model what its pods say: it runs where all of them do. Else it always says so."""
+
+    def running(head: str) -> set[str]:
+        service, namespace = head.split(".")[:2]
+        cluster = service.removesuffix("-head-svc")
+        found = everywhere.within(namespace).list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
+        there = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
+        groups = {pod["metadata"]["labels"]["ray.io/group"] for pod in there}
+        waiting = {
+            pod["metadata"]["labels"]["ray.io/group"]
+            for pod in there
+            if pod["status"].get("phase") != "Running"
+        }
+        return groups - waiting
+
+    serve.running = running
+    yield
+    serve.running = None
 
 
 @pytest.fixture

@@ -20,7 +20,6 @@ from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, LONG_IDLE, write_whole
 from tests.gpu.looks import TOLERATED, overbooked, placed, pods, service, small
 from tests.gpu.nodes import Nodes, h100
-from tests.gpu.played_serve import PlayedServe
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
 NAME = "exact"
@@ -153,28 +152,11 @@ def _gate(status: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def exact(
-    admin: Admin, nodes: Nodes, serve: PlayedServe, everywhere: Admin, answers: Path, traffic: Path
-) -> Iterator[Exact]:
-    """One GPU, and who needs it. Serve says of a model what its pods say."""
+def exact(admin: Admin, nodes: Nodes, serve_by_pods: None, answers: Path, traffic: Path) -> Exact:
+    """One GPU, and who needs it."""
     nodes.add(h100("h100-exact", 1, **{NAME: "yes"}))
 
-    def running(head: str) -> set[str]:
-        service, namespace = head.split(".")[:2]
-        cluster = service.removesuffix("-head-svc")
-        found = everywhere.within(namespace).list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
-        there = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
-        groups = {pod["metadata"]["labels"]["ray.io/group"] for pod in there}
-        waiting = {
-            pod["metadata"]["labels"]["ray.io/group"]
-            for pod in there
-            if pod["status"].get("phase") != "Running"
-        }
-        return groups - waiting
-
-    serve.running = running
-    yield Exact(admin, answers, traffic)
-    serve.running = None
+    return Exact(admin, answers, traffic)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.api.admin import Admin, eventually
 from tests.gpu.looks import GPU, TOLERATED, big, gpus, node_of, placed, pods, said, service, small
 from tests.gpu.nodes import H100, L4, PRODUCT, Nodes, h100
 
-pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
+pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator", "serve_by_pods")]
 
 
 def undisturbed(admin: Admin, name: str) -> Any:

@@ -172,8 +172,17 @@ def test_two_models_have_groups_and_bounds_of_their_own(admin: Admin, plane: Con
     assert {pod["metadata"]["uid"] for pod in two} <= {pod["metadata"]["uid"] for pod in four}
     assert overbooked(admin) == []
 
-    # Fewer pods are the autoscaler's work, a part of Ray, which does not run here: the bounds are ours.
+    # Fewer pods are the autoscaler's work, a part of Ray, which does not run here: the bounds are ours. A pod
+    # that is there may serve, so the upper bound waits until it has gone.
     admin.merge("LLMService", "assistant", {"spec": {"replicas": None}})
+    with_pods = {chat: (1, 2), embedding: (1, 2)}
+    eventually("fewer are enough", lambda: bounds(admin, "assistant") == with_pods)
+    fewer = [{"op": "replace", "path": "/spec/workerGroupSpecs/1/replicas", "value": 1}]
+    idle = next(pod for pod in four if pod["metadata"]["labels"]["ray.io/group"] == embedding)
+    leave = {"workersToDelete": [idle["metadata"]["name"]]}
+    fewer.append({"op": "add", "path": "/spec/workerGroupSpecs/1/scaleStrategy", "value": leave})
+    name = cluster["metadata"]["name"]
+    plane.kubectl("patch", "raycluster", name, "-n", admin.namespace, "--type=json", "-p", json.dumps(fewer))
     own_bounds = {chat: (1, 2), embedding: (1, 1)}
     eventually("the models' own bounds again", lambda: bounds(admin, "assistant") == own_bounds)
     [same] = admin.list("RayCluster")
