@@ -20,30 +20,45 @@ def one_job(admin: Admin) -> dict[str, Any]:
 
 
 def kubelet_says(admin: Admin, job: dict[str, Any], phase: str, **container: Any) -> None:
-    """Play the kubelet: the pod that the Job's controller has made is in a phase, and its container so."""
-    name = job["metadata"]["name"]
-    pods = eventually("a pod", lambda: admin.list("Pod", labelSelector=f"{JOB_NAME_LABEL}={name}"))
-    usual = {"name": "fill", "image": "played", "imageID": "", "ready": False, "restartCount": 0}
-    status = {"phase": phase, "containerStatuses": [{**usual, **container}]}
-    admin.merge("Pod", pods[0]["metadata"]["name"], {"status": status}, subresource="status")
+    """Play the kubelet: the pod that the Job's controller makes is in a phase, and its container so."""
+    pods = eventually("a pod", lambda: _pods(admin, job))
+    _says(admin, pods[0], phase, **container)
 
 
 def complete(admin: Admin, job: dict[str, Any], size: int = 42) -> None:
     """The program succeeds, and the Job with it."""
-    ended = {"exitCode": 0, "reason": "Completed", "message": json.dumps({"bytes": size, "revision": None})}
-    kubelet_says(admin, job, "Succeeded", state={"terminated": ended})
+    kubelet_says(admin, job, "Succeeded", state={"terminated": _ended(size)})
 
 
 def complete_all(admin: Admin) -> None:
-    """Every copy that is under way succeeds, as far as its pod is there."""
+    """Every copy that is under way succeeds, as far as its pod is there.
+
+    Where it is not, its controller has not made it yet, or the operator has taken the Job away meanwhile.
+    """
     for job in jobs(admin):
-        name = job["metadata"]["name"]
-        if not admin.list("Pod", labelSelector=f"{JOB_NAME_LABEL}={name}"):
-            continue  # its controller has not made it yet, or the operator has taken the Job away
         if job.get("status", {}).get("succeeded"):
             continue
-        try:
-            complete(admin, job)
-        except Refused as error:
-            if error.status != 404:
-                raise  # else it was done already, and the operator took it away in between
+        for pod in _pods(admin, job)[:1]:
+            try:
+                _says(admin, pod, "Succeeded", state={"terminated": _ended(42)})
+            except Refused as error:
+                if error.status != 404:
+                    raise
+
+
+def _pods(admin: Admin, job: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = admin.list(
+        "Pod", labelSelector=f"{JOB_NAME_LABEL}={job['metadata']['name']}"
+    )
+    return found
+
+
+def _says(admin: Admin, pod: dict[str, Any], phase: str, **container: Any) -> None:
+    usual = {"name": "fill", "image": "played", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"phase": phase, "containerStatuses": [{**usual, **container}]}
+    admin.merge("Pod", pod["metadata"]["name"], {"status": status}, subresource="status")
+
+
+def _ended(size: int) -> dict[str, Any]:
+    message = json.dumps({"bytes": size, "revision": None})
+    return {"exitCode": 0, "reason": "Completed", "message": message}
