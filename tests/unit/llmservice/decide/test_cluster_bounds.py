@@ -101,3 +101,10 @@ def test_asleep_no_pod_is_left_however_many_there_are() -> None:
     world = asleep()
     world.step(pods=(HEAD, pod("w-1"), pod("w-2")), ray_clusters=CLUSTERS[:1])
     assert cluster_bounds(world.seen) == {OLD: NONE}
+
+
+def test_a_cluster_that_was_replaced_before_it_served_gets_no_pods() -> None:
+    """It is there for minutes, and would keep the accelerators that the one in its place waits for."""
+    world = World()
+    world.step(ray_service=running(world, active=None, pending=NEW), ray_clusters=CLUSTERS)
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}

@@ -44,6 +44,9 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         name = text(at(cluster, "metadata").get("name"))
         if ray.active and name not in (ray.active, ray.pending):
             found[name] = replaced
+        elif not ray.active and ray.pending and name != ray.pending:
+            # Replaced before it ever served. KubeRay keeps it for as long as requests of one might take.
+            found[name] = dict.fromkeys(bounds, (0, 0))
         elif ray.upgrading and name == ray.active:
             found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
         else:
