@@ -65,6 +65,9 @@ lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	    $$file.in -o $$file.txt; done
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) scripts/lock_images.py
 
+pin-bases: $(VENV)/.made ## Write the digests that the images' bases have now into the Dockerfiles (needs a network)
+	@$(PYTHON) scripts/pin_bases.py
+
 $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	@python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "make: Python 3.11 or newer is needed as python3 (on Debian: apt-get install python3 python3-venv)"; exit 1; }
@@ -77,4 +80,4 @@ $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	  $(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help up down status test e2e lint generate bench gpu-check lock
+.PHONY: help up down status test e2e lint generate bench gpu-check lock pin-bases

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.loader import Send, spread
-from tests.api.admin import OWNED, Admin
+from tests.api.admin import ALL_OWNED, Admin
 
 _BY_THE_API_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
 
@@ -36,7 +36,7 @@ def read(admin: Admin, name: str) -> Written:
     service = admin.get("LLMService", name)
     status = service["status"]
     created = [("LLMService", _text(service))]
-    for kind in OWNED:
+    for kind in ALL_OWNED:
         (found,) = admin.list(kind, labelSelector=f"app.kubernetes.io/instance={name}")
         # An item of a list does not say what it is.
         created.append((kind, _text(admin.get(kind, found["metadata"]["name"]))))

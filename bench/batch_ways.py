@@ -88,7 +88,7 @@ def batch(folder: Path, model: str, slots: int) -> dict[str, Any]:
     from daybreak_runtime.batch.output import Output
     from daybreak_runtime.batch.rows import input_files, rows
     from daybreak_runtime.batch.staging import stage
-    from daybreak_runtime.batch.storage import storage
+    from daybreak_runtime.jobs.storage import storage
 
     _start(folder)
     args = engine_args(model, slots)

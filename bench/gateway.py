@@ -33,9 +33,20 @@ def process(
         started.wait()
 
 
+def parts(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
+    """A gateway's processes: those in Python (supervisor and agent), and its three HAProxies."""
+    children = supervisor.children()
+    haproxies = [child for child in children if child.name() == "haproxy"]
+    return {
+        "agent": [supervisor, *(child for child in children if child not in haproxies)],
+        "haproxy": haproxies,
+    }
+
+
 @contextmanager
 def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iterator[psutil.Process]:
-    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise."""
+    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise: its
+    supervisor's process."""
     first, last = names.GATEWAY_PORTS
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},

@@ -33,7 +33,7 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateway_objects import gateway
 from tests import installed
-from tests.api.admin import OWNED, Admin, eventually
+from tests.api.admin import ALL_OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
 
 SERVICES = 1000
@@ -127,14 +127,14 @@ def _run(number: int, services: int, *, bare: bool = True) -> dict[str, Any]:
                 "every owned object and status written",
                 lambda: (
                     operator.metric("daybreak_writes_total")
-                    >= services * (len(OWNED) + 1) + GATEWAY_OBJECTS * len(namespaces)
+                    >= services * (len(ALL_OWNED) + 1) + GATEWAY_OBJECTS * len(namespaces)
                 ),
                 seconds=1800,
                 pause=LOOK_SECONDS,
             )
             ended = time.monotonic()
             cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
-            for kind in OWNED:
+            for kind in ALL_OWNED:
                 found = sum(
                     len(admin.within(name).list(kind, labelSelector=OF_SERVICES)) for name in namespaces
                 )

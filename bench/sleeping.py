@@ -19,6 +19,7 @@ import psutil
 
 from bench import report
 from bench.gateway import gateway
+from bench.gateway import parts as gateway_parts
 from bench.loader import LOADERS
 from bench.reconcile import CRDS, NAMESPACE, add_node, service
 from cluster import ControlPlane, kuberay_crds, paths
@@ -59,7 +60,7 @@ def main(services: int = SERVICES) -> None:
         measures=run,
         goals=GOALS,
         runs=[run],
-        notes=f"{services} services, one gateway. RSS is the agent and both HAProxies together.",
+        notes=f"{services} services, one gateway. RSS is its agent, supervisor and HAProxies together.",
     )
 
 
@@ -86,8 +87,7 @@ def _asleep(admin: Admin, gate: str) -> int:
 
 def _idle(operator: OperatorProcess, agent: psutil.Process) -> dict[str, float]:
     time.sleep(10)  # what is still on its way is not idle
-    # The gateway's HAProxies are two: the one that holds, and the router of the common address.
-    parts = {"operator": [psutil.Process(operator.pid)], "agent": [agent], "haproxy": agent.children()}
+    parts = {"operator": [psutil.Process(operator.pid)], **gateway_parts(agent)}
     before = {name: _cpu_seconds(part) for name, part in parts.items()}
     time.sleep(IDLE_SECONDS)
     used = {name: _cpu_seconds(part) - before[name] for name, part in parts.items()}

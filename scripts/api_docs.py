@@ -190,7 +190,7 @@ def _type(field: FieldInfo, schema: Schema) -> str:
     match schema["type"]:
         case "string" if scalars.DURATION_PATTERN in schema.get("pattern", ""):
             auto = "`Auto` | " if schema["pattern"] != scalars.DURATION_PATTERN else ""
-            positive = any("> duration('0s')" in rule["rule"] for rule in schema[crd.VALIDATIONS])
+            positive = any("> duration('0s')" in rule["rule"] for rule in schema[scalars.VALIDATIONS])
             return f"{auto}duration{', above 0s' if positive else ''}"
         case "string":
             return f"text, at most {schema['maxLength']} characters" if "maxLength" in schema else "text"

@@ -1,5 +1,9 @@
 """docs/batch-api.md: every field of an LLMBatch, from the models and the CRD that is made from them."""
 
+from enum import StrEnum
+from typing import Any
+
+from daybreak.api.common.base import ApiModel
 from daybreak.api.llmbatch import crd, definition
 from daybreak.api.llmbatch.spec import LLMBatchSpec
 from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason, LLMBatchStatus
@@ -21,16 +25,30 @@ HEAD = f"""\
 
 def batch_api_md() -> str:
     """The whole page."""
-    schema = crd.schema()["properties"]
-    parts = [HEAD, "## Spec\n"]
+    status = (LLMBatchStatus, BatchConditionType, BatchReason, BatchPhase)
+    return page(HEAD, crd.schema(), LLMBatchSpec, *status)
+
+
+def page(
+    head: str,
+    schema: dict[str, Any],
+    spec: type[ApiModel],
+    status: type[ApiModel],
+    conditions: type[StrEnum],
+    reasons: type[StrEnum],
+    phases: type[StrEnum],
+) -> str:
+    """The page of a kind that has a job, and `model` and `runtime` in the words of an LLMService."""
+    found = schema["properties"]
+    parts = [head, "## Spec\n"]
     parts += [
         section.replace("](#model)", "](api.md#model)").replace("](#runtime)", "](api.md#runtime)")
-        for section in sections(LLMBatchSpec, schema["spec"], (Model, Runtime))
+        for section in sections(spec, found["spec"], (Model, Runtime))
     ]
     parts.append("## Status\n")
-    parts += sections(LLMBatchStatus, schema["status"])
+    parts += sections(status, found["status"])
     parts.append("## Words in the status\n")
-    parts.append(words("Conditions", BatchConditionType))
-    parts.append(words("Reasons", BatchReason))
-    parts.append(words("Phases", BatchPhase))
+    parts.append(words("Conditions", conditions))
+    parts.append(words("Reasons", reasons))
+    parts.append(words("Phases", phases))
     return "\n".join(parts)

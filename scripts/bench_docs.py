@@ -22,9 +22,11 @@ one hour as in another: ratios to something that ran beside it, in the same run,
 def benchmarks_md() -> str:
     """The whole page: every measurement that has a result, in the order in which they run."""
     found = [name for name in NAMES if _result(name).exists()]
-    on_gpus = sorted(report.RESULTS.glob("gpu-*.json"))
+    on_gpus = [json.loads(file.read_text()) for file in sorted(report.RESULTS.glob("gpu-*.json"))]
     sections = [_section(name) for name in found]
-    return HEAD + "\n".join(sections + [gpu_section(json.loads(file.read_text())) for file in on_gpus])
+    # What bench.gpu.tune keeps has an engine for each step; what bench.gpu keeps has a table of ways.
+    sections += [tuning_section(each) if "steps" in each else gpu_section(each) for each in on_gpus]
+    return HEAD + "\n".join(sections)
 
 
 def _section(name: str) -> str:
@@ -84,6 +86,54 @@ def gpu_section(result: Mapping[str, Any]) -> str:
     lines += ["", "Different from the sample: " + ", ".join(result["changes"]) + ".", ""]
     lines += ["Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".", ""]
     return "\n".join(lines)
+
+
+def tuning_section(result: Mapping[str, Any]) -> str:
+    """What `python -m bench.gpu.tune` found on one machine."""
+    lines = [f"## {result['title']}", "", f"`{result['command']}` on {result['machine']}.", ""]
+    lines += [f"| {' | '.join(_TUNING_COLUMNS)} |", "|" + " --- |" * len(_TUNING_COLUMNS)]
+    lines += ["| " + " | ".join(_tuning_cells(step)) + " |" for step in result["steps"]]
+    if best := result.get("best"):
+        words = f"Best: {_settings(best)}, {_figure(best['requests_per_second'])} requests/s"
+        if gain := result.get("gain"):
+            sure = "beyond noise" if gain["certain"] else "within noise"
+            words += f", {gain['ratio']:.2f} times the baseline, {sure} (± {gain['noise']:.2f})"
+        lines += ["", f"{words}."]
+    lines += ["", f"It stopped: {result['stopped']}. Engines started: {result['engineStarts']}."]
+    lines += [f"The noise of one window is {100 * result['noise']:.1f} %."]
+    if notes := result.get("notes"):
+        lines += ["", notes]
+    lines += [
+        "",
+        "Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_TUNING_COLUMNS = (
+    "settings",
+    "clients",
+    "requests/s",
+    "tokens/s",
+    "TTFT p50, ms",
+    "TTFT p95, ms",
+    "TPOT p50, ms",
+    "failed",
+)
+
+
+def _tuning_cells(step: Mapping[str, Any]) -> list[str]:
+    if "failure" in step:
+        return [_settings(step), f"did not start: {step['failure'].splitlines()[0]}", *[""] * 6]
+    figures = [step["requests_per_second"], step["tokens_per_second"]]
+    figures += [step["ttft_ms"]["p50"], step["ttft_ms"]["p95"], step["tpot_ms"]["p50"], step["errors"]]
+    load = str(step["clients"]) if "clients" in step else f"{step['rate']:g} requests/s are sent"
+    return [_settings(step), load, *map(_figure, figures)]
+
+
+def _settings(step: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in step["settings"].items()) or "as generated"
 
 
 def _cell(value: Any) -> str:

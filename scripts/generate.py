@@ -7,19 +7,31 @@ import argparse
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from daybreak.api.llmbatch import crd as batch_crd
+from daybreak.api.llmbenchmark import crd as benchmark_crd
+from daybreak.api.llmroute import crd as route_crd
 from daybreak.api.llmservice import crd
-from scripts import render_argocd, render_base, render_values_table
+from daybreak.api.modelserver import crd as server_crd
+from scripts import render_argocd, render_base, render_values_table, sboms
 from scripts.api_docs import api_md
 from scripts.batch_api_docs import batch_api_md
 from scripts.bench_docs import benchmarks_md
-from scripts.gateway_sbom import sbom_json
-from scripts.json_schema import batch_json_schema, json_schema
+from scripts.benchmark_api_docs import benchmark_api_md
+from scripts.json_schema import (
+    batch_json_schema,
+    benchmark_json_schema,
+    json_schema,
+    route_json_schema,
+    server_json_schema,
+)
+from scripts.route_api_docs import route_api_md
+from scripts.server_api_docs import server_api_md
 from scripts.versions_docs import versions_md
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +56,21 @@ def batch_crd_yaml() -> str:
     return _crd_yaml(batch_crd.crd())
 
 
+def benchmark_crd_yaml() -> str:
+    """The CustomResourceDefinition of LLMBenchmark."""
+    return _crd_yaml(benchmark_crd.crd())
+
+
+def server_crd_yaml() -> str:
+    """The CustomResourceDefinition of ModelServer."""
+    return _crd_yaml(server_crd.crd())
+
+
+def route_crd_yaml() -> str:
+    """The CustomResourceDefinition of LLMRoute."""
+    return _crd_yaml(route_crd.crd())
+
+
 def _crd_yaml(definition: dict[str, Any]) -> str:
     text: str = yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
     return "# Made by `make generate` from operator/src/daybreak/api; do not edit.\n" + text
@@ -59,20 +86,44 @@ def batch_schema_json() -> str:
     return json.dumps(batch_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-FILES = {
+def benchmark_schema_json() -> str:
+    """The JSON schema of LLMBenchmark for editors."""
+    return json.dumps(benchmark_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def server_schema_json() -> str:
+    """The JSON schema of ModelServer for editors."""
+    return json.dumps(server_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def route_schema_json() -> str:
+    """The JSON schema of LLMRoute for editors."""
+    return json.dumps(route_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+FILES: dict[str, Callable[[], str]] = {
     "charts/daybreak/files/crds/daybreak.dev_llmservices.yaml": crd_yaml,
     "charts/daybreak/files/crds/daybreak.dev_llmbatches.yaml": batch_crd_yaml,
+    "charts/daybreak/files/crds/daybreak.dev_llmbenchmarks.yaml": benchmark_crd_yaml,
+    "charts/daybreak/files/crds/daybreak.dev_modelservers.yaml": server_crd_yaml,
+    "charts/daybreak/files/crds/daybreak.dev_llmroutes.yaml": route_crd_yaml,
     "docs/llmservice.schema.json": schema_json,
     "docs/llmbatch.schema.json": batch_schema_json,
+    "docs/llmbenchmark.schema.json": benchmark_schema_json,
+    "docs/modelserver.schema.json": server_schema_json,
+    "docs/llmroute.schema.json": route_schema_json,
     "docs/api.md": api_md,
     "docs/batch-api.md": batch_api_md,
+    "docs/benchmark-api.md": benchmark_api_md,
+    "docs/model-server-api.md": server_api_md,
+    "docs/route-api.md": route_api_md,
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,
     # After the CRD, which is part of what helm renders.
     "manifests/base/crds.yaml": render_base.crds_yaml,
     "manifests/base/operator.yaml": render_base.operator_yaml,
     "manifests/argocd/argocd-cm.yaml": render_argocd.argocd_cm_yaml,
-    "images/gateway/sbom.cdx.json": sbom_json,
+    **sboms.FILES,
     "charts/daybreak/README.md": render_values_table.readme_md,
 }
 """Every generated file, from the repository's root, and what makes its text."""

@@ -4,10 +4,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.custom_resource import NAME_PATTERN
 from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmbatch import crd as batch_crd
 from daybreak.api.llmbatch import definition as batch_definition
+from daybreak.api.llmbenchmark import crd as benchmark_crd
+from daybreak.api.llmbenchmark import definition as benchmark_definition
+from daybreak.api.llmroute import crd as route_crd
+from daybreak.api.llmroute import definition as route_definition
 from daybreak.api.llmservice import crd, definition
+from daybreak.api.modelserver import crd as server_crd
+from daybreak.api.modelserver import definition as server_definition
 
 Schema = dict[str, Any]
 
@@ -19,7 +26,7 @@ def json_schema() -> Schema:
     name = {
         "type": "string",
         "maxLength": definition.NAME_LIMIT,
-        "pattern": definition.NAME_PATTERN,
+        "pattern": NAME_PATTERN,
         "not": {"const": names.ROUTER},
     }
     return _manifest(definition.KIND, name, crd.schema())
@@ -30,9 +37,40 @@ def batch_json_schema() -> Schema:
     name = {
         "type": "string",
         "maxLength": batch_definition.NAME_LIMIT,
-        "pattern": batch_definition.NAME_PATTERN,
+        "pattern": NAME_PATTERN,
     }
     return _manifest(batch_definition.KIND, name, batch_crd.schema())
+
+
+def benchmark_json_schema() -> Schema:
+    """The same for an LLMBenchmark."""
+    name = {
+        "type": "string",
+        "maxLength": benchmark_definition.NAME_LIMIT,
+        "pattern": NAME_PATTERN,
+    }
+    return _manifest(benchmark_definition.KIND, name, benchmark_crd.schema())
+
+
+def server_json_schema() -> Schema:
+    """The same for a ModelServer."""
+    name = {
+        "type": "string",
+        "maxLength": server_definition.NAME_LIMIT,
+        "pattern": NAME_PATTERN,
+        "not": {"const": names.ROUTER},
+    }
+    return _manifest(server_definition.KIND, name, server_crd.schema())
+
+
+def route_json_schema() -> Schema:
+    """The same for an LLMRoute."""
+    name = {
+        "type": "string",
+        "maxLength": route_definition.NAME_LIMIT,
+        "pattern": NAME_PATTERN,
+    }
+    return _manifest(route_definition.KIND, name, route_crd.schema())
 
 
 def _manifest(kind: str, name: Schema, whole: Schema) -> Schema:

@@ -51,6 +51,7 @@ def main() -> int:
         title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
         command=command_line(sys.argv[1:]),
         samples=render.rendered_samples(),
+        head="images/ray-cpu" if options.head_python else "as the worker",
         lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
     )
     check = Check(
@@ -65,6 +66,7 @@ def main() -> int:
             port=options.port,
             start_seconds=options.start_seconds,
             folder=folder,
+            head_python=options.head_python,
         ),
         result,
     )
@@ -92,7 +94,7 @@ def command_line(arguments: list[str]) -> str:
     return shlex.join(["python", "-m", "bench.gpu", *kept])
 
 
-_FOLDERS = ("--work", "--out")
+_FOLDERS = ("--work", "--out", "--head-python")
 _SHAPE = {"tiny": "a model of 3 MB", "8b": "the shape of Llama 3.1 8B with dummy weights"}
 
 
@@ -106,6 +108,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--cpu", action="store_true", help="with images/ray-cpu's packages, to try the check itself"
+    )
+    parser.add_argument(
+        "--head-python",
+        default="",
+        help="a Python with images/ray-cpu's packages: the head has an image apart",
     )
     parser.add_argument("--steps", default="serve,vllm,wake", help=f"in order, of {', '.join(STEPS)}")
     parser.add_argument("--gateway", action="store_true", help="measure the ways through the gateway too")

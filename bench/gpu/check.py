@@ -26,6 +26,8 @@ _FREE_SECONDS = 90.0
 _STOP_SECONDS = 180.0
 _REST_SECONDS = 2.0
 """Between two loads: the engine drops the requests of those who left."""
+_REPORT_SECONDS = 10.0
+"""Between two reports of running requests to Serve's autoscaler."""
 _GATEWAY_SECONDS = 60.0
 _DIRECT_SECONDS = 10.0
 
@@ -45,6 +47,8 @@ class Options:
     port: int
     start_seconds: float
     folder: Path
+    head_python: str = ""
+    """The Python of the head, with the packages of images/ray-cpu; empty: that of the worker."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,11 @@ class Check:
         """A new Ray cluster: head, worker, configuration; then the load on every way."""
         self._stop_cluster()
         self._until_free()
-        cluster = self._cluster = RayCluster(self._ports, self._options.folder, self._variables(self._cache))
+        more, apart = self._variables(self._cache), self._options.head_python
+        head_more = self._variables(self._cache, "ray-cpu", Path(apart).parent.parent) if apart else {}
+        cluster = self._cluster = RayCluster(
+            self._ports, self._options.folder, more, head_python=apart, head_more=head_more
+        )
         head = cluster.start_head(self._rendered.head)
         worker = cluster.start_worker(self._rendered.worker)
         self._start("serve", cluster, {"head_seconds": round(head, 1), "worker_seconds": round(worker, 1)})
@@ -109,6 +117,9 @@ class Check:
         if self._cluster is None or not self._awake:
             return
         asleep = self._render(self._cache, asleep=True)
+        # A model that falls asleep has been idle for longer. For requests that have just ended Serve's
+        # autoscaler makes a replica again, and the worker, which stays until none is left, has room for it.
+        time.sleep(asleep.look_back_seconds + _REPORT_SECONDS)
         self._cluster.deploy(asleep)
         self._awake = False
         self._cluster.wait_replicas(str(asleep.deployment["name"]), 0, _STOP_SECONDS)
@@ -279,14 +290,14 @@ class Check:
     def _render(self, cache: Path, asleep: bool = False) -> Rendered:
         return render(self._options.wish, port=self._ports.serve, cache=cache, asleep=asleep)
 
-    def _variables(self, cache: Path) -> dict[str, str]:
-        """The image's variables, and a home of its own: a pod's home is always new."""
+    def _variables(self, cache: Path, image: str = "", prefix: Path | None = None) -> dict[str, str]:
+        """An image's variables, and a home of its own: a pod's home is always new."""
         cache.mkdir(parents=True, exist_ok=True)
         self._homes += 1
         home = self._options.folder / f"home-{self._homes}"
         home.mkdir(exist_ok=True)
-        image = image_environment(self._options.image, Path(sys.prefix), cache, os.environ)
-        return {**image, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
+        found = image_environment(image or self._options.image, prefix or Path(sys.prefix), cache, os.environ)
+        return {**found, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
 
     def _until_free(self) -> None:
         def free() -> bool | None:

@@ -79,6 +79,10 @@ class RayCluster:
     """Variables of the image."""
     python: str = sys.executable
     """With Ray's packages."""
+    head_python: str = ""
+    """The same for the head, where that has an image of its own; empty: as the worker."""
+    head_more: Mapping[str, str] = field(default_factory=dict)
+    """Variables of that image."""
     log: list[dict[str, Any]] = field(default_factory=list)
     """Each change of Serve's status, with its time."""
     _head: Process | None = None
@@ -220,7 +224,8 @@ class RayCluster:
 
     def _start(self, name: str, node: int, command: list[str], pod: Pod, own: Mapping[str, str]) -> Process:
         first = self.ports.agent(node)
-        ray = [str(_RAY)] if _RAY.exists() else [self.python, "-m", "ray.scripts.scripts"]
+        apart = self.head_python if name == "head" else ""
+        ray = [str(_RAY)] if _RAY.exists() else [apart or self.python, "-m", "ray.scripts.scripts"]
         ports = [
             f"--dashboard-agent-listen-port={first}",
             f"--dashboard-agent-grpc-port={first + 1}",
@@ -230,7 +235,8 @@ class RayCluster:
             "--max-worker-port=0",
         ]
         runtime = {"PYTHONPATH": str(RUNTIME)} if RUNTIME.exists() else {}
-        variables = environment(self.more, pod.environment, runtime, own)
+        image = self.head_more if apart else self.more
+        variables = environment(image, pod.environment, runtime, own)
         return Process(
             name,
             [*ray, "start", "--block", *command, *ports, *pod.ray_start],

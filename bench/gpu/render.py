@@ -58,6 +58,11 @@ class Rendered:
         return found
 
     @property
+    def look_back_seconds(self) -> float:
+        """How far Serve's autoscaler looks back: requests that ended less long ago still count for it."""
+        return float(self.deployment["autoscaling_config"]["look_back_period_s"])
+
+    @property
     def strategy(self) -> str:
         """How the replica's accelerators are to be placed."""
         return str(self._llm_config["placement_group_config"]["strategy"])

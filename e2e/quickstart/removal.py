@@ -26,19 +26,22 @@ def remove(target: Target, report: Report) -> None:
         target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
     if others:
         report.say(
-            f"kept: LLMServices {', '.join(others)}: they go on answering, but nobody repairs or wakes them, "
+            f"kept: {', '.join(others)}: they go on answering, but nobody repairs or wakes them, "
             "or removes their gateways, until Daybreak is installed again"
         )
     report.say(
-        "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev removes them) "
+        "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev "
+        "llmbenchmarks.daybreak.dev modelservers.daybreak.dev llmroutes.daybreak.dev removes them) "
         "and KubeRay"
     )
 
 
 def _services(target: Target) -> list[str]:
-    """All LLMServices, as namespace/name."""
+    """Everything that stands behind a gateway, as namespace/name."""
     each = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
-    return target.kubectl("get", "llmservices", "--all-namespaces", "-o", f"jsonpath={each}").split()
+    return target.kubectl(
+        "get", "llmservices,modelservers", "--all-namespaces", "-o", f"jsonpath={each}"
+    ).split()
 
 
 def _wait_for_gateway(target: Target) -> None:

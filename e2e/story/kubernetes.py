@@ -66,7 +66,13 @@ class Kubernetes:
         """What a person would look at after a failure: objects, pods, events and Daybreak's last words."""
         gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--prefix")
         looks = (
-            ("get", "llm,llmbatches,rayservices,rayjobs,rayclusters,pods", "--all-namespaces", "-o", "wide"),
+            (
+                "get",
+                "llm,llmbatches,llmbenchmarks,modelservers,llmroutes,rayservices,rayjobs,rayclusters,pods",
+                "--all-namespaces",
+                "-o",
+                "wide",
+            ),
             ("describe", "-n", NAMESPACE, "llm"),
             ("describe", "-n", NAMESPACE, "pods"),
             ("logs", "-n", NAMESPACE, *gateways, "--tail=60"),

@@ -9,83 +9,70 @@ ingress on the head, for what came by Serve's proxy.
     INFO 2026-11-22 05:09:12,127 llm_LLMServer:tiny n7rnwoz storm-0a1b2c3d-8 -- POST /v1/completions 200 8.1ms
 
 The head stays where only the workers sleep, and its logs with it. Those of a worker go with its pod, so they
-are followed from its beginning to its end.
+are opened on the node as soon as they are there: what is open can be read when its name has gone.
 """
 
 import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
 
-from quickstart.target import program
+from cluster import paths
 from story.kubernetes import NAMESPACE, Kubernetes
 
 _LOGS = "/tmp/ray/session_latest/logs/serve"  # noqa: S108 -- Ray's own place
 INGRESS_FILES = f"{_LOGS}/replica_*OpenAiIngress_*.log*"
 """Logs of every ingress process, also those that Ray has put aside as too long. Serve's proxies write lines
 of the same form, which must not be counted too, into files of their own."""
-REPLICA_FILES = f"{_LOGS}/replica_*LLMServer*.log"
-LOOK_SECONDS = 0.5
-"""Time between two looks at which workers there are."""
+REPLICA_FILES = (
+    "pods/*/volumes/kubernetes.io~empty-dir/ray-logs/session_2*/logs/serve/replica_*LLMServer*.log"
+)
+"""Logs of every replica on the node, below the kubelet's folder."""
+LOOK_SECONDS = 0.2
+"""Time between two looks at which logs there are."""
 
 
 class ReplicaLines:
-    """What replicas have written down of a storm, while it lasts."""
+    """What replicas have written down of a storm, while it lasts.
 
-    def __init__(self, kubernetes: Kubernetes, name: str, storm: str) -> None:
+    A log that has been opened is read to its end, also when its pod and the file's name have gone.
+    """
+
+    def __init__(self, storm: str) -> None:
         self.lines: list[str] = []
-        self._kubernetes = kubernetes
-        self._name = name
         self._storm = storm
-        self._followed: dict[str, asyncio.Task[None]] = {}
+        self._open: dict[Path, BinaryIO] = {}
 
     async def follow(self) -> None:
-        """Follow the log of every worker that there is, until cancelled."""
+        """Open the log of every replica that comes, until cancelled; then read them all."""
         try:
             while True:
-                selector = f"daybreak.dev/service={self._name},ray.io/node-type=worker"
-                for pod in await asyncio.to_thread(self._kubernetes.names, "pods", "-l", selector):
-                    task = self._followed.get(pod)
-                    if task is None or task.done():  # its container had not started
-                        self._followed[pod] = asyncio.create_task(self._follow_one(pod))
+                await asyncio.to_thread(self._look)
                 await asyncio.sleep(LOOK_SECONDS)
         finally:
-            for task in self._followed.values():
-                task.cancel()
-            await asyncio.gather(*self._followed.values(), return_exceptions=True)
+            self._look()
+            for log in self._open.values():
+                with log:
+                    self.lines += [
+                        line
+                        for line in log.read().decode(errors="replace").splitlines()
+                        if f" {self._storm}-" in line
+                    ]
 
-    async def _follow_one(self, pod: str) -> None:
-        known = len([line for line in self.lines if line.startswith(f"{pod} ")])
-        there = f"until ls {REPLICA_FILES} >/dev/null 2>&1; do sleep 0.2; done"
-        script = f"{there}; exec tail -q -n +1 -F {REPLICA_FILES}"
-        reading = await asyncio.create_subprocess_exec(
-            program("kubectl"), "exec", "-n", NAMESPACE, pod, "-c", "ray-worker", "--", "sh", "-c", script,
-            env=self._kubernetes.target.environment,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        assert reading.stdout is not None
-        try:
-            async for line in reading.stdout:
-                text = line.decode(errors="replace").rstrip()
-                if f" {self._storm}-" not in text:
-                    continue
-                # A log that is followed anew begins anew.
-                if known:
-                    known -= 1
-                    continue
-                self.lines.append(f"{pod} {text}")
-        finally:
-            if reading.returncode is None:
-                reading.terminate()
-            await reading.wait()
+    def _look(self) -> None:
+        for path in paths.KUBELET_ROOT.glob(REPLICA_FILES):
+            if path not in self._open:
+                with suppress(FileNotFoundError):  # its pod has gone since
+                    self._open[path] = path.open("rb")
 
 
 @asynccontextmanager
-async def replica_lines(kubernetes: Kubernetes, name: str, storm: str) -> AsyncIterator[ReplicaLines]:
-    """Follow the replicas of an LLMService while this is entered."""
-    found = ReplicaLines(kubernetes, name, storm)
+async def replica_lines(storm: str) -> AsyncIterator[ReplicaLines]:
+    """Follow all replicas while this is entered; the lines are there when it is left."""
+    found = ReplicaLines(storm)
     following = asyncio.create_task(found.follow())
     try:
         yield found

@@ -198,7 +198,7 @@ async def through_every_transition(
     try:
         async with (
             watched(kubernetes, name) as phases,
-            replica_lines(kubernetes, name, client.name) as replicas,
+            replica_lines(client.name) as replicas,
         ):
             client.tally.phases = phases.seen
             client.wave(phases.now, 200)

@@ -12,38 +12,13 @@ import pytest
 
 from cluster import images, network, tiny_model
 from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.kubernetes import Kubernetes, eventually
+from story.node_volume import node_volume
 
 NAME = "cached"
 BUCKET = "weights"
-CLAIM: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "cached-weights"},
-    "spec": {
-        "accessModes": ["ReadWriteMany"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-        "volumeName": "cached-weights",
-    },
-}
+CLAIM = "cached-weights"
 KINDS = "jobs,rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
-
-
-def volume(folder: Path) -> dict[str, Any]:
-    """A volume that is a folder of this machine, which is the node."""
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": CLAIM["spec"]["volumeName"]},
-        "spec": {
-            "capacity": CLAIM["spec"]["resources"]["requests"],
-            "accessModes": CLAIM["spec"]["accessModes"],
-            "claimRef": {"name": CLAIM["metadata"]["name"], "namespace": NAMESPACE},
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": str(folder), "type": "Directory"},
-        },
-    }
 
 
 def service(endpoint: str, prefix: str) -> dict[str, Any]:
@@ -57,7 +32,7 @@ def service(endpoint: str, prefix: str) -> dict[str, Any]:
     model = {
         "name": "tiny",
         "source": f"s3://{BUCKET}/{prefix}",
-        "cache": {"claimName": CLAIM["metadata"]["name"]},
+        "cache": {"claimName": CLAIM},
         "accelerator": {"kind": "cpu"},
     }
     return {
@@ -92,15 +67,11 @@ def endpoint(bucket: Path) -> Iterator[str]:
 def kept(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder behind the claim."""
     folder = tmp_path_factory.mktemp("claim")
-    folder.chmod(0o777)  # a folder of the node takes no fsGroup
-    installed.apply(volume(folder))
-    installed.apply(CLAIM)
-    try:
-        yield folder
-    finally:
-        installed.delete("llm", NAME)
-        installed.delete("pvc", CLAIM["metadata"]["name"])
-        installed.delete("pv", CLAIM["spec"]["volumeName"])
+    with node_volume(installed, CLAIM, folder):
+        try:
+            yield folder
+        finally:
+            installed.delete("llm", NAME)
 
 
 def cache(kubernetes: Kubernetes) -> dict[str, Any]:
@@ -137,4 +108,4 @@ def test_no_worker_was_made_for_it(kubernetes: Kubernetes, kept: Path) -> None:
 def test_delete_leaves_the_claim(kubernetes: Kubernetes, kept: Path) -> None:
     kubernetes.delete("llm", NAME)
     eventually(lambda: kubernetes.names(KINDS, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
-    assert kubernetes.get("pvc", CLAIM["metadata"]["name"])
+    assert kubernetes.get("pvc", CLAIM)

@@ -12,18 +12,9 @@ from typing import Any
 import pytest
 
 from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.node_volume import node_volume
 
-CLAIM: dict[str, Any] = {
-    "apiVersion": "v1",
-    "kind": "PersistentVolumeClaim",
-    "metadata": {"name": "batch-rows"},
-    "spec": {
-        "accessModes": ["ReadWriteMany"],
-        "resources": {"requests": {"storage": "1Gi"}},
-        "storageClassName": "",
-        "volumeName": "batch-rows",
-    },
-}
+CLAIM = "batch-rows"
 ROWS, TOO_LONG, NO_COLUMN = 2000, 20, 5
 MODEL: dict[str, Any] = {
     "name": "tiny",
@@ -49,27 +40,11 @@ print(len(found))
 def rows(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The folder behind the claim."""
     folder = tmp_path_factory.mktemp("rows")
-    folder.chmod(0o777)  # a folder of the node takes no fsGroup
-    volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": CLAIM["spec"]["volumeName"]},
-        "spec": {
-            "capacity": CLAIM["spec"]["resources"]["requests"],
-            "accessModes": CLAIM["spec"]["accessModes"],
-            "claimRef": {"name": CLAIM["metadata"]["name"], "namespace": NAMESPACE},
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": str(folder), "type": "Directory"},
-        },
-    }
-    installed.apply(volume)
-    installed.apply(CLAIM)
-    try:
-        yield folder
-    finally:
-        installed.delete("llmbatch", "--all")
-        installed.delete("pvc", CLAIM["metadata"]["name"])
-        installed.delete("pv", CLAIM["spec"]["volumeName"])
+    with node_volume(installed, CLAIM, folder):
+        try:
+            yield folder
+        finally:
+            installed.delete("llmbatch", "--all")
 
 
 def batch(name: str, **spec: Any) -> dict[str, Any]:
@@ -136,8 +111,8 @@ def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: 
         batch(
             "night",
             model=MODEL,
-            input={"uri": "pvc://batch-rows/in.jsonl"},
-            output={"uri": "pvc://batch-rows/out"},
+            input={"uri": f"pvc://{CLAIM}/in.jsonl"},
+            output={"uri": f"pvc://{CLAIM}/out"},
             prompt="Answer: {{ question }}",
             samplingParams={"max_tokens": 48, "ignore_eos": True, "temperature": 0},
         )
@@ -185,8 +160,8 @@ def test_openais_files_through_a_service_that_sleeps(kubernetes: Kubernetes, tin
         batch(
             "day",
             serviceRef={"name": tiny},
-            input={"uri": "pvc://batch-rows/requests.jsonl", "format": "OpenAI"},
-            output={"uri": "pvc://batch-rows/results", "format": "OpenAI"},
+            input={"uri": f"pvc://{CLAIM}/requests.jsonl", "format": "OpenAI"},
+            output={"uri": f"pvc://{CLAIM}/results", "format": "OpenAI"},
         )
     )
     found = ended(kubernetes, "day", minutes=6)
@@ -205,8 +180,8 @@ def test_embeddings_of_a_batch_that_was_suspended(kubernetes: Kubernetes, tiny: 
     wanted = batch(
         "vectors",
         model=MODEL,
-        input={"uri": "pvc://batch-rows/texts.csv"},
-        output={"uri": "pvc://batch-rows/vectors"},
+        input={"uri": f"pvc://{CLAIM}/texts.csv"},
+        output={"uri": f"pvc://{CLAIM}/vectors"},
         prompt="{{ text }}",
         task="embed",
     )
@@ -233,15 +208,15 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
         batch(
             "lost",
             serviceRef={"name": tiny},
-            input={"uri": "pvc://batch-rows/absent.jsonl"},
-            output={"uri": "pvc://batch-rows/lost"},
+            input={"uri": f"pvc://{CLAIM}/absent.jsonl"},
+            output={"uri": f"pvc://{CLAIM}/lost"},
             prompt="{{ text }}",
         )
     )
     found = ended(kubernetes, "lost", minutes=4)
     failed = next(each for each in found["conditions"] if each["type"] == "Failed")
     assert (found["phase"], failed["reason"]) == ("Failed", "InputMissing")
-    assert "pvc://batch-rows/absent.jsonl" in failed["message"]
+    assert f"pvc://{CLAIM}/absent.jsonl" in failed["message"]
     # Put back what the other files of the story expect.
     kubernetes.patch(tiny, {"spec": {"sleep": None}})
     kubernetes.wait_ready(tiny)

@@ -36,5 +36,8 @@ def test_only_the_crds_are_left_of_daybreak(kubernetes: Kubernetes) -> None:
     )
     assert [line for line in cluster_wide.split() if "daybreak" in line] == [
         "customresourcedefinition.apiextensions.k8s.io/llmbatches.daybreak.dev",
+        "customresourcedefinition.apiextensions.k8s.io/llmbenchmarks.daybreak.dev",
+        "customresourcedefinition.apiextensions.k8s.io/llmroutes.daybreak.dev",
         "customresourcedefinition.apiextensions.k8s.io/llmservices.daybreak.dev",
+        "customresourcedefinition.apiextensions.k8s.io/modelservers.daybreak.dev",
     ]

@@ -22,6 +22,9 @@ MERGE, APPLY, JSON_PATCH = (
 
 _PATHS = {
     "LLMService": "/apis/daybreak.dev/v1alpha1/{}llmservices",
+    "LLMBenchmark": "/apis/daybreak.dev/v1alpha1/{}llmbenchmarks",
+    "ModelServer": "/apis/daybreak.dev/v1alpha1/{}modelservers",
+    "LLMRoute": "/apis/daybreak.dev/v1alpha1/{}llmroutes",
     "LLMBatch": "/apis/daybreak.dev/v1alpha1/{}llmbatches",
     "RayService": "/apis/ray.io/v1/{}rayservices",
     "RayJob": "/apis/ray.io/v1/{}rayjobs",
@@ -33,9 +36,11 @@ _PATHS = {
     "Pod": "/api/v1/{}pods",
     "PersistentVolumeClaim": "/api/v1/{}persistentvolumeclaims",
     "Job": "/apis/batch/v1/{}jobs",
+    "ControllerRevision": "/apis/apps/v1/{}controllerrevisions",
     "Deployment": "/apis/apps/v1/{}deployments",
     "Role": "/apis/rbac.authorization.k8s.io/v1/{}roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/{}rolebindings",
+    "ConfigMap": "/api/v1/{}configmaps",
     "Event": "/apis/events.k8s.io/v1/{}events",
     "Lease": "/apis/coordination.k8s.io/v1/{}leases",
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
@@ -43,7 +48,9 @@ _PATHS = {
     "Node": "/api/v1/nodes",
 }
 OWNED = ("ServiceAccount", "NetworkPolicy", "PodDisruptionBudget", "Service", "RayService")
-"""What the operator makes for an LLMService."""
+"""What the operator makes for an LLMService, under a name that follows from the service's."""
+ALL_OWNED = ("ControllerRevision", *OWNED)
+"""All that it makes for one; a ControllerRevision is named by its content."""
 
 T = TypeVar("T")
 

@@ -18,16 +18,19 @@ from tests.api.admin import Admin
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess, played_operator
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
+_SLEEP = ("test_disturbances", "test_drain", "test_gateway_faults", "test_gateway_off", "test_pool_at_zero",
+          "test_sleep", "test_sleep_restarts")  # fmt: skip
+"""About half of what all of them take."""
 
 
 # First: pytest-xdist reads the groups in the same hook.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of this folder on one worker, so that they share one control plane."""
+    """Keep the tests of this folder on two workers, so that each of them starts one control plane."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("api"))
+            item.add_marker(pytest.mark.xdist_group("api-sleep" if item.path.stem in _SLEEP else "api"))
 
 
 def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -> ControlPlane:

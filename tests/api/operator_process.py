@@ -129,6 +129,25 @@ class OperatorProcess:
         except OSError:
             return ""
 
+    @property
+    def looked_at(self) -> float:
+        """How often it has looked at something."""
+        assert self.page("/metrics"), "it is too busy to say so"
+        return self.metric("daybreak_reconciles_total")
+
+    def at_rest(self) -> float:
+        """How often it has looked at something, once it does no more.
+
+        A look counts itself after it has written the status.
+        """
+        last = -1.0
+        until = time.monotonic() + 60
+        while (now := self.looked_at) != last:
+            assert time.monotonic() < until, "it does not come to rest"
+            last = now
+            time.sleep(3)
+        return now
+
     def metric(self, name: str, **labels: str) -> float:
         """Sum of a metric's series that bear these labels."""
         total = 0.0

@@ -5,9 +5,9 @@ said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does
 the service says instead of an answer.
 
 Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
-folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `known` and
-`acknowledged` (an epoch; absent: what the status says is carried out and told of at once). Without the file
-somebody has come just now.
+folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `known`,
+`clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is carried
+out and told of at once). Without the file somebody has come just now.
 
 Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
 their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
@@ -33,13 +33,16 @@ from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.ray.model import Model
+from daybreak.assembly import WORKLOADS
+from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.model_client import Asked
 from daybreak.gates import gateway_reports
 from daybreak.gates.gateway_listener import GatewayListener
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.traffic import Heard, Report, Seen
-from daybreak.kinds.llmservice.observe.observed import Answer
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
@@ -52,7 +55,7 @@ class PlayedProber:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def ask(self, service: LLMService, model: Model, base: str, patience: float) -> Answer:
+    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
         """What the folder says."""
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():
@@ -107,10 +110,12 @@ class PlayedGateways(GatewayReports):
         file = self._folder / f"{service.namespace}.{service.name}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
         known = said.get("known", True)
-        spec = (self._cache.get(LLM_SERVICES, service) or {}).get("spec") or {}
-        names = [model["name"] for model in spec.get("models") or ()]
+        kind, name = names.kind_and_name(service.name)
+        resource = MODEL_SERVERS if kind == MODEL_SERVERS.kind else LLM_SERVICES
+        spec = (self._cache.get(resource, Key(service.namespace, name)) or {}).get("spec") or {}
+        models = [model["name"] for model in spec.get("models") or [spec["model"]] * ("model" in spec)]
         carried_out = self._carried_out.get(service, {})
-        each = {name: {**said, **said.get("models", {}).get(name, {})} for name in names}
+        each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
         heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
         return (heard,) if known else (heard, None)
 
@@ -124,6 +129,7 @@ class PlayedGateways(GatewayReports):
         while True:
             await asyncio.sleep(0.05)
             for name in self._changed():
+                # The file of a ModelServer is NS.server.NAME.
                 namespace, _, service = name.partition(".")
                 enqueue(Key(namespace, service), 0.0)
             for key in self._carry_out():
@@ -131,12 +137,15 @@ class PlayedGateways(GatewayReports):
 
     def _carry_out(self) -> list[Key]:
         """Do what the status of each service says; those for which that is something new."""
-        if self._seen == self._cache.changes(LLM_SERVICES):
+        changes = sum(self._cache.changes(kind) for kind in WORKLOADS)
+        if self._seen == changes:
             return []
-        self._seen = self._cache.changes(LLM_SERVICES)
+        self._seen = changes
         told = []
-        for key in self._cache.keys(LLM_SERVICES):
-            status = (self._cache.get(LLM_SERVICES, key) or {}).get("status") or {}
+        known = [(kind, key) for kind in WORKLOADS for key in self._cache.keys(kind)]
+        for kind, own in known:
+            key = Key(own.namespace, names.of_owner(kind.kind, own.name))
+            status = (self._cache.get(kind, own) or {}).get("status") or {}
             gates = (status.get("gate") or {}).get("models") or ()
             epochs = {gate["name"]: gate["epoch"] for gate in gates}
             if epochs != self._carried_out.get(key, {}):
@@ -164,6 +173,7 @@ def _seen(said: dict[str, Any], epoch: int) -> Seen:
         in_flight=said.get("in_flight", 0),
         idle_ms=round(1000 * said.get("idle", 0)),
         servers_up=1,
+        clusters=tuple(said["clusters"]) if "clusters" in said else None,
     )
     return Seen(report, timedelta(0))
 

@@ -51,7 +51,9 @@ def stored(admin: Admin) -> Iterator[Any]:
 
 
 def test_it_is_established_and_structural(admin: Admin) -> None:
-    seen = admin.request("GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.NAME}")
+    seen = admin.request(
+        "GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.crd()['metadata']['name']}"
+    )
     conditions = {condition["type"]: condition["status"] for condition in seen["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
 
@@ -173,6 +175,8 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     status = {
         "phase": "Failed", "replicas": 2, "gpus": 8, "url": "http://stored.crd.svc/v1",
         "defaults": {"outdated": True}, "conditions": [other, ready],
+        "savings": {"givenBack": 12.5, "since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
+        "rollout": {"phase": "Progressing", "number": 3, "revision": "stored-0123456789"},
     }  # fmt: skip
     admin.merge("LLMService", "stored", {"status": status}, "status")
     heading, line = kubectl(plane, "get", "llm", "stored").splitlines()
@@ -186,8 +190,8 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
         "http://stored.crd.svc/v1",
     ]
     heading, line = kubectl(plane, "get", "daybreak", "-o", "wide").splitlines()
-    assert heading.split()[-3:] == ["GPUS", "OUTDATED", "MESSAGE"]
-    assert line.split()[-6:] == ["8", "true", "chat:", "out", "of", "memory"]
+    assert heading.split()[-5:] == ["SAVED", "ROLLOUT", "REVISION", "OUTDATED", "MESSAGE"]
+    assert line.split()[-9:] == ["8", "12.5", "Progressing", "3", "true", "chat:", "out", "of", "memory"]
 
 
 def test_explain_reads_well(plane: ControlPlane) -> None:

@@ -136,6 +136,37 @@ def test_what_is_changed_or_deleted_by_others_is_repaired(admin: Admin, gated: O
         eventually(f"{name} made again", partial(_is_another, admin, live))
 
 
+def test_a_namespace_sets_its_own(admin: Admin, gated: OperatorProcess) -> None:
+    admin.create(tiny())
+    eventually("the gateway", lambda: _whole(admin))
+
+    def spec() -> dict[str, Any]:
+        return dict(admin.get("Deployment", names.GATEWAY)["spec"])
+
+    def says(text: str) -> dict[str, Any]:
+        metadata = {"name": names.GATEWAY, "namespace": admin.namespace}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"gateway.yaml": text}}
+
+    admin.create(says("{replicas: 3, priorityClassName: system-cluster-critical}"))
+    eventually("three pods", lambda: spec()["replicas"] == 3)
+    assert spec()["template"]["spec"]["priorityClassName"] == "system-cluster-critical"
+    before = admin.get("Deployment", names.GATEWAY)["metadata"]["generation"]
+
+    admin.merge("ConfigMap", names.GATEWAY, says("replicas: none"))
+    refused = eventually("an event", lambda: _events(admin))
+    assert "gateway.replicas" in refused[0]["note"]
+    assert refused[0]["regarding"]["name"] == names.GATEWAY
+    assert admin.get("Deployment", names.GATEWAY)["metadata"]["generation"] == before, "it stays as it is"
+
+    admin.merge("ConfigMap", names.GATEWAY, says("{nodeSelector: {a: not a label's value}}"))
+    eventually("another event", lambda: len(_events(admin)) == 2)
+    assert admin.get("Deployment", names.GATEWAY)["metadata"]["generation"] == before
+
+    admin.delete("ConfigMap", names.GATEWAY)
+    eventually("the installation's", lambda: spec()["replicas"] == PLATFORM.gateway_replicas)
+    assert "priorityClassName" not in spec()["template"]["spec"]
+
+
 def test_an_object_of_somebody_else_is_left_alone(admin: Admin, gated: OperatorProcess) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": names.GATEWAY}}
     theirs = admin.create(account)
@@ -193,6 +224,11 @@ def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane:
     with pytest.raises(Refused, match="violates PodSecurity"):
         admin.request("POST", admin.path("Pod"), pod, query=query)
     everywhere.delete("Namespace", name)
+
+
+def _events(admin: Admin) -> list[Any]:
+    """Those about settings that are not taken."""
+    return [each for each in admin.list("Event") if each["reason"] == "InvalidGatewaySettings"]
 
 
 def _is_as(admin: Admin, wanted: Any) -> bool:

@@ -9,11 +9,14 @@ from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.asking.model_client import HttpModelClient
+from daybreak.controller.asking.prober import Prober
+from daybreak.controller.writer import FRESH_SECONDS
+from daybreak.kinds.llmservice.observe import copy_reports
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
-from daybreak.kinds.llmservice.observe.model_client import HttpModelClient
+from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kinds.llmservice.observe.prober import Prober
-from daybreak.kinds.llmservice.reconciler import FRESH_SECONDS, Reconciler
+from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -96,7 +99,7 @@ async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: A
 async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
     plane: ControlPlane, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daybreak.kinds.llmservice.reconciler.FRESH_SECONDS", 0)
+    monkeypatch.setattr("daybreak.controller.writer.FRESH_SECONDS", 0)
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(LLM_SERVICES, admin.create(tiny()))
     admin.delete("LLMService", "tiny")
@@ -131,4 +134,7 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     observer = Observer(cache, watches, None)
     adapters = AdapterProber(HttpReporter(), lambda _: None)
-    return Reconciler(api, cache, observer, platform, prober, adapters, Applier(api, cache), lambda: True)
+    copies = CopyProber(copy_reports.HttpReporter(), lambda _: None)
+    return Reconciler(
+        api, cache, observer, platform, prober, adapters, copies, Applier(api, cache), lambda: True
+    )

@@ -1,21 +1,14 @@
 """An operator that is killed at any moment: whoever comes next ends at the same place."""
 
-import math
 import signal
-from collections.abc import Callable
 
 import pytest
 
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.normal import normal
 from tests.api.objects import counted, everything, model, settled, tiny
-from tests.api.operator_process import OperatorProcess
+from tests.api.restarts import MOMENTS, POD, Start, work_is_done_in_spite_of_deaths
 
-Start = Callable[..., OperatorProcess]
-POD = "operator"
-"""One pod, whose container starts again: it need not wait for its own lease."""
-MOST_WRITES = {"before": 1, "sent": 2, "after": 2}
-"""How many of an operator's writes arrive that dies at its second one."""
 CHANGED = {"models": [model(replicas={"min": 2, "max": 3}, engine={"args": {"max_num_seqs": 4}})]}
 
 
@@ -38,28 +31,14 @@ def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Star
     assert admin.get("LLMService", "tiny") == service
 
 
-@pytest.mark.parametrize("moment", ["before", "sent", "after"])
+@pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
     """Each operator dies at its second write: before it is sent, once it is sent, or when it is answered.
 
     So every state between two writes is somebody's start, and every write but the first is somebody's end.
     """
     admin.create(tiny())
-    deaths = 0
-    for _ in range(3 * len(OWNED)):
-        process = alone(POD, PLAYED_DEATH=f"2 {moment}")
-        process.start()
-        _wait_for_end_or_rest(process, admin)
-        if process.running:
-            break
-        assert process.wait(0) == -signal.SIGKILL, process.log()[-2000:]
-        deaths += 1
-    else:
-        raise AssertionError("never came to an end")
-    process.kill()
-    # The one that lives on may have written as often as each of those that died.
-    writes = len(OWNED) + 1
-    assert deaths >= math.ceil(writes / MOST_WRITES[moment]) - 1, "too few for this to mean anything"
+    work_is_done_in_spite_of_deaths(moment, alone, len(OWNED), lambda: settled(admin) and everything(admin))
     disturbed = normal(admin, eventually("all objects", lambda: everything(admin)))
     status = eventually("a status", lambda: settled(admin))["status"]
     admin.delete("LLMService", "tiny")
@@ -94,13 +73,6 @@ def test_killed_in_the_middle_of_a_change(admin: Admin, alone: Start) -> None:
     assert (group["minReplicas"], group["maxReplicas"]) == (2, 3)
 
 
-def _wait_for_end_or_rest(process: OperatorProcess, admin: Admin) -> None:
-    eventually(
-        "its end, or all its work done",
-        lambda: not process.running or (settled(admin) and everything(admin)),
-    )
-
-
 def _any(admin: Admin) -> bool:
     return any(admin.list(kind, labelSelector="app.kubernetes.io/managed-by=daybreak") for kind in OWNED)
 
@@ -108,4 +80,10 @@ def _any(admin: Admin) -> bool:
 def _timeless(status: dict[str, object]) -> object:
     conditions = status["conditions"]
     assert isinstance(conditions, list)
-    return {**status, "conditions": [{**each, "lastTransitionTime": ""} for each in conditions]}
+    rollout = status["rollout"]
+    assert isinstance(rollout, dict)
+    return {
+        **status,
+        "rollout": {**rollout, "startedAt": ""},
+        "conditions": [{**each, "lastTransitionTime": ""} for each in conditions],
+    }

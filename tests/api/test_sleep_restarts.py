@@ -235,7 +235,8 @@ def _timeless(sleeper: Sleeper) -> dict[str, Any]:
     # The counting of epochs is looked at by itself.
     gates = [{**each, "epoch": 0, "since": "", "wake": wake} for each in sleeper.gates()]
     gate = {**status["gate"], "models": gates}
-    return {**status, "phaseSince": "", "gate": gate, "conditions": conditions}
+    rollout = {**status["rollout"], "startedAt": ""}
+    return {**status, "phaseSince": "", "gate": gate, "rollout": rollout, "conditions": conditions}
 
 
 def _gone(sleeper: Sleeper) -> bool:

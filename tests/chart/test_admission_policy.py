@@ -14,11 +14,23 @@ import pytest
 
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one
-from tests.golden.test_samples import PLATFORM, batches, of_batch, services
+from tests.golden.test_samples import (
+    PLATFORM,
+    batches,
+    benchmarks,
+    of_batch,
+    of_benchmark,
+    of_server,
+    servers,
+    services,
+)
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -39,7 +51,8 @@ def objects(manifest: Manifest) -> list[Manifest]:
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": MODELS}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
     unfilled = [model.name for model in svc.spec.models]
-    return desired(svc, PLATFORM, f"{svc.name}-abcde", names.GATEWAY_PORTS[0], unfilled=unfilled)
+    others = desired(svc, PLATFORM, f"{svc.name}-abcde", names.GATEWAY_PORTS[0], unfilled=unfilled)
+    return [controller_revision(svc, with_own(svc, ())[0]), *others]
 
 
 def of_sample(kind: str) -> Manifest:
@@ -53,10 +66,21 @@ def of_the_batch(kind: str) -> Manifest:
     return copy.deepcopy(of_kind(of_batch(batches()[0].values[0], MODELS), kind)[0])
 
 
+def of_the_benchmark(kind: str) -> Manifest:
+    """An object of a benchmark of the samples."""
+    return copy.deepcopy(of_kind(of_benchmark(benchmarks()[0].values[0], MODELS), kind)[0])
+
+
+def of_the_server(kind: str) -> Manifest:
+    """An object of a ModelServer of the samples."""
+    return copy.deepcopy(of_kind(of_server(servers()[0].values[0], MODELS), kind)[0])
+
+
 def of_gateway(kind: str) -> Manifest:
     """An object of the gateway with a Secret of keys."""
     namespace = WITH_ROLE if kind == "RoleBinding" else MODELS
-    return copy.deepcopy(of_kind(gateway(namespace, [LLM_SERVICES], PLATFORM, {"keys"}), kind)[0])
+    objects = gateway(namespace, WORKLOADS, PLATFORM, {"keys"}, [LLM_ROUTES])
+    return copy.deepcopy(of_kind(objects, kind)[0])
 
 
 def account_of_pods() -> Manifest:
@@ -173,8 +197,22 @@ def test_what_the_operator_writes_for_a_batch_is_admitted(operator: Hands, sampl
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
 
+@pytest.mark.parametrize("sample", benchmarks())
+def test_what_the_operator_writes_for_a_benchmark_is_admitted(operator: Hands, sample: Manifest) -> None:
+    wanted = of_benchmark(sample, MODELS)
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
+@pytest.mark.parametrize("sample", servers())
+def test_what_the_operator_writes_for_a_model_server_is_admitted(operator: Hands, sample: Manifest) -> None:
+    wanted = of_server(sample, MODELS)
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
 def test_the_gateway_is_admitted(operator: Hands) -> None:
-    wanted = gateway(MODELS, [LLM_SERVICES], PLATFORM, {"keys", "more"})
+    wanted = gateway(MODELS, WORKLOADS, PLATFORM, {"keys", "more"})
     wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
     assert len(operator.create(*wanted).splitlines()) == len(wanted)
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
@@ -260,6 +298,43 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda: of_the_batch("RayJob"),
         lambda m: m["spec"]["rayClusterSpec"].pop("authOptions"),
         "authOptions",
+    ),
+    "a benchmark's Job of another name": (
+        lambda: of_the_benchmark("Job"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a benchmark's Job with another program": (
+        lambda: of_the_benchmark("Job"),
+        lambda m: m["spec"]["template"]["spec"]["containers"][0].update(command=["bash"]),
+        "runs daybreak_runtime.benchmark",
+    ),
+    "a ModelServer's Deployment of another name": (
+        lambda: of_the_server("Deployment"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a ModelServer's Service of another name": (
+        lambda: of_the_server("Service"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a ModelServer that owns a RayService": (
+        lambda: of_sample("RayService"),
+        lambda m: m["metadata"]["ownerReferences"][0].update(kind="ModelServer"),
+        "named after",
+    ),
+    "a ModelServer's pods with the gateway's account": (
+        lambda: of_the_server("Deployment"),
+        lambda m: m["spec"]["template"]["spec"].update(automountServiceAccountToken=True),
+        "automountServiceAccountToken",
+    ),
+    "a ModelServer's pods with a host's path": (
+        lambda: of_the_server("Deployment"),
+        lambda m: m["spec"]["template"]["spec"]["volumes"].append(
+            {"name": "host", "hostPath": {"path": "/etc"}}
+        ),
+        "hostPath",
     ),
     "a batch that owns a RayService": (
         lambda: of_sample("RayService"),
@@ -415,6 +490,11 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
     "a Role that reads more": (
         lambda: of_gateway("Role"),
         lambda m: m["rules"][1]["resources"].append("services"),
+        "Role",
+    ),
+    "a Role that reads others of ours": (
+        lambda: of_gateway("Role"),
+        lambda m: m["rules"][0]["resources"].append("llmbatches"),
         "Role",
     ),
     "a binding of somebody else": (
@@ -604,6 +684,17 @@ def test_a_ray_cluster_gets_bounds_and_nothing_else(
         assert somebody.patch("raycluster", name, wrong)
     with pytest.raises(ClusterError, match=f"{DENIED}.*RayCluster"):
         operator.patch("raycluster", name, {"op": "remove", "path": f"{group}"})
+    assert operator.delete("raycluster", name)
+
+
+def test_a_ray_cluster_of_somebody_is_not_deleted(operator: Hands, live: Callable[[Manifest], None]) -> None:
+    """Whatever label it bears: one that was replaced is a RayService's."""
+    service = of_sample("RayService")
+    metadata = {"name": "theirs", "namespace": MODELS, "labels": service["metadata"]["labels"]}
+    spec = service["spec"]["rayClusterConfig"]
+    live({"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": spec})
+    with pytest.raises(ClusterError, match=f"{DENIED}.*RayCluster"):
+        operator.delete("raycluster", "theirs")
 
 
 def test_values_open_it(policed: ControlPlane, helm: Helm, operator: Hands) -> None:
@@ -692,7 +783,7 @@ def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> 
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    for plural in ("llmservices", "llmbatches"):
+    for plural in ("llmservices", "llmbatches", "llmbenchmarks", "modelservers", "llmroutes"):
         written -= {("daybreak.dev", f"{plural}/status"), ("daybreak.dev", f"{plural}/finalizers")}
     written -= {("events.k8s.io", "events"), ("authentication.k8s.io", "tokenreviews")}
     for policy in of_kind(rendered, "ValidatingAdmissionPolicy"):

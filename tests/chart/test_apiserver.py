@@ -22,7 +22,10 @@ import yaml
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common.resource import GROUP
 from daybreak.api.llmbatch import definition as batch
+from daybreak.api.llmbenchmark import definition as benchmark
+from daybreak.api.llmroute import definition as route
 from daybreak.api.llmservice import definition
+from daybreak.api.modelserver import definition as server
 from tests.chart.tools import (
     CHART,
     EVERYTHING,
@@ -41,7 +44,15 @@ pytestmark = pytest.mark.xdist_group("chart-plane")
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
 CRD = f"{definition.PLURAL}.{GROUP}"
-CRDS = sorted((CRD, f"{batch.PLURAL}.{GROUP}"))
+CRDS = sorted(
+    (
+        CRD,
+        f"{batch.PLURAL}.{GROUP}",
+        f"{benchmark.PLURAL}.{GROUP}",
+        f"{server.PLURAL}.{GROUP}",
+        f"{route.PLURAL}.{GROUP}",
+    )
+)
 OURS = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,leases"
 ARGOCD = ROOT / "manifests" / "argocd"
 
@@ -215,21 +226,21 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ada-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}],
     }
-    # What ClusterRole admin aggregates on a full cluster, and KubeRay's and our kinds: she can give away only
-    # rights that she has.
+    # What ClusterRole admin aggregates on a full cluster, with what docs/install.md adds to it, and KubeRay's
+    # and our kinds: she can give away only rights that she has.
     groups = {
         "": ["services", "serviceaccounts", "pods", "secrets", "configmaps", "persistentvolumeclaims"],
-        "apps": ["deployments"],
+        "apps": ["deployments", "controllerrevisions"],
         "networking.k8s.io": ["networkpolicies"],
         "policy": ["poddisruptionbudgets"],
         "batch": ["jobs"],
         "rbac.authorization.k8s.io": ["roles", "rolebindings"],
         "coordination.k8s.io": ["leases"],
         "events.k8s.io": ["events"],
-        "ray.io": ["rayservices", "rayjobs", "rayclusters"],
+        "ray.io": ["rayservices", "rayservices/status", "rayjobs", "rayclusters"],
         "daybreak.dev": [
             f"{plural}{part}"
-            for plural in ("llmservices", "llmbatches")
+            for plural in ("llmservices", "llmbatches", "llmbenchmarks", "modelservers", "llmroutes")
             for part in ("", "/status", "/finalizers")
         ],
     }
@@ -378,8 +389,11 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
             ("update", "daybreak.dev/llmservices"),
             ("patch", "daybreak.dev/llmservices"),
             ("patch", "daybreak.dev/llmbatches"),
+            ("patch", "daybreak.dev/llmbenchmarks"),
+            ("patch", "daybreak.dev/modelservers"),
+            ("patch", "daybreak.dev/llmroutes"),
             ("patch", "rbac.authorization.k8s.io/roles"),
-            ("delete", "apps/deployments"),
+            ("deletecollection", "apps/deployments"),
             ("create", "rbac.authorization.k8s.io/clusterroles"),
         ):
             expected[Action(verb, resource, namespace)] = False

@@ -179,7 +179,8 @@ def test_every_image_comes_from_a_registry(helm: Helm, tmp_path: Path) -> None:
             *(value for name, value in environment(manifests).items() if name.endswith("_IMAGE")),
         )
     ]
-    assert len(images) == 2 * 4  # of the operator, the gateways, and Ray on GPUs and on CPUs
+    # Of the operator, the gateways, Ray on GPUs and on CPUs, and heads before GPUs.
+    assert len(images) == 2 * 5
     assert [image for image in images if not re.match(r"[^/]+[.:][^/]*/", image)] == []
 
 

@@ -58,6 +58,7 @@ def test_the_kustomization_of_the_installation_page_works(tmp_path: Path) -> Non
     assert changed == [
         {"name": "DAYBREAK_GATEWAY_IMAGE", "value": "REGISTRY/daybreak-gateway:0.1.0"},
         {"name": "DAYBREAK_RAY_IMAGE", "value": "REGISTRY/daybreak-ray:0.1.0"},
+        {"name": "DAYBREAK_RAY_HEAD_IMAGE", "value": "REGISTRY/daybreak-ray-cpu:0.1.0"},
     ]
     assert len(container["env"]) == len(before["env"])
     policy = of_kind(built, "ValidatingAdmissionPolicy")[0]["spec"]

@@ -201,6 +201,51 @@ def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: Oper
     admin.delete("LLMBatch", name)
 
 
+def test_the_operator_can_do_all_that_a_benchmark_needs(admin: Admin, operator: OperatorProcess) -> None:
+    before = forbidden(admin)
+    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "load-test.yaml").read_text())
+    name = wanted["metadata"]["name"]
+    admin.create(wanted)
+    eventually("a Job", lambda: admin.get("Job", f"{name}-benchmark"))
+    eventually("a status", lambda: (admin.get("LLMBenchmark", name).get("status") or {}).get("job"))
+    admin.merge("LLMBenchmark", name, {"spec": {"suspend": True}})
+    eventually("no Job", lambda: admin.get("Job", f"{name}-benchmark") is None)
+    eventually("Suspended", lambda: admin.get("LLMBenchmark", name)["status"]["phase"] == "Suspended")
+    eventually("an event", lambda: "Suspended" in {event["reason"] for event in admin.list("Event")})
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("LLMBenchmark", name)
+
+
+def test_the_operator_can_do_all_that_a_model_server_needs(
+    admin: Admin, operator: OperatorProcess, answers: Path
+) -> None:
+    before = forbidden(admin)
+    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "model-server.yaml").read_text())
+    name = wanted["metadata"]["name"]
+    admin.create(wanted)
+    eventually("a Deployment", lambda: admin.get("Deployment", f"{name}-server"))
+    eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
+    eventually("a status", lambda: (admin.get("ModelServer", name).get("status") or {}).get("gate"))
+    admin.merge("ModelServer", name, {"spec": {"replicas": 2}})
+    eventually("two", lambda: admin.get("Deployment", f"{name}-server")["spec"]["replicas"] == 2)
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("ModelServer", name)
+
+
+def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: OperatorProcess) -> None:
+    before = forbidden(admin)
+    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "route.yaml").read_text())
+    name = wanted["metadata"]["name"]
+    admin.create(wanted)
+    eventually("a status", lambda: (admin.get("LLMRoute", name).get("status") or {}).get("names"))
+    eventually("an event", lambda: "BackendMissing" in {event["reason"] for event in admin.list("Event")})
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("LLMRoute", name)
+
+
 @pytest.mark.parametrize("mode", ["cluster"], indirect=True)
 def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
     """As any other refusal, with the chart's value that would allow it."""

@@ -70,7 +70,10 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
         "ClusterRole/daybreak-view",
         "ClusterRoleBinding/daybreak",
         "CustomResourceDefinition/llmbatches.daybreak.dev",
+        "CustomResourceDefinition/llmbenchmarks.daybreak.dev",
+        "CustomResourceDefinition/llmroutes.daybreak.dev",
         "CustomResourceDefinition/llmservices.daybreak.dev",
+        "CustomResourceDefinition/modelservers.daybreak.dev",
         "Deployment/daybreak",
         "Lease/daybreak-operator",
         "Role/daybreak-lease",
@@ -93,6 +96,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
         "DAYBREAK_RAY_IMAGE": f"daybreak-ray:{versions.DAYBREAK}",
         "DAYBREAK_RAY_CPU_IMAGE": f"daybreak-ray-cpu:{versions.DAYBREAK}",
+        "DAYBREAK_RAY_HEAD_IMAGE": "",
         "DAYBREAK_EGRESS": '{"apiServerPorts":[443,6443,8443,16443],"gateways":true,"rayPods":[]}',
         "DAYBREAK_NETWORK_POLICY": "true",
         "DAYBREAK_GATEWAY_IMAGE": f"daybreak-gateway:{versions.DAYBREAK}",
@@ -112,6 +116,11 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
     }
 
 
+def test_heads_have_the_cpu_image_where_it_is_named(helm: Helm) -> None:
+    rendered = helm.template("--set", "rayImage=r.example/ray:1,rayCpuImage=r.example/cpu:1")
+    assert environment(rendered)["DAYBREAK_RAY_HEAD_IMAGE"] == "r.example/cpu:1"
+
+
 def test_operator_settings_from_values(helm: Helm) -> None:
     assert environment(helm.template("--values", EVERYTHING)) == {
         "DAYBREAK_NAMESPACE": "research,serving",
@@ -121,6 +130,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_KUBERAY_NAMESPACE": "ray-operators",
         "DAYBREAK_RAY_IMAGE": "registry.example.com/daybreak-ray:9.9.9",
         "DAYBREAK_RAY_CPU_IMAGE": "registry.example.com/daybreak-ray-cpu:9.9.9",
+        "DAYBREAK_RAY_HEAD_IMAGE": "registry.example.com/daybreak-head:9.9.9",
         "DAYBREAK_EGRESS": (
             '{"apiServerPorts":[7443],"gateways":false,"rayPods":[{"ports":[{"port":443,"protocol":"TCP"}],'
             '"to":[{"ipBlock":{"cidr":"192.0.2.0/24"}}]}]}'
@@ -312,7 +322,7 @@ def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
 
 def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
     crds = of_kind(rendered, "CustomResourceDefinition")
-    assert len(crds) == 2
+    assert len(crds) == 5
     for kept in crds:
         assert kept["metadata"]["annotations"] == {
             "helm.sh/resource-policy": "keep",

@@ -91,7 +91,7 @@ def test_the_gateway_of_another_service_stays(
     plane.apply(json.dumps(GATEWAY))
     removal.remove(target, Report())
     assert gateways(plane) == ["deployment.apps/daybreak-gateway"]
-    assert "kept: LLMServices default/other: " in capsys.readouterr().out
+    assert "kept: default/other: " in capsys.readouterr().out
 
 
 def test_the_documented_commands(plane: ControlPlane, target: Target) -> None:

@@ -16,13 +16,16 @@ EVENT_SECONDS = 0.3
 class FakeServe:
     """Listens on the loopback while it is entered, on a free port unless one is given."""
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0, health: str = "/-/healthz") -> None:
+        self._health_path = health
         self._host = host
         self._port = port
         self.seen: Counter[str] = Counter()
         """How often each request, by its X-Request-Id, has arrived."""
         self.whole: Counter[str] = Counter()
         """The same for those whose body arrived to its end."""
+        self.bodies: dict[str, bytes] | None = None
+        """Set: the bodies that arrived, by their X-Request-Id."""
         self.headers: dict[str, str] = {}
         """The headers of the latest request, names in lower case."""
         self.finish = asyncio.Event()
@@ -40,7 +43,7 @@ class FakeServe:
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)
-        app.router.add_get("/-/healthz", self._health)
+        app.router.add_get(self._health_path, self._health)
         app.router.add_get("/v1/models{name:.*}", self._models)
         app.router.add_get("/v1/chat/completions", self._echo)
         app.router.add_post("/v1/completions", self._stream)
@@ -70,6 +73,8 @@ class FakeServe:
         size = 0
         async for chunk in request.content.iter_any():
             size += len(chunk)
+            if self.bodies is not None:
+                self.bodies[name] = self.bodies.get(name, b"") + chunk
         self.whole[name] += 1
         if self.hold_answers:
             await self.finish.wait()

@@ -9,7 +9,8 @@ import pytest
 
 from cluster import ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateway_objects import gateway
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
@@ -79,7 +80,7 @@ async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> Asyn
     admin = Admin(plane.kubeconfig)
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     own = admin.within(name)
-    for manifest in gateway(name, [LLM_SERVICES], PLATFORM):
+    for manifest in gateway(name, WORKLOADS, PLATFORM, routes=[LLM_ROUTES]):
         if manifest["kind"] in ("Role", "RoleBinding"):
             own.create(manifest)
     groups = ["system:serviceaccounts", f"system:serviceaccounts:{name}"]

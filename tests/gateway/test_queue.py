@@ -14,18 +14,32 @@ from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_replicas import BIG
-from tests.gateway.test_routing import alone, open_gate, worker
+from tests.gateway.test_routing import alone, head, open_gate, worker
 
 QUEUE_TIMEOUT = 2
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
-    async with running(tmp_path / "gw", queue_timeout=QUEUE_TIMEOUT, head_timeout=60) as made:
+def queue_timeout() -> int:
+    """Seconds for which a request may wait for a replica."""
+    return QUEUE_TIMEOUT
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, queue_timeout: int) -> AsyncIterator[Bench]:
+    async with running(tmp_path / "gw", queue_timeout=queue_timeout, head_timeout=60) as made:
         yield made
 
 
-def read(bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), **serve: Any) -> WantedGate:
+@pytest.fixture(params=[True, False], ids=["replica", "proxy"])
+def direct(request: pytest.FixtureRequest) -> bool:
+    """Whether replicas are asked, or Serve's proxy is."""
+    return bool(request.param)
+
+
+def read(
+    bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), *, direct: bool = True, **serve: Any
+) -> WantedGate:
     """What the gateway makes of a service with one replica that takes one request at a time."""
     bench.epoch += 1
     model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}
@@ -34,9 +48,13 @@ def read(bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), **ser
         "backends": [{"cluster": "c"}],
         "models": [open_gate("big", bench.epoch, state)],
     }
-    manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
+    spec = {"models": [model], "runtime": {"directIngress": direct}}
+    manifest = {"metadata": {"name": "qwen"}, "spec": spec, "status": {"gate": gate}}
     address: Server = bench.serve.address
-    found = wanted(manifest, [worker(address.host)], Ports(replica=address.port), keys)
+    pods, ports = [worker(address.host)], Ports(replica=address.port)
+    if not direct:
+        pods, ports = [worker("127.0.0.2"), head(address.host)], Ports(serve=address.port)
+    found = wanted(manifest, pods, ports, keys)
     assert found is not None
     return alone(found)
 
@@ -58,9 +76,10 @@ async def asked(bench: Bench, count: int, **headers: str) -> list["asyncio.Task[
 
 
 @pytest.mark.parametrize("key", [None, "sk-one"])
-async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None) -> None:
+async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None, direct: bool) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    await program(bench, read(bench, keys=tuple(KEYS) if key else (), maxQueuedRequests=2))
+    keys = tuple(KEYS) if key else ()
+    await program(bench, read(bench, keys=keys, direct=direct, maxQueuedRequests=2))
     bench.serve.hold_answers = True
     waiting = await asked(bench, 3, **headers)
     status, told, answer = await bench.ask("four", BIG, **headers)
@@ -74,15 +93,15 @@ async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None) -> No
     assert bench.serve.seen == dict.fromkeys(["r0", "r1", "r2", "five"], 1)
 
 
-async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench) -> None:
-    await program(bench, read(bench, "Closed", maxQueuedRequests=1))
+async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench, direct: bool) -> None:
+    await program(bench, read(bench, "Closed", direct=direct, maxQueuedRequests=1))
     held = await asked(bench, 6)
-    await program(bench, read(bench, maxQueuedRequests=1))
+    await program(bench, read(bench, direct=direct, maxQueuedRequests=1))
     assert [status for status, _, _ in await asyncio.gather(*held)] == [200] * 6
 
 
-async def test_who_waits_for_too_long_is_told_why(bench: Bench) -> None:
-    await program(bench, read(bench))
+async def test_who_waits_for_too_long_is_told_why(bench: Bench, direct: bool) -> None:
+    await program(bench, read(bench, direct=direct))
     bench.serve.hold_answers = True
     first, second = await asked(bench, 2)
     status, told, answer = await second
@@ -106,3 +125,21 @@ async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
     bench.serve.finish.set()
     assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 3
     assert (await bench.state()).gate is Gate.OPEN
+
+
+@pytest.mark.parametrize("queue_timeout", [60])
+@pytest.mark.parametrize("late", [False, True])
+async def test_no_key_waits_behind_all_of_another(bench: Bench, direct: bool, late: bool) -> None:
+    """Forty requests of one key wait for the replica; one of another key comes then."""
+    await program(bench, read(bench, keys=tuple(KEYS), direct=direct))
+    bench.serve.hold_answers = True
+    many = await asked(bench, 40, Authorization="Bearer sk-one")
+    if late:
+        await asyncio.sleep(1)
+    one = asyncio.create_task(bench.ask("another", BIG, Authorization="Bearer sk-two"))
+    await bench.until(lambda state: state.in_flight == 41)
+    bench.serve.finish.set()
+    assert [status for status, _, _ in await asyncio.gather(one, *many)] == [200] * 41
+    order = list(bench.serve.seen)
+    assert order.index("another") <= 3
+    assert order[-1] == "r39", "and among its own each waits its turn"

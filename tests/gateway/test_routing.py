@@ -118,13 +118,19 @@ def worker(host: str) -> dict[str, Any]:
     return {"metadata": {"labels": labels}, "status": {"podIP": host, "phase": "Running"}}
 
 
+def head(host: str) -> dict[str, Any]:
+    """A head pod."""
+    labels = {"ray.io/cluster": "c", "ray.io/node-type": "head"}
+    return {"metadata": {"labels": labels}, "status": {"podIP": host, "phase": "Running"}}
+
+
 async def until_servers_up(bench: Bench, backend: str, count: int) -> None:
-    """Wait until so many servers of a backend have answered a check."""
+    """Wait until so many replicas have answered a check; a backend's way back to the hold is none."""
     async with asyncio.timeout(60):
         while True:
             stat = await bench.gateway._api.command(f"show servers state {backend}")
             rows = [line.split() for line in stat.splitlines()[2:]]
-            if sum(row[5] == "2" for row in rows if len(row) > 5) == count:
+            if sum(row[5] == "2" and row[3] != "again" for row in rows if len(row) > 5) == count:
                 return
             await asyncio.sleep(0.02)
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.pods.gateway_pods import GatewayPods
+from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateway_objects import gateway
 from daybreak.platform import Platform
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
@@ -52,6 +53,6 @@ EVERYTHING = replace(
     ],
 )
 def test_gateway(platform: Platform, secrets: set[str], snapshot: SnapshotAssertion) -> None:
-    assert as_text(gateway("default", [LLM_SERVICES], platform, secrets)) == snapshot(
+    assert as_text(gateway("default", WORKLOADS, platform, secrets, [LLM_ROUTES])) == snapshot(
         extension_class=Manifests
     )

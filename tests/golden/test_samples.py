@@ -16,11 +16,19 @@ from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from daybreak.api.common.base import ApiModel
 from daybreak.api.llmbatch.definition import KIND as BATCH
 from daybreak.api.llmbatch.definition import LLMBatch
+from daybreak.api.llmbenchmark.definition import KIND as BENCHMARK
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.modelserver.definition import KIND as SERVER
+from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.objects import desired as batch_desired
+from daybreak.kinds.llmbenchmark.objects import desired as benchmark_desired
+from daybreak.kinds.llmbenchmark.objects.target import target
 from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
+from daybreak.kinds.modelserver.objects import desired as server_desired
 from daybreak.kube.cache import Cache, Key
 from daybreak.platform import Platform
 from tests import installed
@@ -31,11 +39,10 @@ EVERYTHING = Path(__file__).with_name("everything.yaml")
 LEFT_OUT = {
     "Accelerator.kind",
     "LLMServiceSpec.replicas",
-    "LLMServiceSpec.rollout",
     "LLMServiceSpec.state",
     "Sleep.depth",
 }
-"""What it leaves unset: others could not be set then, or would mean nothing. A rollout has only one kind."""
+"""What it leaves unset: others could not be set then, or would mean nothing."""
 WITHOUT_GATEWAY = SAMPLES / "llama-8b-one-gpu.yaml"
 """The sample that is also read as it is without a gateway."""
 PLATFORM = installed.platform()
@@ -75,6 +82,16 @@ def batches() -> list[Any]:
     return _of_kind(BATCH)
 
 
+def benchmarks() -> list[Any]:
+    """Every LLMBenchmark of the samples."""
+    return _of_kind(BENCHMARK)
+
+
+def servers() -> list[Any]:
+    """Every ModelServer of the samples."""
+    return _of_kind(SERVER)
+
+
 def _of_kind(kind: str) -> list[Any]:
     found = []
     for path in [EVERYTHING, *sorted(SAMPLES.glob("*.yaml"))]:
@@ -90,7 +107,8 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
     port = PortAllocator(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
     unfilled = [model.name for model in svc.spec.models]
-    objects = desired(svc, platform, f"{svc.name}-abcde", port, unfilled=unfilled)
+    revision = controller_revision(svc, with_own(svc, ())[0])
+    objects = [revision, *desired(svc, platform, f"{svc.name}-abcde", port, unfilled=unfilled)]
     for found in objects:
         if found["kind"] == "Job":
             [container] = found["spec"]["template"]["spec"]["containers"]
@@ -113,6 +131,42 @@ def of_batch(manifest: dict[str, Any], namespace: str = "default") -> list[dict[
 @pytest.mark.parametrize("manifest", batches())
 def test_batch(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_batch(manifest)) == snapshot(extension_class=Manifests)
+
+
+def service_of(name: str) -> LLMService | None:
+    """The service of that name among the samples."""
+    found = [each.values[0] for each in services() if each.values[0]["metadata"]["name"] == name]
+    if not found:
+        return None
+    metadata = {"uid": "0-0", **found[0]["metadata"], "namespace": "default"}
+    return LLMService.from_manifest({**found[0], "metadata": metadata})
+
+
+def of_benchmark(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
+    """What a benchmark stands for."""
+    metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
+    one = LLMBenchmark.from_manifest({**manifest, "metadata": metadata})
+    reference = one.spec.service_ref
+    measured = target(one, service_of(reference.name) if reference is not None else None)
+    return benchmark_desired.desired(one, measured, PLATFORM)
+
+
+@pytest.mark.parametrize("manifest", benchmarks())
+def test_benchmark(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert as_text(of_benchmark(manifest)) == snapshot(extension_class=Manifests)
+
+
+def of_server(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
+    """What a ModelServer stands for while it is awake, the first of its namespace."""
+    metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
+    one = ModelServer.from_manifest({**manifest, "metadata": metadata})
+    port = PortAllocator(Cache()).of(Key(namespace, one.owner))
+    return server_desired.desired(one, PLATFORM, port, one.spec.replicas)
+
+
+@pytest.mark.parametrize("manifest", servers())
+def test_model_server(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert as_text(of_server(manifest)) == snapshot(extension_class=Manifests)
 
 
 def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:
@@ -145,3 +199,5 @@ def test_everything_sets_every_field() -> None:
 def test_there_are_samples() -> None:
     assert len(services()) > 1
     assert batches()
+    assert benchmarks()
+    assert servers()

@@ -15,6 +15,7 @@ import pytest
 from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.scheduling.turns import PATIENCE
+from tests.api import batches
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, LONG_IDLE, write_whole
@@ -183,6 +184,7 @@ def test_a_change_with_no_gpu_to_spare(exact: Exact, moment: str, depth: str) ->
         exact.changes()
         exact.answers()
     else:
+        exact.admin.merge("LLMService", NAME, {"spec": {"rollout": {"strategy": "BlueGreen"}}})
         exact.changes()
         exact.reaches("updating", lambda status: status["phase"] == "Updating")
         exact.sleeps(depth)
@@ -216,6 +218,20 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     assert overbooked(exact.admin) == []
 
 
+def test_two_services_that_are_always_asked_take_turns(exact: Exact, other: Exact) -> None:
+    both = (exact, other)
+    for each in both:
+        each.make(PATIENT | {"yield": "Turn"})
+        each.gateways(held=1)
+    exact.eventually("one is up", lambda: any(each.is_open for each in both))
+    first, second = both if exact.is_open else (other, exact)
+    for up, down in ((second, first), (first, second)):
+        up.opens()
+        down.reaches("in the queue", lambda status: _gate(status).get("after"))
+        assert not down.is_open
+    assert overbooked(exact.admin) == []
+
+
 def test_a_service_that_never_gives_way_keeps_its_gpu(exact: Exact, other: Exact) -> None:
     exact.make(PATIENT | {"yield": "Never"})
     exact.opens()
@@ -242,6 +258,50 @@ def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
     second.opens()
     placed(second.admin, second.name, 2)
     assert overbooked(exact.admin) == []
+
+
+@pytest.fixture
+def night(exact: Exact) -> Iterator[str]:
+    """A batch that needs the same GPU. Returns what stands for it in labels."""
+    model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
+    batch = batches.night(model=model, minRun="1s")
+    exact.admin.create(batch)
+    yield names.of_batch("night")
+    exact.admin.delete("LLMBatch", "night")
+
+
+def test_a_batch_gives_its_gpu_to_a_service_that_wakes_and_goes_on_afterwards(
+    exact: Exact, night: str
+) -> None:
+    placed(exact.admin, night, 1)
+    before = exact.admin.get("RayJob", "night")["metadata"]["uid"]
+    exact.make(PATIENT)
+    exact.gateways(held=1)
+    exact.opens()
+    placed(exact.admin, exact.name, 1)
+    told = eventually("it is told", lambda: _events(exact.admin, "night"))
+    assert "WaitingForAccelerators" in told
+    # It stands in the queue again, and takes nothing from who is awake, idle or not.
+    exact.gateways(idle=60)
+    exact.eventually("a new job", lambda: _new_job(exact.admin, before))
+    time.sleep(2 * PATIENCE.total_seconds())
+    assert exact.is_open
+    exact.admin.merge("LLMService", exact.name, {"spec": {"state": "Asleep"}})
+    exact.eventually("it runs again", lambda: [each for each in pods(exact.admin, night) if _runs(each)])
+    assert overbooked(exact.admin) == []
+
+
+def _new_job(admin: Admin, before: str) -> bool:
+    job = admin.get("RayJob", "night")
+    return job is not None and job["metadata"]["uid"] != before
+
+
+def _events(admin: Admin, name: str) -> set[str]:
+    return {each["reason"] for each in admin.list("Event") if each["regarding"]["name"] == name}
+
+
+def _runs(pod: Any) -> bool:
+    return bool(pod["status"].get("phase") == "Running")
 
 
 def _waits(service: Exact) -> bool:

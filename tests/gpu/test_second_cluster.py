@@ -1,14 +1,101 @@
 """A second Ray cluster beside one that has grown, made by the real KubeRay."""
 
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cluster import ControlPlane
 from tests.api.admin import JSON_PATCH, Admin, eventually
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY, write_whole
 from tests.gpu.looks import pods, said, service, small
 from tests.gpu.nodes import L4, PRODUCT
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def operator(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    folder = tmp_path_factory.mktemp("operator")
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+class Twice:
+    """A service whose traffic has moved from a first Ray cluster to a second one."""
+
+    def __init__(self, admin: Admin, traffic: Path) -> None:
+        self.admin = admin
+        self._file = traffic / f"{admin.namespace}.one"
+        self.first = self.second = ""
+
+    def gateways_are_at(self, *names: str) -> None:
+        """Gateways have requests there."""
+        write_whole(self._file, json.dumps({"clusters": names}))
+
+    def up(self, **rollout: Any) -> None:
+        """Bring it up, and then change it."""
+        made = service("one", small(nodeSelector={PRODUCT: L4}))
+        made["spec"]["rollout"] = rollout
+        self.admin.create(made)
+        said(self.admin, "one", "Ready", "True")
+        [first] = clusters(self.admin)
+        self.first = first["metadata"]["name"]
+        self.gateways_are_at(self.first)
+        self.admin.merge("LLMService", "one", {"spec": {"runtime": {"env": [{"name": "A", "value": "b"}]}}})
+        found: Any = eventually(
+            "a second cluster", lambda: len(clusters(self.admin)) == 2 and clusters(self.admin)
+        )
+        self.second = next(name for each in found if (name := each["metadata"]["name"]) != self.first)
+        self.gateways_are_at(self.first, self.second)
+        eventually("traffic moved", lambda: self.backends() == [self.second])
+
+    def backends(self) -> list[str]:
+        """The clusters that gateways are told of."""
+        gate = (self.admin.get("LLMService", "one").get("status") or {}).get("gate") or {}
+        return [each["cluster"] for each in gate.get("backends") or ()]
+
+    def names(self) -> list[str]:
+        """The Ray clusters that are there, by their names."""
+        return [each["metadata"]["name"] for each in clusters(self.admin)]
+
+
+@pytest.fixture
+def twice(admin: Admin, answers: Path, traffic: Path) -> Twice:
+    (answers / f"{admin.namespace}.one").write_text("")
+    return Twice(admin, traffic)
+
+
+def test_the_first_one_lives_as_long_as_it_has_requests(twice: Twice) -> None:
+    twice.up()
+    assert twice.admin.get("RayService", "one")["spec"]["rayClusterDeletionDelaySeconds"] == 3600
+    time.sleep(10)
+    assert sorted(twice.names()) == sorted([twice.first, twice.second])
+    twice.gateways_are_at(twice.second)
+    eventually("the first one gone", lambda: twice.names() == [twice.second], 30)
+    eventually("its pods gone", lambda: len(pods(twice.admin, "one")) == 1)
+    said(twice.admin, "one", "Ready", "True")
+
+
+def test_the_spec_says_for_how_long_at_most(twice: Twice) -> None:
+    twice.up(drainTimeout="20s")
+    time.sleep(5)
+    assert twice.first in twice.names()
+    eventually("the first one gone", lambda: twice.names() == [twice.second], 60)
 
 
 def clusters(admin: Admin) -> list[Any]:

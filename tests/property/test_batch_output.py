@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from daybreak_runtime.batch.order import Order, Place, Request
 from daybreak_runtime.batch.output import Answer, Fenced, Output
-from daybreak_runtime.batch.storage import Entry, LocalStorage
+from daybreak_runtime.jobs.storage import Entry, LocalStorage
 
 ROWS = 5
 FILES = [Entry("/in/a.jsonl", "a.jsonl", 1, "1")]

@@ -1,7 +1,11 @@
 """The page of benchmarks, made from their results."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from bench import report
 from bench.names import NAMES
 from bench.report import Goal
 from scripts.bench_docs import benchmarks_md, row
@@ -23,3 +27,41 @@ def test_a_missed_goal_is_said(value: float, goal: Goal | None, expected: str) -
 def test_every_measurement_has_a_result_and_its_command() -> None:
     page = benchmarks_md()
     assert [name for name in NAMES if f"`python -m bench.{name}" not in page] == []
+
+
+def test_a_search_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"p50": 41.5, "p95": 90.0, "p99": 99.0}
+    step = {
+        "settings": {"max_num_seqs": 64},
+        "clients": 64,
+        "requests_per_second": 60.25,
+        "tokens_per_second": 6900.4,
+        "errors": 0,
+        "ttft_ms": figures,
+        "tpot_ms": {"p50": 8.5, "p95": 9.0, "p99": 9.5},
+        "latency_ms": figures,
+    }
+    result = {
+        "title": "A search",
+        "command": "python -m bench.gpu.tune",
+        "machine": "1 x GPU, 16 cores",
+        "versions": {"vllm": "0.29.0"},
+        "stopped": "max_num_seqs: its last value was tried",
+        "engineStarts": 3,
+        "noise": 0.012,
+        "steps": [
+            {**step, "settings": {}, "requests_per_second": 50.0},
+            step,
+            {"settings": {"max_num_seqs": 9999}, "failure": "out of memory\nmore"},
+        ],
+        "best": step,
+        "gain": {"ratio": 1.205, "noise": 0.02, "certain": True},
+    }
+    (tmp_path / "gpu-tuning-8b.json").write_text(json.dumps(result))
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    page = benchmarks_md()
+    assert "`python -m bench.gpu.tune` on 1 x GPU, 16 cores." in page
+    assert "| as generated | 64 | 50 | 6,900 | 41.5 | 90 | 8.5 | 0 |" in page
+    assert "| max_num_seqs 64 | 64 | 60.25 | 6,900 | 41.5 | 90 | 8.5 | 0 |" in page
+    assert "| max_num_seqs 9999 | did not start: out of memory |" in page
+    assert "Best: max_num_seqs 64, 60.25 requests/s, 1.21 times the baseline, beyond noise (± 0.02)." in page

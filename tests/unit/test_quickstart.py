@@ -104,7 +104,7 @@ def test_a_gateway_that_others_need_is_not_waited_for(capsys: pytest.CaptureFixt
     target = Recorded(others="default/mine\nteam/theirs\n")
     removal.remove(target, Report())
     assert target.told[-2:] == ["kubectl get", "helm uninstall"]
-    assert "kept: LLMServices default/mine, team/theirs: " in capsys.readouterr().out
+    assert "kept: default/mine, team/theirs: " in capsys.readouterr().out
 
 
 def test_services_of_other_namespaces_have_gateways_of_their_own() -> None:

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from bench.steady import measures
+from bench.steady import GOALS, measures
+from bench.steady_paths import SIZES, request
 from bench.steady_programs import Failed, Load, module_version, parse
 
 
@@ -48,6 +49,10 @@ def test_paths_are_compared_within_a_round() -> None:
         for row in (
             *run(number, "direct", direct, model=20),
             *run(number, "gateway", direct + 0.1, gateway=50),
+            *run(number, "router", direct + 0.1, gateway=70),
+            *run(number, "gateway-1m", direct + 2, gateway=1000),
+            *run(number, "router-1m", direct + 2, gateway=1300),
+            *run(number, "direct-1m", direct + 1, model=30),
             *run(number, "queue-proxy", direct + 0.3, **{"queue-proxy": 150}),
             *run(number, "activator", direct + 0.5, **{"queue-proxy": 150, "activator": 200}),
             *run(number, "direct-long", direct + 1, model=30),
@@ -61,5 +66,22 @@ def test_paths_are_compared_within_a_round() -> None:
     assert found["requests_per_cpu_second_ratio_queue_proxy"] == pytest.approx(3)
     assert found["requests_per_cpu_second_ratio_activator"] == pytest.approx(7)
     assert found["activator_alone_cpu_us_per_request"] == pytest.approx(200)
+    assert found["router_cpu_ratio"] == pytest.approx(1.4)
+    assert found["router_cpu_ratio_1m"] == pytest.approx(1.3)
     assert found["gateway_long_added_p50_ms"] == pytest.approx(0.2)
     assert found["requests_per_cpu_second_ratio_queue_proxy_long"] == pytest.approx(2)
+
+
+def test_every_goal_has_a_measure() -> None:
+    names = [
+        name + end for name in ("direct", "gateway", "gateway-key", "router", "queue-proxy") for end in SIZES
+    ]
+    rows = [row for name in [*names, "activator"] for row in run(1, name, 1, cpu=10)]
+    assert set(GOALS) <= set(measures(rows))
+
+
+@pytest.mark.parametrize(("end", "size"), SIZES.items())
+def test_requests_have_about_the_length_that_they_should(end: str, size: int) -> None:
+    body = request(end)
+    assert 0.8 * size < len(body) < 1.3 * size
+    assert json.loads(body)["model"]

@@ -132,6 +132,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.rayImage" . | quote }}
 - name: DAYBREAK_RAY_CPU_IMAGE
   value: {{ include "daybreak.rayCpuImage" . | quote }}
+- name: DAYBREAK_RAY_HEAD_IMAGE
+  value: {{ default .Values.rayCpuImage .Values.rayHeadImage | quote }}
 - name: DAYBREAK_EGRESS
   value: {{ .Values.networkPolicy.egress | toJson | quote }}
 - name: DAYBREAK_NETWORK_POLICY
@@ -176,7 +178,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - apiGroups: [ray.io]
   apiVersions: [v1]
   operations: {{ . }}
-  resources: [rayservices, rayjobs, rayclusters]
+  resources: [rayservices, rayservices/status, rayjobs, rayclusters]
 - apiGroups: [""]
   apiVersions: [v1]
   operations: {{ . }}
@@ -196,7 +198,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - apiGroups: [apps]
   apiVersions: [v1]
   operations: {{ . }}
-  resources: [deployments]
+  resources: [deployments, controllerrevisions]
 - apiGroups: [rbac.authorization.k8s.io]
   apiVersions: [v1]
   operations: {{ . }}

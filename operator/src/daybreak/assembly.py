@@ -3,18 +3,28 @@
 from collections.abc import Callable, Collection
 from functools import partial
 
+from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
+from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.operator import Operator
 from daybreak.controller.queue import Item, Queue
+from daybreak.controller.turn_watch import TurnWatch
 from daybreak.gates.gateway_controller import GatewayController
 from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.kind import LLMBatches
+from daybreak.kinds.llmbenchmark.kind import LLMBenchmarks
+from daybreak.kinds.llmroute.kind import LLMRoutes
 from daybreak.kinds.llmservice.kind import LLMServices
-from daybreak.kinds.llmservice.observe.model_client import ModelClient
+from daybreak.kinds.modelserver.kind import ModelServers
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
@@ -22,10 +32,13 @@ from daybreak.kube.lease import Lease
 from daybreak.kube.watches import Watches
 from daybreak.platform import Platform
 
-WORKLOADS = (LLM_SERVICES,)
+WORKLOADS = (LLM_SERVICES, MODEL_SERVERS)
 """The kinds that stand behind gateways."""
 
-KINDS = (*WORKLOADS, LLM_BATCHES)
+ROUTES = (LLM_ROUTES,)
+"""The kinds that gateways go by beside them."""
+
+KINDS = (*WORKLOADS, LLM_BATCHES, LLM_BENCHMARKS, *ROUTES)
 """The kinds that are looked after."""
 
 Listen = Callable[[Cache, Collection[Resource], Enqueue], GatewayReports]
@@ -63,19 +76,39 @@ def assemble(
         return lease.held
 
     enqueue = partial(_enqueue, queue, LLMServices.name)
-    reports = listen(cache, WORKLOADS, enqueue)
+    enqueue_server = partial(_enqueue, queue, ModelServers.name)
+    enqueue_workload = partial(_enqueue_workload, queue)
+    reports = listen(cache, WORKLOADS, enqueue_workload)
+    ports = PortAllocator(cache, enqueue_workload)
     enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
+    enqueue_benchmark = partial(_enqueue, queue, LLMBenchmarks.name)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
-    services = LLMServices(api, cache, watches, platform, applier, client, reports, enqueue, may_act)
+    node_watch = NodeWatch(cache, watches)
+    turns = TurnWatch(node_watch, lambda workload: _enqueue(queue, *workload))
+    services = LLMServices(
+        api, cache, watches, platform, applier, client, reports, ports, node_watch, turns, enqueue, may_act
+    )
+    servers = ModelServers(
+        api, cache, platform, applier, client, reports, ports, node_watch, turns, enqueue_server, may_act
+    )
     kinds: list[Kind] = [
         services,
-        LLMBatches(api, cache, watches, platform, applier, enqueue_batch, may_act),
-        GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act),
+        servers,
+        LLMBatches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
+        LLMBenchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
+        LLMRoutes(api, cache, platform, applier, may_act),
+        GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)
     watches.on_kuberay = operator.resync
     return operator
+
+
+def _enqueue_workload(queue: Queue, owner: Key, after: float = 0.0) -> None:
+    """Have a workload reconciled, by what stands for it in labels."""
+    kind, name = names.kind_and_name(owner.name)
+    queue.add(Item(kind, Key(owner.namespace, name)), after)
 
 
 def _enqueue(queue: Queue, kind: str, key: Key, after: float = 0.0) -> None:

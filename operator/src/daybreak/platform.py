@@ -21,6 +21,9 @@ class Platform:
     """Image of Ray pods whose models compute on accelerators, where the service names none."""
     ray_cpu_image: str
     """The same for models on the CPU."""
+    ray_head_image: str = ""
+    """Image of the heads of services on accelerators, where the service names none: a head needs none of what
+    only GPUs need. Empty: that of the workers."""
     kuberay_namespace: str = KUBERAY_NAMESPACE
     """Namespace of KubeRay's operator. Its pods there may reach Ray heads, and no others with its labels."""
     network_policy: bool = True
@@ -50,3 +53,8 @@ class Platform:
         """Image of a workload's Ray pods: its own, or the default for what its models compute on."""
         default = self.ray_image if workload.on_accelerators else self.ray_cpu_image
         return default if workload.runtime.image is None else workload.runtime.image
+
+    def head_image_of(self, workload: RayWorkload) -> str:
+        """Image of the pods of a workload that compute nothing: the head, and what fills a cache."""
+        apart = workload.on_accelerators and workload.runtime.image is None and self.ray_head_image
+        return apart or self.image_of(workload)

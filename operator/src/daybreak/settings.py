@@ -55,6 +55,8 @@ class Settings:
     """DAYBREAK_RAY_IMAGE: image of Ray pods on accelerators."""
     ray_cpu_image: str
     """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
+    ray_head_image: str
+    """DAYBREAK_RAY_HEAD_IMAGE: image of Ray heads before workers on accelerators; empty: that of these."""
     network_policy: bool
     """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
     egress: Egress
@@ -110,6 +112,7 @@ class Settings:
             kuberay_namespace=text("KUBERAY_NAMESPACE", KUBERAY_NAMESPACE),
             ray_image=text("RAY_IMAGE", f"daybreak-ray:{versions.DAYBREAK}"),
             ray_cpu_image=text("RAY_CPU_IMAGE", f"daybreak-ray-cpu:{versions.DAYBREAK}"),
+            ray_head_image=text("RAY_HEAD_IMAGE", ""),
             network_policy=flag("NETWORK_POLICY", "true"),
             egress=_egress(text("EGRESS", "{}")),
             gateway_image=text("GATEWAY_IMAGE", ""),
@@ -130,6 +133,7 @@ class Settings:
         return Platform(
             ray_image=self.ray_image,
             ray_cpu_image=self.ray_cpu_image,
+            ray_head_image=self.ray_head_image,
             kuberay_namespace=self.kuberay_namespace,
             network_policy=self.network_policy,
             gateway_egress=self.egress.gateways,

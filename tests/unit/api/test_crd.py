@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from daybreak.api.common.scalars import VALIDATIONS
+from daybreak.api.common.structural import structural
 from daybreak.api.llmservice import crd, definition
 from tests.broken_specs import BY_RULE
 
@@ -70,7 +72,7 @@ def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
 
 def test_every_rule_is_in_it() -> None:
     whole = dict(nodes(crd.schema()))
-    messages = {rule["message"] for node in whole.values() for rule in node.get(crd.VALIDATIONS, [])}
+    messages = {rule["message"] for node in whole.values() for rule in node.get(VALIDATIONS, [])}
     assert {broken.rule for broken in BY_RULE} == messages
 
 
@@ -124,7 +126,7 @@ def test_two_makings_are_equal_and_independent() -> None:
 def test_a_type_without_a_structural_form_is_refused(annotation: Any) -> None:
     model = type("Two", (BaseModel,), {"__annotations__": {"field": annotation}})
     with pytest.raises(ValueError, match="one type in Kubernetes"):
-        crd.structural(model)
+        structural(model)
 
 
 def test_the_name_limit_is_kuberays() -> None:

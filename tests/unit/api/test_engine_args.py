@@ -138,3 +138,13 @@ def test_the_list_is_of_the_pinned_versions() -> None:
     document = json.loads(text)
     assert (document["vllm"], document["ray"]) == (versions.VLLM, versions.RAY)
     assert not set(KNOWN.arguments) & (set(KNOWN.owned) | set(KNOWN.refused))
+
+
+def test_a_similar_name_is_looked_for_a_few_times_only() -> None:
+    """Each look takes milliseconds, and meanwhile the operator looks at no other service."""
+    near = {f"max_model_len{number}": 1 for number in range(engine_args.SUGGESTIONS + 5)}
+    found = [wrong for _, wrong in engine_args.problems(near, other_vllm=False)]
+    assert len(found) == len(near)
+    assert [wrong for wrong in found if "did you mean" in wrong] == found[: engine_args.SUGGESTIONS]
+    assert engine_args.nearest("max_model_len" * 8, engine_args.catalogue().arguments) is None
+    assert max(map(len, engine_args.catalogue().arguments)) < engine_args.LONGEST_NAME

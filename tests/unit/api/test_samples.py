@@ -10,15 +10,32 @@ import yaml
 from daybreak.api.llmbatch import validation as batch_validation
 from daybreak.api.llmbatch.definition import KIND as BATCH
 from daybreak.api.llmbatch.definition import LLMBatch
+from daybreak.api.llmbenchmark import validation as benchmark_validation
+from daybreak.api.llmbenchmark.definition import KIND as BENCHMARK
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmroute.definition import KIND as ROUTE
+from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import notices, problems
+from daybreak.api.modelserver import validation as server_validation
+from daybreak.api.modelserver.definition import KIND as SERVER
+from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.ray.model import Placement
-from scripts.json_schema import batch_json_schema, json_schema
+from scripts.json_schema import (
+    batch_json_schema,
+    benchmark_json_schema,
+    json_schema,
+    route_json_schema,
+    server_json_schema,
+)
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
 BATCHES = [path for path in EVERY if f"kind: {BATCH}\n" in path.read_text()]
-FILES = [path for path in EVERY if path not in BATCHES]
+BENCHMARKS = [path for path in EVERY if f"kind: {BENCHMARK}\n" in path.read_text()]
+SERVERS = [path for path in EVERY if f"kind: {SERVER}\n" in path.read_text()]
+ROUTES = [path for path in EVERY if f"kind: {ROUTE}\n" in path.read_text()]
+FILES = [path for path in EVERY if path not in (*BATCHES, *BENCHMARKS, *SERVERS, *ROUTES)]
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -40,6 +57,30 @@ def test_a_batch_can_be_built(path: Path) -> None:
     whole = read(path)
     assert batch_validation.problems(LLMBatch.from_manifest(whole)) == ()
     jsonschema.validate(whole, batch_json_schema())
+
+
+@pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
+def test_a_benchmark_can_be_built(path: Path) -> None:
+    whole = read(path)
+    assert benchmark_validation.problems(LLMBenchmark.from_manifest(whole)) == ()
+    jsonschema.validate(whole, benchmark_json_schema())
+
+
+@pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.stem)
+def test_a_model_server_can_be_built(path: Path) -> None:
+    whole = read(path)
+    assert server_validation.problems(ModelServer.from_manifest(whole)) == ()
+    jsonschema.validate(whole, server_json_schema())
+
+
+@pytest.mark.parametrize("path", ROUTES, ids=lambda path: path.stem)
+def test_a_route_leads_to_models_of_the_samples(path: Path) -> None:
+    whole = read(path)
+    route = LLMRoute.from_manifest(whole)
+    jsonschema.validate(whole, route_json_schema())
+    services = [LLMService.from_manifest(read(each)) for each in FILES]
+    models = {(service.name, model.name) for service in services for model in service.spec.models}
+    assert {(backend.service, backend.model) for backend in route.spec.backends} <= models
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)

@@ -7,12 +7,22 @@ import pytest
 from pydantic import ValidationError
 
 from daybreak.api.common.base import ApiModel
+from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.kubernetes_types import EnvVar
 from daybreak.api.common.source import FORMS
-from daybreak.api.llmservice.definition import NAME_RULES, InvalidSpec, LLMService
-from daybreak.api.llmservice.spec import LLMServiceSpec, RolloutStrategy
+from daybreak.api.gates.rollout import RolloutStrategy
+from daybreak.api.llmservice.definition import NAME_RULES, LLMService
+from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.ray.model import AcceleratorKind
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest, with_model
+
+OTHERS = (
+    "daybreak.api.llmbatch",
+    "daybreak.api.llmbenchmark",
+    "daybreak.api.llmroute",
+    "daybreak.api.modelserver",
+)
+"""Packages of other kinds."""
 
 
 def read(broken: Broken) -> LLMService:
@@ -45,8 +55,8 @@ def test_the_unusual_is_taken(taken: dict[str, Any]) -> None:
 def test_every_rule_has_a_manifest_that_breaks_it() -> None:
     def models(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
         for child in model.__subclasses__():
-            # Those of a batch are in tests/unit/llmbatch/test_spec.py.
-            if not child.__module__.startswith("daybreak.api.llmbatch"):
+            # Those of other kinds are in test_spec.py of their folders.
+            if not child.__module__.startswith(OTHERS):
                 yield child
                 yield from models(child)
 

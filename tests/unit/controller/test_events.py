@@ -55,7 +55,7 @@ WAKING = gates({"wake": {"depth": "Workers"}})
     ],
 )
 def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, bool]]) -> None:
-    assert [(found.type, found.reason, found.warning) for found in transitions(before, after)] == expected
+    assert [(found.action, found.reason, found.warning) for found in transitions(before, after)] == expected
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, boo
 )
 def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
     awake = gates({"wake": {"depth": "Workers", **ended}})
-    assert [(found.type, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
+    assert [(found.action, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
     assert transitions(awake, awake) == []
 
 
@@ -85,3 +85,41 @@ def test_one_of_several_models_is_named() -> None:
         "the whole Ray cluster is given back; a request wakes it"
     ]
     assert notes(sleeping, sleeping) == []
+
+
+def rollout(phase: str, revision: str, **more: str) -> Any:
+    """A status with a rollout."""
+    return {"rollout": {"phase": phase, "revision": revision, **more}}
+
+
+ONE = rollout("Complete", "chat-1", answered="chat-1")
+HELD = rollout(
+    "Progressing", "chat-1", target="chat-2", answered="chat-1", strategy="Replace", reason="no room"
+)
+STARTS = rollout("Progressing", "chat-2", answered="chat-1", strategy="Replace", reason="no room")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (ONE, HELD, [("Replace", "chat-2 is rolled out by Replace: no room")]),
+        (HELD, STARTS, []),
+        (STARTS, rollout("Complete", "chat-2", answered="chat-2"), [("RolledOut", "chat-2 answers")]),
+        (
+            rollout("RollingBack", "chat-1", answered="chat-1", failed="chat-2"),
+            rollout("RolledBack", "chat-1", answered="chat-1", failed="chat-2"),
+            [("RolledBack", "chat-1 answers")],
+        ),
+        ({}, ONE, []),
+        (ONE, ONE, []),
+    ],
+)
+def test_the_steps_of_a_rollout(before: Any, after: Any, told: list[tuple[str, str]]) -> None:
+    assert [(found.reason, found.note) for found in transitions(before, after)] == told
+
+
+def test_pods_that_are_replaced_do_not_sleep() -> None:
+    awake = gates({"phase": "Awake"})
+    going = gates({"phase": "Replacing", "asleep": "Cluster"})
+    assert [found.reason for found in transitions(awake, going)] == ["Replacing"]
+    assert [found.note for found in transitions(going, awake)] == ["its new pods are asked for"]

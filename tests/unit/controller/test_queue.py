@@ -137,3 +137,23 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
     work.add(B)
     await work.take()
     assert work.failed(B, 10.0, least=3600.0) <= queue.LONGEST_ASKED * 1.25, "nobody is believed for an hour"
+
+
+async def test_what_asks_to_be_looked_at_at_once_without_end_waits_ever_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queue, "AT_ONCE_TIMES", 2)
+    work = Queue()
+    work.add(A)
+    for _ in range(3):
+        assert await work.take() == A
+        work.done(A, again_after=0.0)
+    assert not len(work), "the third time it waits"
+    work.add(B)
+    assert await work.take() == B, "meanwhile the others are looked at"
+    assert await work.take() == A
+    work.done(A)
+    work.add(A)
+    assert await work.take() == A
+    work.done(A, again_after=0.0)
+    assert len(work), "and it begins anew once it is at rest"

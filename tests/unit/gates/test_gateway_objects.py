@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
@@ -41,7 +42,8 @@ def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
         "spec"
     ]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
-    models, dns, api_server = spec["egress"]
+    models, servers, dns, api_server = spec["egress"]
+    assert servers["to"][0]["podSelector"]["matchLabels"][names.COMPONENT_LABEL] == names.SERVER_COMPONENT
     assert models == {
         "to": [
             {"podSelector": {"matchExpressions": [{"key": "daybreak.dev/service", "operator": "Exists"}]}}
@@ -82,7 +84,7 @@ def test_users_are_left_to_a_platform_that_assigns_them() -> None:
 
 
 def test_it_reads_and_writes_nothing() -> None:
-    rules = one("Role", gateway("ns", [LLM_SERVICES], PLATFORM))["rules"]
+    rules = one("Role", gateway("ns", [LLM_SERVICES], PLATFORM, routes=[LLM_ROUTES]))["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert "secrets" not in {resource for rule in rules for resource in rule["resources"]}
 

@@ -10,6 +10,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.gates import gateway_reports as module
 from daybreak.gates.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.traffic import Heard, Report, Seen, together
@@ -69,7 +70,7 @@ async def gateways(
     GatewayListener.made = {}
     monkeypatch.setattr(module, "GatewayListener", GatewayListener)
     monkeypatch.setattr(module, "SETTLE_SECONDS", 0.05)
-    listening = GatewayReports(cache, [LLM_SERVICES], enqueued.__setitem__)
+    listening = GatewayReports(cache, [LLM_SERVICES, MODEL_SERVERS], enqueued.__setitem__)
     yield listening
     await listening.close()
     assert all(each.closed for each in GatewayListener.made.values())
@@ -206,3 +207,17 @@ async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
 
 def test_what_stands_for_the_gateway_is_no_service() -> None:
     assert gateway_key("ns") == Key("ns", "")
+
+
+async def test_a_model_server_is_told_by_what_stands_for_it(
+    gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
+) -> None:
+    metadata = {"name": "a", "namespace": "ns", "uid": "server", "resourceVersion": "1"}
+    cache.put(MODEL_SERVERS, {"metadata": metadata})
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    listener = GatewayListener.made[url("10.0.0.1")]
+    listener.on_change({"server.a", "server.b", "batch.a"})
+    assert set(enqueued) == {Key("ns", "server.a")}, "names that nobody knows are nobody's business"
+    listener.on_change(None)
+    assert set(enqueued) == {Key("ns", "server.a"), A, Key("ns", "b")}

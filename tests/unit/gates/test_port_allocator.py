@@ -125,3 +125,11 @@ def test_what_is_no_front_service_counts_for_nothing() -> None:
         front("a", FIRST, name="not-its-own-name"),
     ]
     assert known(*others).of(A) == free
+
+
+def test_a_model_server_has_one_beside_a_service_of_its_name() -> None:
+    """Its front Service bears its name, and the label what stands for it."""
+    own, server = known().of(A), Key("ns", "server.a")
+    ports = known(front("server.a", own, name="a"))
+    assert ports.of(server) == own
+    assert ports.of(A) not in (own, None)

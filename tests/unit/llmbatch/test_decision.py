@@ -7,10 +7,11 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
+from daybreak.controller.job_reports import running_job
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
-from daybreak.kinds.llmbatch.observe.progress_reports import asked, read
+from daybreak.kinds.llmbatch.observe.progress_reports import read
 from daybreak.kinds.llmbatch.status.report import events, report
 from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
 
@@ -186,8 +187,8 @@ def test_only_a_head_that_runs_is_asked() -> None:
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
-    found = asked("u-1", [pod], heard=True)
+    found = running_job("u-1", [pod], heard=True)
     assert found is not None
     assert (found.address, found.heard) == ("10.0.0.7", True)
     pod["metadata"]["deletionTimestamp"] = str(NOW + timedelta(0))
-    assert asked("u-1", [pod], heard=False) is None
+    assert running_job("u-1", [pod], heard=False) is None

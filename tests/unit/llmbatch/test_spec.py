@@ -8,8 +8,9 @@ import jsonschema
 import pytest
 
 from daybreak.api.common.base import ApiModel
+from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmbatch import crd, spec
-from daybreak.api.llmbatch.definition import NAME_RULES, InvalidBatch, LLMBatch
+from daybreak.api.llmbatch.definition import NAME_RULES, LLMBatch
 from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason
 from daybreak.api.llmbatch.validation import problems
 from scripts import docstrings
@@ -46,7 +47,7 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("change", "words"), BY_RULE)
 def test_what_is_refused(change: dict[str, Any], words: str) -> None:
-    with pytest.raises(InvalidBatch) as found:
+    with pytest.raises(InvalidSpec) as found:
         LLMBatch.from_manifest(manifest(**change))
     assert words in str(found.value)
 
@@ -68,7 +69,7 @@ def test_every_rule_is_tried() -> None:
 def test_names_that_are_refused(name: str) -> None:
     whole = manifest()
     whole["metadata"]["name"] = name
-    with pytest.raises(InvalidBatch, match=r"metadata\.name"):
+    with pytest.raises(InvalidSpec, match=r"metadata\.name"):
         LLMBatch.from_manifest(whole)
     assert not all(rule.holds(name) for rule in NAME_RULES)
 

@@ -8,11 +8,14 @@ import pytest
 
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
+from daybreak.kinds.llmservice.observe import copy_reports
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kinds.llmservice.observe.prober import Prober
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -32,7 +35,8 @@ class Surroundings:
         self.did: list[str] = []
         self.cache = Cache()
         self._version = 1
-        found = desired(_service(world), PLATFORM, None, 20001)
+        revision = controller_revision(_service(world), with_own(_service(world), ())[0])
+        found = [revision, *desired(_service(world), PLATFORM, None, 20001)]
         self._live = {manifest["kind"]: _stored(manifest) for manifest in found}
         for manifest in self._live.values():
             self.cache.put(of(manifest), manifest)
@@ -117,6 +121,7 @@ def _reconciler(around: Surroundings) -> Reconciler:
         PLATFORM,
         cast(Prober, around),
         AdapterProber(HttpReporter(), lambda _: None),
+        CopyProber(copy_reports.HttpReporter(), lambda _: None),
         cast(Applier, around),
         lambda: True,
     )

@@ -8,6 +8,7 @@ from daybreak.platform import Platform
 PLATFORM = Platform(
     ray_image="registry.example.com/daybreak-ray:1",
     ray_cpu_image="registry.example.com/daybreak-ray-cpu:1",
+    ray_head_image="registry.example.com/daybreak-ray-head:1",
 )
 
 

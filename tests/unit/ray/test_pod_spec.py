@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak import versions
+from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from tests.unit.ray.services import PLATFORM, model, service
 
@@ -123,6 +124,25 @@ def test_the_head_offers_nothing_but_itself() -> None:
     }
     ports = {port["name"]: port["containerPort"] for port in container(group)["ports"]}
     assert ports == {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}
+
+
+def test_a_head_before_accelerators_has_an_image_of_its_own() -> None:
+    svc = service()
+    assert container(head(svc))["image"] == PLATFORM.ray_head_image
+    assert container(worker(svc))["image"] == PLATFORM.ray_image
+    without = ray_service(svc, replace(PLATFORM, ray_head_image=""))["spec"]["rayClusterConfig"]
+    assert container(without["headGroupSpec"])["image"] == PLATFORM.ray_image
+
+
+@pytest.mark.parametrize(
+    ("svc", "image"),
+    [
+        pytest.param(service(model(accelerator={"kind": "cpu"})), PLATFORM.ray_cpu_image, id="on the CPU"),
+        pytest.param(service(runtime={"image": "mine:1"}), "mine:1", id="an image of one's own"),
+    ],
+)
+def test_other_heads_have_the_image_of_their_workers(svc: LLMService, image: str) -> None:
+    assert container(head(svc))["image"] == container(worker(svc))["image"] == image
 
 
 def test_a_head_sees_no_gpu_where_workers_have_some() -> None:

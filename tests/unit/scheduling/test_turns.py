@@ -229,3 +229,102 @@ def _claim(each: Played, now: datetime) -> Claim:
         leaving=each.leaving,
         yields_at=now if up and not each.leaving else None,
     )
+
+
+def batch(owner: str, *, ran: float | None = None, **more: Any) -> Claim:
+    """A batch that has run for so long; None: it waits."""
+    if ran is None:
+        return waiter(owner, background=True, asked=False, **more)
+    return replace(holder(owner, ran, **more), background=True)
+
+
+def test_a_batch_gives_way_before_an_idle_service() -> None:
+    found = decided(waiter("w"), batch("night", ran=60, a=1), holder("idle", 9000, b=1))
+    assert gives_way(found) == {"night": "default/w"}
+
+
+def test_a_batch_comes_after_every_service_and_has_nobody_sleep_for_it() -> None:
+    found = decided(batch("night", waited=900), waiter("w", waited=10), holder("idle", 9000, a=1))
+    assert found["night"].after == ("default/w",)
+    assert gives_way(found) == {"idle": "default/w"}
+    assert gives_way(decided(batch("night", waited=900), holder("idle", 9000, a=1))) == {}
+
+
+def test_a_batch_goes_on_when_nobody_is_before_it() -> None:
+    queued = batch("night", queued=True, no_room_since=None)
+    assert not decided(queued, holder("busy", None, a=1)).get("night", Turn()).after
+
+
+def test_the_highest_priority_comes_first() -> None:
+    found = decided(waiter("old", waited=90), waiter("urgent", waited=10, priority=5))
+    assert found["old"].after == ("default/urgent",)
+
+
+def test_who_waits_is_told_who_holds() -> None:
+    found = decided(waiter("a", waited=90), waiter("b", waited=60), holder("busy", None, a=1))
+    assert found["b"].held_by == found["a"].held_by == ("default/busy",)
+
+
+def test_one_that_is_asked_gives_way_only_where_nobody_idle_is_enough() -> None:
+    asked = replace(holder("asked", 900, a=1), busy=True)
+    assert gives_way(decided(waiter("w"), asked, holder("idle", 5, b=1), nodes=places(a=1, b=1))) == {
+        "idle": "default/w"
+    }
+    assert gives_way(decided(waiter("w"), asked)) == {"asked": "default/w"}
+
+
+def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:
+    over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
+    assert gives_way(decided(waiter("w"), over)) == {"over": "default/w"}
+    assert decided(over, holder("other", None)) == {}
+
+
+@settings(max_examples=100, deadline=None)
+@given(count=st.integers(2, 6), gpus=st.integers(1, 3), turn=st.integers(10, 120), start=st.integers(0, 30))
+def test_services_that_are_always_asked_each_get_their_turn(
+    count: int, gpus: int, turn: int, start: int
+) -> None:
+    """Nobody waits longer than two turns and starts of everybody else, and the seconds that the scheduler and
+    the operator take each time: who has had a turn is in the queue again when nobody waits who was before."""
+    since = {f"s{number}": 0 for number in range(count)}
+    """When each began to wait."""
+    woken = dict(since)
+    """When each was on the way up: by that they are served."""
+    up: dict[str, int] = {}
+    """When those with a GPU answer."""
+    queued: set[str] = set()
+    down: set[str] = set()
+    """Whose turn is over."""
+    longest = 0
+    for second in range(4 * count * (turn + start + 20)):
+        now = NOW + timedelta(seconds=second)
+        for name in sorted(since, key=lambda name: (woken[name], name)):
+            if name not in up and name not in queued | down and len(up) < gpus:
+                up[name] = second + start
+        claims = []
+        for name, began_at in woken.items():
+            answers = up.get(name, second + 1)
+            common: dict[str, Any] = {"owner": name, "model": "m", "resource": GPU, "devices": 1}
+            if name in down:
+                more: dict[str, Any] = {"since": now, "leaving": True, "stays_down": True}
+            elif name not in up:
+                began = NOW + timedelta(seconds=began_at)
+                more = {"since": began, "waits": True, "no_room_since": began, "queued": name in queued}
+            else:
+                ends = NOW + timedelta(seconds=answers + turn) if answers <= second else None
+                more = {"since": now, "holds": {"a": 1}, "waits": answers > second, "yields_at": ends}
+            claims.append(Claim(**common, **more, busy=True, asked=True))
+        found = turns(claims, places(a=gpus), now)
+        queued = {name for name in since if found.get((name, "m"), Turn()).after}
+        for name in since:
+            gives_way = found.get((name, "m"), Turn()).gives_way_to
+            if name in up and gives_way:
+                del up[name]
+                down.add(name)
+                since[name] = second
+            elif name in down and not gives_way:
+                down.discard(name)
+                woken[name] = second
+        longest = max(longest, *(second - since[name] for name in since if name not in up), 0)
+    rounds = -(-(count - gpus) // gpus) if count > gpus else 0
+    assert longest <= 2 * (rounds + 1) * (turn + start + 10)

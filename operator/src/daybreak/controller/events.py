@@ -1,27 +1,32 @@
-"""Which changes of a status are worth an event."""
+"""Events, and which changes of a status are worth one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.rollout import RolloutPhase
 from daybreak.api.gates.sleep import SleepDepth
 
 _GOOD = {ConditionType.READY: "True", ConditionType.SCHEDULABLE: "True", ConditionType.STALLED: "False"}
 """The conditions that get events, and the status in which all is well."""
+ROLLED_OUT = "RolledOut"
+"""Reason of the event that a change has answered."""
 
 
 @dataclass(frozen=True)
-class Transition:
-    """A condition that has turned, or a service that has fallen asleep or woken."""
+class Event:
+    """Something that is told once, when it comes: a condition that has turned, a service that wakes."""
 
-    type: str
+    action: str
+    """What was done or judged, in one word: the type of the condition, or `Wake`."""
     warning: bool
     reason: str
     note: str
 
 
-def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Transition]:
+def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Event]:
     """The conditions that have turned good or bad, or are bad for another reason than before.
 
     The first status of a service is no news unless it is bad. Words that change while status and reason
@@ -44,11 +49,37 @@ def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
                 bad and previous["reason"] != condition["reason"] and condition["type"] != ConditionType.READY
             )
         if news:
-            found.append(Transition(condition["type"], bad, condition["reason"], condition["message"]))
-    return found + _sleep_and_wake(before or {}, after)
+            found.append(Event(condition["type"], bad, condition["reason"], condition["message"]))
+    return found + _rollout(before or {}, after) + _sleep_and_wake(before or {}, after)
 
 
-def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Transition]:
+def _rollout(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]:
+    """A change that is begun, and one that has ended well. What is in its way is told by `Stalled`."""
+    was, now = before.get("rollout") or {}, after.get("rollout") or {}
+    if not was or not now:
+        return []
+    phase, strategy = now["phase"], now.get("strategy")
+    coming = now.get("target") or now["revision"]
+    if phase in (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK) and strategy is not None:
+        begun = (was.get("target") or was["revision"], was.get("strategy")) != (coming, strategy)
+        if begun and was.get("target") != coming:
+            return [
+                Event("Rollout", False, strategy, f"{coming} is rolled out by {strategy}: {now['reason']}")
+            ]
+    if now.get("answered") == now["revision"] and (phase, was["phase"]) in _ROLLED_OUT:
+        reason = Reason.ROLLED_BACK if phase == RolloutPhase.ROLLED_BACK else ROLLED_OUT
+        return [Event("Rollout", False, reason, f"{now['revision']} answers")]
+    return []
+
+
+_ROLLED_OUT = (
+    (RolloutPhase.COMPLETE, RolloutPhase.PROGRESSING),
+    (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK),
+)
+"""Phases that end a change well, with the one before."""
+
+
+def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]:
     found = []
     gates = _gates(after)
     for name, gate in gates.items():
@@ -57,14 +88,17 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
         depth, deeper = was.get("asleep"), gate.get("asleep")
         if deeper is not None and deeper != depth:
             given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
-            said = f"{model}{given_back} given back; a request wakes it"
-            found.append(Transition("Sleep", False, Reason.ASLEEP, said))
+            reason, said = Reason.ASLEEP, f"{model}{given_back} given back; a request wakes it"
+            if gate.get("phase") == Phase.REPLACING:
+                reason, said = Reason.REPLACING, f"{model}its pods go, and others come; requests are held"
+            found.append(Event("Sleep", False, reason, said))
         if depth is not None and deeper is None:
-            said = f"{model}waking from sleep at depth {depth}"
-            found.append(Transition("Wake", False, Reason.WAKING, said))
+            replaced = was.get("phase") == Phase.REPLACING
+            said = "its new pods are asked for" if replaced else f"waking from sleep at depth {depth}"
+            found.append(Event("Wake", False, Reason.WAKING, f"{model}{said}"))
         wake = gate.get("wake") or {}
         if wake.get("seconds") is not None and (was.get("wake") or {}).get("seconds") is None:
-            found.append(Transition("Wake", False, Reason.AWAKE, f"{model}{_awake(wake)}"))
+            found.append(Event("Wake", False, Reason.AWAKE, f"{model}{_awake(wake)}"))
     return found
 
 

@@ -31,4 +31,18 @@ WAKE_STEP_SECONDS = Histogram(
     ["depth", "step"],
     buckets=_WAKE_BUCKETS,
 )
+WAITING_FOR_ACCELERATORS = Gauge(
+    "daybreak_waiting_for_accelerators", "Models on the way up that find no room for their pods."
+)
+ACCELERATOR_WAIT_SECONDS = Histogram(
+    "daybreak_accelerator_wait_seconds",
+    "How long models had found no room for their pods when they found it, by the accelerators' resource.",
+    ["resource"],
+    buckets=(5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600),
+)
+YIELDS = Counter(
+    "daybreak_yields_total",
+    "Workloads that have given accelerators back before their time, and for whom.",
+    ["namespace", "name", "yielded_to"],
+)
 ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

@@ -151,6 +151,8 @@ class Operator:
         await self.ready.wait()
         while not self._stopping:
             item = await self.queue.take()
+            # Neither that nor a look at what is known waits for anything: the others have their turn here.
+            await asyncio.sleep(0)
             if self._stopping:
                 return
             await self._reconcile(item)

@@ -11,7 +11,10 @@ from daybreak.kube.cache import Key
 
 BACKOFF_SECONDS = (0.5, 300.0)
 """First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""
-
+AT_ONCE_SECONDS = 0.02
+"""Who asks to be looked at again sooner than that asks for it at once."""
+AT_ONCE_TIMES = 10
+"""How often in a row an item is looked at again at once: what is decided step by step needs a few."""
 
 LONGEST_ASKED = 60.0
 """Longest pause that a server is granted, in seconds."""
@@ -46,6 +49,8 @@ class Queue:
         self._heap: list[tuple[float, int, Item]] = []
         self._sequence = 0
         self._failures: dict[Item, int] = {}
+        self._at_once: dict[Item, int] = {}
+        """How often in a row an item asked to be looked at again at once."""
         self._wakeup = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -101,8 +106,18 @@ class Queue:
         return item
 
     def done(self, item: Item, *, again_after: float | None = None) -> None:
-        """The item was worked on; look at it again in `again_after` seconds."""
+        """The item was worked on; look at it again in `again_after` seconds.
+
+        One that asks for that at once over and over waits ever longer: the others have their turn, and the
+        operator can be asked and ended.
+        """
         self._failures.pop(item, None)
+        if again_after is None or again_after >= AT_ONCE_SECONDS:
+            self._at_once.pop(item, None)
+        else:
+            count = self._at_once[item] = self._at_once.get(item, 0) + 1
+            if count > AT_ONCE_TIMES:
+                again_after = min(1.0, AT_ONCE_SECONDS * 2.0 ** min(count - AT_ONCE_TIMES, 20))
         self._finish(item, again_after)
 
     def failed(self, item: Item, most: float = BACKOFF_SECONDS[1], least: float = 0.0) -> float:

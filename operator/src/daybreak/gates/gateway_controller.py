@@ -1,7 +1,10 @@
 """The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
+
+import structlog
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
@@ -10,10 +13,13 @@ from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateway_objects import gateway
 from daybreak.gates.gateway_reports import GatewayReports, gateway_key
+from daybreak.gates.gateway_settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     NETWORK_POLICIES,
     OF_GATEWAYS,
@@ -24,7 +30,10 @@ from daybreak.kube.resources import (
     SERVICES,
     of,
 )
+from daybreak.kube.status import emit
 from daybreak.platform import Platform
+
+log = structlog.get_logger("daybreak.gateways")
 
 AGAIN_SECONDS = 15.0
 """When to look again at an object whose name somebody else has taken."""
@@ -50,6 +59,7 @@ class GatewayController:
         platform: Settings of the installation.
         reports: Listens to the gateways that are there.
         may_act: Whether the lease is held this moment.
+        routes: The kinds that gateways read beside workloads.
     """
 
     name = "Gateway"
@@ -63,15 +73,20 @@ class GatewayController:
         platform: Platform,
         reports: GatewayReports | None = None,
         may_act: Callable[[], bool] = lambda: True,
+        *,
+        routes: Collection[Resource] = (),
     ) -> None:
         self._api = api
         self._cache = cache
         self._workloads = workloads
+        self._routes = routes
         self._applier = applier
         self._platform = platform
         self._reports = reports
         self._may_act = may_act
-        self.watched: Collection[Resource] = frozenset((*workloads, *OF_GATEWAYS, PODS))
+        self._refused: dict[str, tuple[str, str]] = {}
+        """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
+        self.watched: Collection[Resource] = frozenset((*workloads, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
         """The gateway of the namespace: it comes with the first workload, and goes with the last one."""
@@ -123,20 +138,51 @@ class GatewayController:
         if not needed and there and await self._has_services(namespace):
             return UNTOLD_SECONDS
         secrets = await self._secrets(namespace) if needed else set()
-        wanted = gateway(namespace, self._workloads, self._platform, secrets) if needed else []
+        said = self._cache.get(CONFIG_MAPS, Key(namespace, names.GATEWAY)) if needed else None
+        platform, refusal = _settings(self._platform, said)
+        wanted = gateway(namespace, self._workloads, platform, secrets, self._routes) if needed else []
         for manifest in wanted:
+            live = self._cache.get(of(manifest), key_of(manifest))
+            if refusal and live is not None and of(manifest) is DEPLOYMENTS:
+                continue  # it stays as it is: an error in writing is no reason to move every pod
             try:
-                if await self._applier.apply(manifest, self._cache.get(of(manifest), key_of(manifest))):
+                if await self._applier.apply(manifest, live):
                     metrics.WRITES.labels(manifest["kind"]).inc()
             except Occupied:
                 # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
                 again = min(AGAIN_SECONDS, again or AGAIN_SECONDS)
+            except ApiError as error:
+                if not (error.refused and said is not None and of(manifest) is DEPLOYMENTS):
+                    raise
+                refusal = error.message
+        await self._say(namespace, said, refusal)
         kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
         for live in there:
             if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
                 await self._applier.delete(live)
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
+
+    async def _say(self, namespace: str, said: Manifest | None, refusal: str) -> None:
+        """Post an event about settings that cannot be taken, once for each that is wrong with them."""
+        if said is None or not refusal:
+            self._refused.pop(namespace, None)
+            return
+        told = said["metadata"]["uid"], refusal
+        if self._refused.get(namespace) == told:
+            return
+        self._refused[namespace] = told
+        log.warning("settings of a gateway are not taken", namespace=namespace, why=refusal)
+        await emit(
+            self._api,
+            CONFIG_MAPS,
+            said,
+            warning=True,
+            reason="InvalidGatewaySettings",
+            action="Configure",
+            note=f"The gateway stays as it is: {refusal}",
+            now=datetime.now(UTC),
+        )
 
     async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
         """Take the gateway away, as gateways are switched off.
@@ -188,6 +234,14 @@ class GatewayController:
             if found.get("items"):
                 return True
         return False
+
+
+def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]:
+    """The installation's settings with those of a namespace, and why these are not taken; empty: they are."""
+    try:
+        return of_namespace(platform, said), ""
+    except InvalidGatewaySettings as error:
+        return platform, str(error)
 
 
 def _leads_here(service: Manifest | None) -> bool:

@@ -161,4 +161,4 @@ def _unrouted(heard: _Heard, now: float) -> timedelta:
 def _matters(report: Report) -> tuple[object, ...]:
     """The part of a report on which a decision can hang. While the gate is open, single requests are none."""
     on_the_way = report.in_flight > 0 and report.gate != "open"
-    return report.epoch, report.gate, report.held > 0, report.servers_up > 0, on_the_way
+    return report.epoch, report.gate, report.held > 0, report.servers_up > 0, on_the_way, report.clusters

@@ -20,6 +20,7 @@ from daybreak.ray.quantities import canonical
 Manifest = dict[str, Any]
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+_OURS = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
 USER_ID = 65532
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
@@ -33,14 +34,18 @@ EXIT_SECONDS = 30
 
 
 def gateway(
-    namespace: str, workloads: Collection[Resource], platform: Platform, secrets: Collection[str] = ()
+    namespace: str,
+    workloads: Collection[Resource],
+    platform: Platform,
+    secrets: Collection[str] = (),
+    routes: Collection[Resource] = (),
 ) -> list[Manifest]:
     """Objects of the gateway, what pods need before the Deployment that makes them.
 
     `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys
-    beside the shared one.
+    beside the shared one, and `routes` the kinds that it goes by beside the workloads.
     """
-    objects = [_service_account(namespace), _role(namespace, workloads), _role_binding(namespace)]
+    objects = [_service_account(namespace), _role(namespace, [*workloads, *routes]), _role_binding(namespace)]
     if platform.network_policy:
         objects.append(_network_policy(namespace, platform))
     return [
@@ -62,7 +67,7 @@ def _service_account(namespace: str) -> Manifest:
     return _object("v1", "ServiceAccount", namespace, automountServiceAccountToken=False)
 
 
-def _role(namespace: str, workloads: Collection[Resource]) -> Manifest:
+def _role(namespace: str, kinds: Collection[Resource]) -> Manifest:
     """It reads what the operator has decided, and where Ray heads are; it writes nothing."""
     reads = ["get", "list", "watch"]
     return _object(
@@ -70,7 +75,7 @@ def _role(namespace: str, workloads: Collection[Resource]) -> Manifest:
         "Role",
         namespace,
         rules=[
-            {"apiGroups": [GROUP], "resources": [each.plural for each in workloads], "verbs": reads},
+            {"apiGroups": [GROUP], "resources": [each.plural for each in kinds], "verbs": reads},
             {"apiGroups": [""], "resources": ["pods"], "verbs": reads},
         ],
     )
@@ -98,7 +103,9 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
     }
     serving = [{"protocol": "TCP", "port": port} for port in (ports.SERVE, ports.DIRECT)]
     models = {"podSelector": {"matchExpressions": [{"key": names.SERVICE_LABEL, "operator": "Exists"}]}}
-    egress = [{"to": [models], "ports": serving}, *to_cluster(platform.api_server_ports)]
+    # Each has a port of its own, which its own policy opens to the gateway.
+    servers = {"podSelector": {"matchLabels": {names.COMPONENT_LABEL: names.SERVER_COMPONENT, **_OURS}}}
+    egress = [{"to": [models], "ports": serving}, {"to": [servers]}, *to_cluster(platform.api_server_ports)]
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",

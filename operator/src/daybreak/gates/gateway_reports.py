@@ -41,7 +41,7 @@ class GatewayReports:
     Args:
         cache: Where the pods are known from.
         workloads: The kinds that stand behind gateways.
-        enqueue: Called with services to be looked at again, in so many seconds.
+        enqueue: Called with what stands for workloads to be looked at again, in so many seconds.
     """
 
     def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
@@ -134,17 +134,24 @@ class GatewayReports:
             if services is None:
                 self._all_of(namespace)
             else:
-                for key in (Key(namespace, name) for name in services):
+                for owner in services:
+                    kind, name = names.kind_and_name(owner)
+                    key = Key(namespace, name)
                     # A gateway may say anything, and names that nobody knows are nobody's business.
-                    if any(self._cache.uid(kind, key) is not None for kind in self._workloads):
-                        self._enqueue(key, 0.0)
+                    if any(
+                        each.kind == kind and self._cache.uid(each, key) is not None
+                        for each in self._workloads
+                    ):
+                        self._enqueue(Key(namespace, owner), 0.0)
 
         return told
 
     def _all_of(self, namespace: str) -> None:
-        for key in (key for kind in self._workloads for key in self._cache.keys(kind)):
-            if key.namespace == namespace:
-                self._enqueue(key, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
+        for kind in self._workloads:
+            for key in self._cache.keys(kind):
+                if key.namespace == namespace:
+                    owner = Key(namespace, names.of_owner(kind.kind, key.name))
+                    self._enqueue(owner, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
 
 
 def _left(pod: Mapping[str, Any], now: datetime) -> float | None:

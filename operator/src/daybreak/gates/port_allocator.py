@@ -1,4 +1,4 @@
-"""The gateway's ports: every LLMService of a namespace has one, and keeps it."""
+"""The gateway's ports: every workload of a namespace has one, and keeps it."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from daybreak.kube.resources import SERVICES
 
 
 class PortAllocator:
-    """Gives every LLMService a port of its own within its namespace.
+    """Gives every workload a port of its own within its namespace, by what stands for it in labels.
 
     What is given out is kept in the front Services themselves: a new operator reads it there.
 
@@ -23,7 +23,7 @@ class PortAllocator:
         self._cache = cache
         self._freed = freed
         self._taken: dict[str, dict[int, str]] = {}
-        """By namespace: port → name of the LLMService."""
+        """By namespace: port → what stands for the workload."""
         self._given: dict[Key, int] = {}
         self._refused: dict[str, dict[Key, None]] = {}
         """By namespace: services that got none, the one that waits longest first."""
@@ -59,7 +59,7 @@ class PortAllocator:
             metadata = manifest["metadata"]
             name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
             port = _gateway_port(manifest)
-            if not name or name != metadata["name"] or port is None:
+            if not name or names.kind_and_name(name)[1] != metadata["name"] or port is None:
                 continue
             if port not in self._taken.get(metadata["namespace"], {}):
                 self._give(Key(metadata["namespace"], name), port)

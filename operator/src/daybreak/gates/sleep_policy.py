@@ -7,9 +7,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from daybreak.api.common import names
+from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
-from daybreak.api.gates.gate_status import MAX_AFTER, GateStatus, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.gates.schedule import inside
 from daybreak.gates.state_machine import SleepPolicy, SleepState
@@ -55,7 +56,15 @@ def depth(states: Iterable[SleepState]) -> SleepDepth | None:
     return SleepDepth.WORKERS if SleepDepth.WORKERS in depths else SleepDepth.CLUSTER
 
 
-_FIRST = (Phase.FAILED, Phase.UPDATING, Phase.WAKING, Phase.AWAKE, Phase.DRAINING, Phase.ASLEEP)
+_FIRST = (
+    Phase.FAILED,
+    Phase.REPLACING,
+    Phase.UPDATING,
+    Phase.WAKING,
+    Phase.AWAKE,
+    Phase.DRAINING,
+    Phase.ASLEEP,
+)
 
 
 def phase(states: Iterable[SleepState]) -> Phase:

@@ -6,7 +6,11 @@
       └──────────────────────────── a request ───────────────────────────────────┘
 
     A wake that has found no room, and for which nobody waits any more, drains too. So does, before its time,
-    an idle model for whose accelerators another one waits.
+    an idle model for whose accelerators another one waits; and one that is asked, where it takes turns. That
+    one falls asleep with the requests that are held for it, and wakes for them when its turn comes.
+
+    Whatever the traffic, a model whose pods are to be replaced goes through Replacing: its gate closes, what
+    runs ends, the Ray cluster is given back, and it wakes at once in another one. Who is held stays held.
 
 The gate decides what happens to a request that arrives. Its epoch grows by one with each change of it, and
 the gateways tell back which epoch they have carried out: a model falls asleep only when every gateway has
@@ -52,6 +56,11 @@ class SleepPolicy:
         return self.forced is State.ASLEEP
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether it gives its accelerators to another one even while it is asked."""
+        return self.may_sleep and self.sleep is not None and self.sleep.yields is Yield.TURN
+
+    @property
     def depth(self) -> SleepDepth:
         """What is given back first."""
         return self.sleep.depth if self.sleep is not None else SleepDepth.WORKERS
@@ -73,6 +82,10 @@ class Health:
     """Whether it is on the way up from sleep, and has not found room for one replica."""
     gives_way: bool = False
     """Whether another one waits for its accelerators, and it is the one that is to sleep for it."""
+    replaces: bool = False
+    """Whether its Ray cluster is to go, so that another one can come."""
+    drain: timedelta = timedelta(minutes=2)
+    """How long requests in progress may take until its pods go all the same, as at every end of a pod."""
 
 
 @dataclass(frozen=True)
@@ -114,8 +127,10 @@ def step(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
     """The next decision. The same input twice gives the same state: nothing changes by itself."""
-    if before.asleep is not None:
-        after = _asleep(before, before.asleep, policy, traffic)
+    if health.replaces or before.phase is Phase.REPLACING:
+        after = _replacing(before, policy, traffic, health, now)
+    elif before.asleep is not None:
+        after = _asleep(before, before.asleep, policy, traffic, health)
     elif before.phase is Phase.DRAINING:
         after = _draining(before, policy, traffic, health)
     elif before.gate is GateState.OPEN:
@@ -129,6 +144,34 @@ def step(
     return replace(after, since=now if after.phase is not before.phase else before.since)
 
 
+def _replacing(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+) -> SleepState:
+    if not health.replaces:
+        if before.asleep is None:
+            # Called off: what is there goes on.
+            return _waking(before, policy, health)
+        if policy.must_sleep:
+            return _shut(replace(before, phase=Phase.ASLEEP), policy)
+        return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
+    if before.asleep is not None:
+        # One that sleeps gives back what is left of its Ray cluster, and goes on sleeping.
+        return replace(before, asleep=SleepDepth.CLUSTER)
+    if before.phase is Phase.DRAINING and not traffic.held:
+        return _draining(before, policy, traffic, health)
+    carried_out = traffic.known and traffic.acknowledged >= before.epoch
+    if before.phase is not Phase.REPLACING:
+        begun = _shut(replace(before, phase=Phase.REPLACING), policy)
+        # To what has never answered nothing was let through: nothing of it is waited for.
+        unused = before.phase is Phase.WAKING and before.gate is begun.gate and not health.answers
+        return replace(begun, asleep=SleepDepth.CLUSTER) if unused and carried_out else begun
+    closed = _shut(before, policy)
+    changed = (closed.gate, closed.reason) != (before.gate, before.reason)
+    if changed or not carried_out or (traffic.in_flight and now - before.since < health.drain):
+        return closed
+    return replace(closed, asleep=SleepDepth.CLUSTER)
+
+
 def look_again(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> timedelta | None:
@@ -138,7 +181,8 @@ def look_again(
         return None
     if sleep_state.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
         return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
-    if sleep_state.asleep is None and sleep_state.phase is not Phase.DRAINING and policy.may_sleep:
+    going = sleep_state.phase in (Phase.DRAINING, Phase.REPLACING)
+    if sleep_state.asleep is None and not going and policy.may_sleep:
         after_idle = timedelta(seconds=seconds(sleep.after_idle))
         if traffic.held or traffic.in_flight:
             return after_idle
@@ -150,8 +194,11 @@ def look_again(
     return None
 
 
-def _asleep(before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic: Traffic) -> SleepState:
-    if not policy.must_sleep and (traffic.held or not policy.may_sleep):
+def _asleep(
+    before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic: Traffic, health: Health
+) -> SleepState:
+    asked = bool(traffic.held) and not _turn_is_over(policy, health)
+    if not policy.must_sleep and (asked or not policy.may_sleep):
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     deeper = policy.sleep.cluster_after_idle if policy.sleep is not None else None
     if policy.depth is SleepDepth.CLUSTER or (
@@ -164,11 +211,12 @@ def _asleep(before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic:
 def _draining(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health) -> SleepState:
     # A gate that refuses was shut by a person who no longer wants that: nothing says that it is idle.
     released = before.gate is GateState.FAILED
-    if not policy.must_sleep and (released or traffic.held or not policy.may_sleep):
+    asked = bool(traffic.held) and not _turn_is_over(policy, health)
+    if not policy.must_sleep and (released or asked or not policy.may_sleep):
         return _waking(before, policy, health)
     closed = _shut(before, policy)
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
-    if changed or not _quiet(traffic, before.epoch):
+    if changed or asked or not _passed(traffic, before.epoch):
         return closed
     return replace(closed, phase=Phase.ASLEEP, asleep=policy.depth)
 
@@ -200,20 +248,27 @@ def _awake(
 def yields_at(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> datetime | None:
-    """From when on a model that is awake gives its accelerators to another one, if nobody asks it until then.
+    """From when on a model that is awake gives its accelerators to another one, if nobody asks it until then
+    or it takes turns.
 
     None: it does not, or is asked at this moment.
     """
     sleep = policy.sleep
-    if sleep is None or not policy.may_sleep or sleep.yields is not Yield.IDLE:
+    if sleep is None or not policy.may_sleep or sleep.yields is Yield.NEVER:
         return None
-    if sleep_state.asleep is not None or sleep_state.gate is not GateState.OPEN:
+    if sleep_state.asleep is not None or sleep_state.gate is not GateState.OPEN or not traffic.known:
         return None
-    if not traffic.known or traffic.held or traffic.in_flight:
+    turn_ends = sleep_state.since + timedelta(seconds=seconds(sleep.min_awake))
+    if policy.takes_turns:
+        return turn_ends
+    if traffic.held or traffic.in_flight:
         return None
-    return max(
-        now - traffic.idle + YIELD_IDLE, sleep_state.since + timedelta(seconds=seconds(sleep.min_awake))
-    )
+    return max(now - traffic.idle + YIELD_IDLE, turn_ends)
+
+
+def busy(traffic: Traffic) -> bool:
+    """Whether somebody asks a model, or has asked a moment ago."""
+    return bool(traffic.held or traffic.in_flight or traffic.idle < YIELD_IDLE)
 
 
 def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepState:
@@ -239,6 +294,11 @@ def _forgotten(
     return gone and now - before.since >= after_idle
 
 
+def _turn_is_over(policy: SleepPolicy, health: Health) -> bool:
+    """Whether those who ask have to wait until another model has had its turn."""
+    return health.gives_way and policy.takes_turns
+
+
 def _shut(sleep_state: SleepState, policy: SleepPolicy) -> SleepState:
     """With the gate of a model that sleeps, or is about to: it holds requests, or refuses them by force."""
     if policy.must_sleep:
@@ -253,9 +313,9 @@ def _up(health: Health) -> Phase:
     return Phase.AWAKE if health.answers else Phase.WAKING
 
 
-def _quiet(traffic: Traffic, epoch: int) -> bool:
-    """Whether every gateway has carried the closing out, and nobody is on the way or waits."""
-    return traffic.known and traffic.acknowledged >= epoch and not traffic.in_flight and not traffic.held
+def _passed(traffic: Traffic, epoch: int) -> bool:
+    """Whether every gateway has carried the closing out, and nobody is on the way."""
+    return traffic.known and traffic.acknowledged >= epoch and not traffic.in_flight
 
 
 def _left(idle: str, traffic: Traffic) -> timedelta:

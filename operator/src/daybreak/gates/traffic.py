@@ -11,6 +11,10 @@ from typing import Any, Self
 
 from daybreak.api.common.unstructured import mapping, text, whole
 
+_MOST_CLUSTERS = 32
+"""RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
+_LONGEST_NAME = 253
+
 
 @dataclass(frozen=True)
 class Report:
@@ -29,6 +33,8 @@ class Report:
     """Milliseconds since the last arrival or end; never more than the truth."""
     servers_up: int
     """Servers that answer."""
+    clusters: tuple[str, ...] | None = None
+    """The RayClusters that its requests go to, or are still at; None: that is not known."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -40,6 +46,7 @@ class Report:
             "in_flight": self.in_flight,
             "idle_ms": self.idle_ms,
             "servers_up": self.servers_up,
+            "clusters": None if self.clusters is None else list(self.clusters),
         }
 
     @classmethod
@@ -54,6 +61,7 @@ class Report:
             in_flight=whole(row.get("in_flight")),
             idle_ms=whole(row.get("idle_ms")),
             servers_up=whole(row.get("servers_up")),
+            clusters=_clusters(row.get("clusters")),
         )
 
 
@@ -147,6 +155,28 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
         routed=any(row[0].report.servers_up for row in found),
         unrouted=min(row[0].unrouted for row in found),
     )
+
+
+def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None:
+    """The RayClusters that any gateway sends requests of a service to, or has requests at.
+
+    None: that is not known, since a gateway is not heard, does not know the service yet, or does not say it.
+    """
+    found: set[str] = set()
+    for heard in gateways:
+        if not heard:
+            return None
+        for seen in heard.values():
+            if seen.report.clusters is None:
+                return None
+            found.update(seen.report.clusters)
+    return frozenset(found) if gateways else None
+
+
+def _clusters(value: Any) -> tuple[str, ...] | None:
+    if not isinstance(value, list) or len(value) > _MOST_CLUSTERS:
+        return None
+    return tuple(each for each in value if isinstance(each, str) and len(each) <= _LONGEST_NAME)
 
 
 def _of(heard: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:

@@ -1,9 +1,11 @@
 """Copies a model's weights into a mounted claim.
 
 $DAYBREAK_FILL is JSON: `source` (a URL as in the spec), `revision`, `root` (where the claim is mounted),
-`directory` (where in it the weights belong) and `sole` (whether the claim is for this model alone). The
-weights are gathered in a directory of another name, which gets its own when everything is there: a directory
-of that name with the file `.daybreak-complete` in it is whole. What an earlier try has left is taken up.
+`directory` (where in it the weights belong), `sole` (whether the claim is for this model alone) and `port`.
+The weights are gathered in a directory of another name, which gets its own when everything is there: a
+directory of that name with the file `.daybreak-complete` in it is whole. What an earlier try has left is
+taken up. At the port it tells meanwhile how far it is: GET /-/fill gives JSON with `directory`, `copied` and
+`bytes`, which is null until the source is listed.
 
 What is to be told goes to $TERMINATION_LOG, from where Kubernetes takes it into the pod's status: JSON with
 `bytes` and `revision`, or what went wrong. Exit status 2 says that somebody has to act, 1 that it may pass.
@@ -19,8 +21,11 @@ import json
 import os
 import shutil
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +38,9 @@ SPARE_BYTES = 16 * 2**20
 """What must stay free beside the weights, for the file system itself."""
 MESSAGE_LIMIT = 3000
 """Longest message, in characters: Kubernetes keeps 4096 bytes."""
+PATH = "/-/fill"
+LOOK_SECONDS = 2.0
+"""How long one look at the files does for everybody who asks."""
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".ot", ".tflite", ".gguf")
 """The same weights again, where a repository has safetensors: vLLM reads those only."""
 
@@ -56,6 +64,62 @@ class Source(NamedTuple):
     revision: str | None
     fetch: Callable[[Path, list[File]], None]
     """Copies the files into a directory; those that are there already may be passed over."""
+
+
+class Progress:
+    """How far the copy into a directory is, read from the files themselves when somebody asks."""
+
+    def __init__(self, directory: str) -> None:
+        self._told: dict[str, Any] = {"directory": directory, "copied": 0, "bytes": None}
+        self._into: Path | None = None
+        self._looked = 0.0
+
+    def begin(self, into: Path, total: int) -> None:
+        """So many bytes are gathered there from now on, some of which may be there already."""
+        self._told["bytes"] = total
+        self._into, self._looked = into, 0.0
+
+    def report(self) -> dict[str, Any]:
+        """What is told. Parts of files count, wherever a client keeps them."""
+        now = time.monotonic()
+        if self._into is not None and now - self._looked > LOOK_SECONDS:
+            self._looked = now
+            with contextlib.suppress(OSError):  # parts of files come and go
+                found = sum(max(0, _size(path)) for path in _files(self._into))
+                self._told["copied"] = max(self._told["copied"], min(found, self._told["bytes"]))
+        return dict(self._told)
+
+    @contextlib.contextmanager
+    def told(self, port: int) -> Iterator[None]:
+        """Answer there meanwhile. Where the port is taken nobody is told, and it works all the same."""
+        progress = self
+
+        class Handler(BaseHTTPRequestHandler):
+            timeout = 5.0  # one who asks, and then says nothing, keeps nobody waiting for longer
+
+            def do_GET(self) -> None:  # the name that the base class looks for
+                body = json.dumps(progress.report()).encode() if self.path == PATH else b""
+                self.send_response(200 if body else 404)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: Any) -> None:
+                """Asked every few seconds: nobody wants to read that."""
+
+        try:
+            server = HTTPServer(("", port), Handler)
+        except OSError as error:
+            print(f"nobody is told how far it is: {error}", flush=True)
+            yield
+            return
+        threading.Thread(target=server.serve_forever, daemon=True, name="progress").start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
 
 
 def hugging_face(repository: str, revision: str | None) -> Source:
@@ -230,7 +294,8 @@ def alone(lock: Path) -> Iterator[None]:
 def fill(order: dict[str, Any]) -> dict[str, Any]:
     """Do it; returns what is to be told."""
     root, directory = Path(order["root"]), order["directory"]
-    with alone(root / f"{LOCK}{directory}"):
+    progress = Progress(directory)
+    with progress.told(order["port"]), alone(root / f"{LOCK}{directory}"):
         told = _kept(root / directory)
         if told is None:
             source = listed(order["source"], order["revision"])
@@ -238,7 +303,7 @@ def fill(order: dict[str, Any]) -> dict[str, Any]:
                 raise Stuck(f"there are no files below {order['source']}")
             if order["sole"]:
                 _make_room(root, directory)
-            told = _gather(root, directory, source)
+            told = _gather(root, directory, source, progress)
         else:
             # The one that was asked for last is the one in use: see _make_room.
             os.utime(root / directory / MARKER)
@@ -266,7 +331,7 @@ def _make_room(root: Path, directory: str) -> None:
         shutil.rmtree(each)
 
 
-def _gather(root: Path, directory: str, source: Source) -> dict[str, Any]:
+def _gather(root: Path, directory: str, source: Source, progress: Progress) -> dict[str, Any]:
     into = root / f"{GATHERING}{directory}"
     into.mkdir(exist_ok=True)
     total = sum(file.size for file in source.files)
@@ -277,6 +342,7 @@ def _gather(root: Path, directory: str, source: Source) -> dict[str, Any]:
             f"{_gib(needed)} more are needed in the claim, and {_gib(space.free)} are free: make it larger"
         )
     print(f"copying {len(source.files)} files, {_gib(total)}", flush=True)
+    progress.begin(into, total)
     source.fetch(into, source.files)
     missing = _missing(into, source.files)
     if missing:

@@ -18,11 +18,8 @@ import orjson
 from daybreak.api.common import names
 from daybreak.api.common.resource import GROUP, Resource
 from daybreak.kube import metrics
-from daybreak.kube.resources import NODES
+from daybreak.kube.resources import CONFIG_MAPS, NODES
 from daybreak.kube.trim import of as trim_of
-
-BATCH = "LLMBatch"
-"""The kind whose objects' owners are told apart from LLMServices by `names.of_batch`."""
 
 
 class Key(NamedTuple):
@@ -247,8 +244,9 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
         return str(manifest["metadata"]["name"])
     owner = controller(manifest)
     if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
-        name = str(owner["name"])
-        return names.of_batch(name) if owner.get("kind") == BATCH else name
+        return names.of_owner(str(owner.get("kind")), str(owner["name"]))
+    if resource is CONFIG_MAPS:
+        return ""  # the one that is watched is of the gateway
     label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
     # Empty: not one LLMService's but the gateway's, which all of a namespace share.
     return str(label) if label is not None else None

@@ -47,6 +47,7 @@ class Reflector:
         *,
         namespace: str | None = None,
         selector: str = "",
+        name: str = "",
         optional: bool = False,
     ) -> None:
         self._api = api
@@ -55,6 +56,9 @@ class Reflector:
         self._namespace = namespace
         self._path = resource.path(namespace)
         self._selector = {"labelSelector": selector} if selector else {}
+        if name:
+            # So that the right to read objects of that name suffices.
+            self._selector["fieldSelector"] = f"metadata.name={name}"
         self._optional = optional
         self.synced = asyncio.Event()
         """Set as soon as the first complete list is in the cache, or the kind is known to be out of reach."""

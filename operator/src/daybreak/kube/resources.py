@@ -9,12 +9,14 @@ SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 SERVICES = Resource("", "v1", "Service", "services")
+CONFIG_MAPS = Resource("", "v1", "ConfigMap", "configmaps")
 RAY_SERVICES = Resource("ray.io", "v1", "RayService", "rayservices")
 RAY_JOBS = Resource("ray.io", "v1", "RayJob", "rayjobs")
 RAY_CLUSTERS = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 PODS = Resource("", "v1", "Pod", "pods")
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 JOBS = Resource("batch", "v1", "Job", "jobs")
+CONTROLLER_REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions")
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
@@ -24,6 +26,7 @@ ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
 OWNED = (
+    CONTROLLER_REVISIONS,
     SERVICE_ACCOUNTS,
     NETWORK_POLICIES,
     DISRUPTION_BUDGETS,
@@ -37,6 +40,12 @@ OWNED = (
 OF_BATCHES = (SERVICE_ACCOUNTS, NETWORK_POLICIES, RAY_JOBS)
 """Kinds that the operator makes for an LLMBatch."""
 
+OF_BENCHMARKS = (SERVICE_ACCOUNTS, NETWORK_POLICIES, JOBS)
+"""Kinds that the operator makes for an LLMBenchmark."""
+
+OF_SERVERS = (SERVICE_ACCOUNTS, NETWORK_POLICIES, DISRUPTION_BUDGETS, SERVICES, DEPLOYMENTS)
+"""Kinds that the operator makes for a ModelServer."""
+
 OF_GATEWAYS = (
     SERVICE_ACCOUNTS,
     ROLES,
@@ -49,7 +58,8 @@ OF_GATEWAYS = (
 """Kinds that the operator makes for the gateway of a namespace."""
 
 _BY_KIND = {
-    (resource.api_version, resource.kind): resource for resource in (*OWNED, *OF_BATCHES, *OF_GATEWAYS)
+    (resource.api_version, resource.kind): resource
+    for resource in (*OWNED, *OF_BATCHES, *OF_BENCHMARKS, *OF_GATEWAYS, RAY_CLUSTERS)
 }
 
 

@@ -12,6 +12,7 @@ from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import (
+    CONFIG_MAPS,
     DEPLOYMENTS,
     NODES,
     OWNED,
@@ -67,6 +68,7 @@ class Watches:
         ours = [*(each for each in OWNED if each is not RAY_SERVICES), DEPLOYMENTS, ROLES, ROLE_BINDINGS]
         self._always = [each for resource in ours for each in self._reflectors(resource, OURS)]
         self._always += self._reflectors(PODS, OF_SERVICES)
+        self._always += self._reflectors(CONFIG_MAPS, name=names.GATEWAY)
         self._nodes = Reflector(api, cache, NODES) if nodes else None
         self.kuberay_installed = False
         """Whether the API server serves RayServices, as last seen."""
@@ -132,7 +134,9 @@ class Watches:
             self._cache.clear(kind)
         self.on_kuberay()
 
-    def _reflectors(self, resource: Resource, selector: str, *, optional: bool = False) -> list[Reflector]:
+    def _reflectors(
+        self, resource: Resource, selector: str = "", *, name: str = "", optional: bool = False
+    ) -> list[Reflector]:
         """One for each namespace, or one for all of them."""
         return [
             Reflector(
@@ -141,6 +145,7 @@ class Watches:
                 resource,
                 namespace=namespace,
                 selector=selector,
+                name=name,
                 optional=optional,
             )
             for namespace in self._namespaces

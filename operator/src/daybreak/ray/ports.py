@@ -9,8 +9,10 @@ METRICS = 8080
 """Prometheus metrics of the pod."""
 DASHBOARD = 8265
 """Dashboard and REST API of the head, through which KubeRay hands Serve its configuration."""
+FILL = 8200
+"""On the pod of a Job that fills a claim: how far it is, for the operator."""
 BATCH = 8300
-"""On the head of a batch: how far it is, for the operator."""
+"""On the head of a batch, and in the pod of a benchmark: how far it is, for the operator."""
 AGENT = 52365
 """Ray's agent on every pod, which says whether Ray is well there."""
 GCS = 6379

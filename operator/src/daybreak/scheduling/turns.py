@@ -5,7 +5,8 @@ Two rules, for each kind of accelerator (by the resource's name) apart:
 - **All or nothing.** Of the models that find no room, one comes first. The others give back what they hold,
   and make no pods until it has room, so that no two of them hold half of what each needs.
 - **Who is idle gives way.** For the one that comes first the fewest models that may are put to sleep, and of
-  those the ones that nobody has asked for longest; only where that makes room on one node.
+  those the ones that nobody has asked for longest; only where that makes room on one node. What runs in the
+  background, such as a batch, gives way before all others; what takes turns and is asked, after all others.
 
 Both follow from what is seen at this moment; the only memory is that a model has given its pods back.
 """
@@ -15,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.scheduling.nodes import NodeCapacity
 
 PATIENCE = timedelta(seconds=5)
@@ -52,17 +54,33 @@ class Claim:
     """Nodes that would take one of its pods when they are empty; None: that is not known."""
     leaving: bool = False
     """Whether it gives back what it holds already, on its way to sleep."""
+    priority: int = 0
+    """Of those that wait, the one with the highest comes first."""
+    background: bool = False
+    """Whether nobody waits for it, as with a batch: it comes after all others, gives way before them, and
+    nobody gives way to it."""
     yields_at: datetime | None = None
-    """From when on it gives way if nobody asks for it; None: it is asked now, or does not give way."""
+    """From when on it gives way if nobody asks for it, or it takes turns; None: it is asked now, or does not
+    give way."""
+    busy: bool = False
+    """Whether it is asked at this moment, and gives way all the same."""
+    stays_down: bool = False
+    """Whether its turn is over: it is asked on its way to sleep, or in it, and is not to come back as long as
+    another one waits."""
 
     @property
     def name(self) -> tuple[str, str]:
         """Which one it is, for certain."""
         return self.owner, self.model
 
+    @property
+    def short(self) -> bool:
+        """Whether it wants room, and the scheduler has found none; maybe only for a moment."""
+        return self.waits and (self.queued or self.no_room_since is not None)
+
     def stuck(self, now: datetime) -> bool:
         """Whether it wants room and finds none."""
-        if not self.waits:
+        if not self.short:
             return False
         return self.queued or (self.no_room_since is not None and now - self.no_room_since >= PATIENCE)
 
@@ -72,9 +90,12 @@ class Turn:
     """What follows for one model."""
 
     after: tuple[str, ...] = ()
-    """Workloads that come before it; it makes no pods until they have room. Empty: it is its turn."""
+    """Workloads that come before it, the first `MAX_AFTER` of them; it makes no pods until they have room.
+    Empty: it is its turn."""
     gives_way_to: str = ""
     """The workload for whose sake it is to sleep, if nobody asks it meanwhile; empty: none."""
+    held_by: tuple[str, ...] = ()
+    """Workloads that hold the accelerators it wants."""
     look_again: timedelta | None = field(default=None, compare=False)
     """How soon time alone may change somebody's turn; None: never."""
 
@@ -94,32 +115,40 @@ def turns(
         now: The time.
     """
     found: dict[tuple[str, str], Turn] = {}
+    stuck: dict[str, list[Claim]] = {}
     for claim in claims:
-        if claim.waits and claim.no_room_since is not None and not claim.stuck(now):
+        if claim.stuck(now):
+            stuck.setdefault(claim.resource, []).append(claim)
+        elif claim.waits and claim.no_room_since is not None:
             found[claim.name] = Turn(look_again=claim.no_room_since + PATIENCE - now)
-    for resource in {claim.resource for claim in claims if claim.stuck(now)}:
+    for resource, queue in stuck.items():
         same = [claim for claim in claims if claim.resource == resource]
-        first, *others = sorted((claim for claim in same if claim.stuck(now)), key=_rank)
-        before = [first.owner]
+        first, *others = sorted(queue, key=_rank)
+        holders = tuple(sorted({each.owner for each in same if any(each.holds.values()) and not each.waits}))
+        before: tuple[str, ...] = (first.owner,)
         for claim in others:
-            found[claim.name] = Turn(after=tuple(dict.fromkeys(before)))
-            before.append(claim.owner)
-        if not first.queued:
-            found[first.name] = Turn(look_again=LOOK_AGAIN)
-            stay = [claim for claim in same if not claim.leaving and claim not in others]
+            found[claim.name] = Turn(after=before, held_by=holders)
+            if len(before) < MAX_AFTER and claim.owner not in before:
+                before = (*before, claim.owner)
+        if not first.queued and not first.background:
+            found[first.name] = Turn(held_by=holders, look_again=LOOK_AGAIN)
+            behind = {claim.name for claim in others}
+            stay = [claim for claim in same if not claim.leaving and claim.name not in behind]
             come = Counter[str]()
             for claim in same:
-                if claim.leaving or claim in others:
+                if claim.leaving or claim.name in behind:
                     come.update(claim.holds)
-            for claim in _yielding(first, stay, come, nodes, now):
+            over = [claim for claim in same if claim.stays_down]
+            for claim in (*over, *_yielding(first, stay, come, nodes, now)):
                 found[claim.name] = Turn(gives_way_to=first.owner)
     return found
 
 
 def _rank(claim: Claim) -> tuple[object, ...]:
-    """Who has clients that wait comes first, then who waits longest. Who has found no room for as long as its
-    requests may be held lets the others try: what never fits is in nobody's way."""
-    return (claim.overdue, not claim.asked, claim.since, claim.name)
+    """Who has the highest priority comes first, then who has clients that wait, then who waits longest. Who
+    has found no room for as long as its requests may be held lets the others try: what never fits is in
+    nobody's way."""
+    return (claim.overdue, claim.background, -claim.priority, not claim.asked, claim.since, claim.name)
 
 
 def _yielding(
@@ -160,10 +189,13 @@ def _yielding(
 
 
 def _idle_first(claim: Claim) -> tuple[object, ...]:
-    return (claim.yields_at, claim.name)
+    return (not claim.background, claim.busy, claim.yields_at, claim.name)
 
 
 def _cost(claims: list[Claim]) -> tuple[object, ...]:
-    """How many are put to sleep, what they give back in all, and how long the last one of them is idle."""
+    """How many are put to sleep that somebody asks, that somebody may ask, and in all, what they give back,
+    and how long the last one of them is idle."""
     last = max(claim.yields_at for claim in claims if claim.yields_at is not None)
-    return (len(claims), sum(sum(claim.holds.values()) for claim in claims), last)
+    held = sum(sum(claim.holds.values()) for claim in claims)
+    interrupted = sum(claim.busy for claim in claims)
+    return (interrupted, sum(not claim.background for claim in claims), len(claims), held, last)

@@ -8,11 +8,13 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmservice import validation
-from daybreak.api.llmservice.definition import InvalidSpec, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
 from daybreak.kinds.llmservice.objects.desired import desired
-from daybreak.kinds.llmservice.observe.observed import Answer, Observed
+from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.platform import Platform
 from daybreak.scheduling.nodes import Node
 

@@ -1,6 +1,7 @@
 """Weights that a Job copies into a claim: when pods may be made, and what is said until then."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from daybreak.api.ray.cache import CachePhase
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.observe.observed import CopyReport
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
     OTHER_MODEL,
@@ -99,6 +101,41 @@ def test_until_the_weights_are_there_it_is_told() -> None:
     assert f"copied from {SOURCE} into claim chat-tiny-weights" in message(copying)
 
 
+def filled(copied: int, total: int | None) -> Mapping[str, CopyReport]:
+    """What the Job's program says."""
+    return {"tiny": CopyReport(copied, total)}
+
+
+def test_while_it_is_copied_its_bytes_are_told() -> None:
+    world = World(manifest(CACHED))
+    world.step()
+    there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
+    listing = world.step(**there, copies=filled(0, None))
+    assert (cache(listing).copied, cache(listing).percent, cache(listing).bytes) == (0, None, None)
+    gib = 2**30
+    copying = world.step(**there, copies=filled(3 * gib, 8 * gib))
+    assert (cache(copying).copied, cache(copying).percent, cache(copying).bytes) == (3 * gib, 37, 8 * gib)
+    assert "into claim chat-tiny-weights: 3.0 of 8.0 GiB (37 %)" in message(copying)
+    assert "(37 %)" in message(copying, ConditionType.RECONCILING)
+
+    unheard = world.step(**there, copies={})
+    assert cache(unheard) == cache(copying), "what was said stays until something else is"
+    failed = job_pod(job(), restarts=1, last=ended(1, "no route"), waiting={"reason": "CrashLoopBackOff"})
+    tried_again = world.step(claims=(CLAIM,), jobs=(job(),), pods=(failed,), copies={})
+    assert (cache(tried_again).phase, cache(tried_again).percent) == (CachePhase.FAILED, 37)
+
+    done = complete(world)
+    assert (cache(done).copied, cache(done).percent, cache(done).bytes) == (None, None, 42)
+
+
+def test_the_bytes_of_another_copy_are_forgotten() -> None:
+    world = World(manifest(CACHED))
+    there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
+    world.step(**there, copies=filled(1, 4))
+    world.edit(manifest({**CACHED, "source": f"{SOURCE}-2"}))
+    assert cache(world.step(jobs=(), pods=(), copies={})).percent is None
+
+
 def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
     world = World(manifest(CACHED))
     world.step()
@@ -110,6 +147,8 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
         "path": names.cached_weights(SOURCE, None),
         "revision": "abc",
         "bytes": 42,
+        "copied": None,
+        "percent": None,
         "started_at": "2026-11-21T12:00:00Z",
         "completed_at": "2026-11-21T12:05:00Z",
     }

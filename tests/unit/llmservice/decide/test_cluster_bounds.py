@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 
-from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
 from tests.unit.llmservice.decide.scenes import (
     CPU_MODEL,
     HEAD,
+    Manifest,
     World,
     manifest,
     pod,
+    ray_service,
     running,
 )
 from tests.unit.llmservice.decide.sleeping import asleep, up, view
@@ -108,3 +110,30 @@ def test_a_cluster_that_was_replaced_before_it_served_gets_no_pods() -> None:
     world = World()
     world.step(ray_service=running(world, active=None, pending=NEW), ray_clusters=CLUSTERS)
     assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def made(name: str, at: str, **runtime: str) -> Manifest:
+    """A Ray cluster with what its RayService was built with when it was made."""
+    of = ray_service(manifest(CPU_MODEL, runtime=runtime, sleep={"afterIdle": "10m"}))
+    metadata = {"name": name, "creationTimestamp": at, "annotations": of["metadata"]["annotations"]}
+    return {"metadata": metadata, "spec": {}}
+
+
+def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None:
+    world = up()
+    older, younger = "2026-11-21T12:00:00Z", "2026-11-21T12:05:00Z"
+    first, second = made(OLD, older), made(NEW, younger, image="ray:2")
+    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=(first, second))
+    assert needless(world.seen) == NEW
+    world.seen = replace(world.seen, ray_service=running(world))
+    assert needless(world.seen) == ""
+    assert cluster_bounds(world.seen)[NEW] == NONE, "it has never served, so nothing of it is waited for"
+    edited(world)
+    world.seen = replace(world.seen, ray_clusters=(first, second))
+    assert needless(world.seen) == "", "that one is wanted"
+
+
+def test_a_cluster_without_a_record_is_left_to_kuberay() -> None:
+    world = up()
+    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
+    assert needless(world.seen) == ""

@@ -1,6 +1,7 @@
 """Whose defaults a RayService is built with: an operator that is upgraded moves nothing that runs."""
 
 import copy
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -131,6 +132,25 @@ def test_at_once_where_it_is_asked_for() -> None:
     world.edit(manifest(runtime={"followDefaults": True}))
     assert chosen(world, live, PLATFORM).wanted == live, "which alone changes nothing"
     assert image(chosen(world, live).wanted) == "ray-cpu:2"
+
+
+def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
+    """A service on accelerators, before an installation that comes to have an image for heads."""
+    llm = manifest({"name": "llama", "source": "hf://owner/llama"})
+    world = World(llm)
+    with_head = replace(PLATFORM, ray_head_image="head:1")
+    for before, after in [(PLATFORM, with_head), (with_head, PLATFORM)]:
+        live = built(llm, before)
+        choice = chosen(world, live, after)
+        assert choice.wanted == live, "to the last byte"
+        assert image(built(llm, after)) == image(chosen(world, None, after).wanted) != image(live)
+    without_record = copy.deepcopy(built(llm))
+    said = json.loads(without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION])
+    del said["headImage"]
+    without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION] = json.dumps(said)
+    kept = chosen(world, without_record, with_head).wanted
+    assert kept is not None
+    assert kept["spec"] == without_record["spec"], "of an operator that did not know of them"
 
 
 def test_asleep_the_ray_service_is_replaced() -> None:

@@ -9,6 +9,7 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.claims import claims
+from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.scheduling.turns import Turn
 from tests.unit.llmservice.decide.scenes import (
     GPU_MODEL,
@@ -71,6 +72,41 @@ def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
     assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
     yields = claims(world.seen)[0].yields_at
     assert yields is None or yields > world.seen.now
+
+
+@pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
+def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
+    world = up(**{"yield": "Turn", "minAwake": "1m"})
+    world.step(gateway=traffic)
+    [claim] = claims(world.seen)
+    assert claim.busy
+    assert claim.yields_at is not None
+    assert claim.yields_at <= world.seen.now
+    assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+
+
+def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> None:
+    world = up(**{"yield": "Turn"})
+    busy, held = view(in_flight=1, held=2), view(held=2)
+    assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    [claim] = claims(world.seen)
+    assert (claim.leaving, claim.stays_down) == (True, True)
+    assert gate(world.step(gateway=held, turns=GIVES_WAY)) == ("Asleep", "Closed", "Workers")
+    decision = world.step(gateway=held, turns=GIVES_WAY, pods=(HEAD,))
+    assert gate(decision) == ("Asleep", "Closed", "Workers")
+    assert after(decision) == ["default/other"]
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    assert "default/other comes before it" in message(decision, ConditionType.ACTIVE)
+    [claim] = claims(world.seen)
+    assert claim.stays_down
+    assert gate(world.step(gateway=held, turns={})) == ("Waking", "Closed", None)
+
+
+def test_nobody_waits_any_more_and_it_stays() -> None:
+    world = up(**{"yield": "Turn"})
+    assert gate(world.step(gateway=view(held=2), turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=2), turns={})) == ("Awake", "Open", None)
 
 
 def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
@@ -144,3 +180,16 @@ def test_without_a_gateway_nobody_takes_turns() -> None:
     world = World(manifest(GPU_MODEL))
     world.step()
     assert claims(replace(world.seen, gateway=None)) == ()
+
+
+def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> None:
+    """As when pods are replaced: there is no room for the new one as long as the old one ends."""
+    world = World(manifest(GPU_MODEL), gateway=view())
+    waits = pod("w-2", model="qwen", gpus=1, placed=False, ready=False)
+    waits["status"] = {"phase": "Pending", "conditions": [NO_ROOM]}
+    world.step(pods=(HEAD, waits))
+    [claim] = claims(world.seen)
+    assert claim.no_room_since is not None
+    world.step(pods=(HEAD, waits, pod("w-1", model="qwen", gpus=1, leaving=True)))
+    [claim] = claims(world.seen)
+    assert claim.no_room_since is None

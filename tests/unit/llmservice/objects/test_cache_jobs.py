@@ -94,6 +94,25 @@ def test_the_token_goes_to_the_job_alone() -> None:
     assert "HF_TOKEN" not in json.dumps(made("RayService", cached))
 
 
+def test_a_job_tells_the_operator_how_far_it_is() -> None:
+    cached = model(cache={"size": "10Gi"})
+    found = job(cached)
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    [port] = container["ports"]
+    assert port["containerPort"] == order(found)["port"]
+    [policy] = made("NetworkPolicy", cached)
+    opened = [rule for rule in policy["spec"]["ingress"] if port["containerPort"] in ports_of(rule)]
+    [[operator]] = [rule["from"] for rule in opened]
+    assert operator["podSelector"]["matchLabels"] == names.operator_selector()
+    [without] = made("NetworkPolicy", model())
+    assert not [rule for rule in without["spec"]["ingress"] if port["containerPort"] in ports_of(rule)]
+
+
+def ports_of(rule: dict[str, Any]) -> list[int]:
+    """What a policy's rule opens."""
+    return [port["port"] for port in rule.get("ports", ())]
+
+
 def test_every_source_and_revision_has_a_directory_of_its_own() -> None:
     cached = [
         model(source="hf://a/b", cache={"size": "1Gi"}),

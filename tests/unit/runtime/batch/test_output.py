@@ -10,8 +10,8 @@ import pytest
 
 from daybreak_runtime.batch.order import Order, Place, Request
 from daybreak_runtime.batch.output import Answer, Fenced, Output
-from daybreak_runtime.batch.problem import BatchProblem
-from daybreak_runtime.batch.storage import Entry, LocalStorage
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import Entry, LocalStorage
 
 INPUT = [Entry("/in/a.jsonl", "a.jsonl", 10, "1")]
 
@@ -90,21 +90,21 @@ def test_half_a_part_is_no_part(tmp_path: Path) -> None:
 
 def test_an_output_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "theirs.txt").write_text("x")
-    with pytest.raises(BatchProblem, match=r"theirs\.txt") as found:
+    with pytest.raises(JobProblem, match=r"theirs\.txt") as found:
         begun(tmp_path)
     assert found.value.reason == "OutputNotEmpty"
 
 
 def test_an_output_of_another_batch_is_left_alone(tmp_path: Path) -> None:
     begun(tmp_path, uid="other")
-    with pytest.raises(BatchProblem) as found:
+    with pytest.raises(JobProblem) as found:
         begun(tmp_path)
     assert found.value.reason == "OutputNotEmpty"
 
 
 def test_another_input_is_told(tmp_path: Path) -> None:
     begun(tmp_path)
-    with pytest.raises(BatchProblem) as found:
+    with pytest.raises(JobProblem) as found:
         Output(order(tmp_path), LocalStorage(str(tmp_path))).begin([Entry("/in/a.jsonl", "a.jsonl", 11, "2")])
     assert found.value.reason == "InputChanged"
 

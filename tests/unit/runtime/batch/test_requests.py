@@ -10,9 +10,9 @@ from daybreak_runtime.batch import requests
 from daybreak_runtime.batch.engines import in_json, prepare_rows
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.prepare import prepared
-from daybreak_runtime.batch.problem import BatchProblem
 from daybreak_runtime.batch.requests import RowError, render, sampling_params
 from daybreak_runtime.batch.service import ask, retry_after
+from daybreak_runtime.jobs.problem import JobProblem
 
 SERVICE = Service("http://tiny/v1", "tiny")
 
@@ -59,7 +59,7 @@ def test_text_without_an_end_is_cut_off() -> None:
 
 
 def test_what_is_no_template_ends_the_batch() -> None:
-    with pytest.raises(BatchProblem, match=r"spec\.prompt: line 2") as found:
+    with pytest.raises(JobProblem, match=r"spec\.prompt: line 2") as found:
         requests.check(Request(prompt="a\n{{ q"))
     assert found.value.reason == "TemplateInvalid"
 

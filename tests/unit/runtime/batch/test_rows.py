@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from daybreak_runtime.batch.order import Place
-from daybreak_runtime.batch.problem import BatchProblem
 from daybreak_runtime.batch.rows import Row, input_files, rows
-from daybreak_runtime.batch.storage import LocalStorage
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import LocalStorage
 
 
 def read(root: Path, kind: str = "Auto") -> list[Row]:
@@ -45,20 +45,20 @@ def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["absent", "empty"])
 def test_an_input_that_is_not_there_is_a_problem_by_its_own_name(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
-    with pytest.raises(BatchProblem, match="pvc://rows/in is not there") as found:
+    with pytest.raises(JobProblem, match="pvc://rows/in is not there") as found:
         read(tmp_path / name)
     assert found.value.reason == "InputMissing"
 
 
 def test_a_format_that_cannot_be_told_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text('{"n": 0}\n')
-    with pytest.raises(BatchProblem, match=r"set spec\.input\.format"):
+    with pytest.raises(JobProblem, match=r"set spec\.input\.format"):
         read(tmp_path)
     assert len(read(tmp_path, "JSONL")) == 1
 
 
 def test_bytes_that_are_no_text_are_a_problem_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"q\n\xff\xfe\n")
-    with pytest.raises(BatchProblem) as found:
+    with pytest.raises(JobProblem) as found:
         read(tmp_path)
     assert found.value.reason == "InputInvalid"

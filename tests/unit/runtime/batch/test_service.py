@@ -13,10 +13,10 @@ import pytest
 from daybreak_runtime.batch import service as module
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.problem import BatchProblem
 from daybreak_runtime.batch.rows import Row
 from daybreak_runtime.batch.service import answers
 from daybreak_runtime.batch.staging import stage
+from daybreak_runtime.jobs.problem import JobProblem
 
 
 class Played:
@@ -105,6 +105,6 @@ def test_what_is_refused_for_good_is_the_rows_error(played: tuple[Played, Servic
 def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     play.refuse_all = 401
-    with pytest.raises(BatchProblem, match="no key") as found:
+    with pytest.raises(JobProblem, match="no key") as found:
         asked(service, ["a", "b"], tmp_path)
     assert found.value.reason == "ServiceRefused"

@@ -12,8 +12,9 @@ import pytest
 from daybreak_runtime.batch import __main__ as program
 from daybreak_runtime.batch.order import Order
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.problem import BatchProblem
-from daybreak_runtime.batch.progress import HEARD, PATH, Progress
+from daybreak_runtime.batch.progress import PATH, Progress
+from daybreak_runtime.jobs.port import HEARD
+from daybreak_runtime.jobs.problem import JobProblem
 
 
 def order(folder: Path, **more: Any) -> Order:
@@ -100,14 +101,14 @@ def test_one_that_dies_goes_on_where_it_stopped(
 def test_too_many_failures_end_it_and_what_was_done_is_kept(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BatchProblem) as found:
+    with pytest.raises(JobProblem) as found:
         run(monkeypatch, order(rows, max_failed_rows=3), FakeEngines(bad=9), rows / "tmp")
     assert found.value.reason == "TooManyErrors"
     assert len(written(rows)) >= 4
 
 
 def test_the_first_failure_ends_it_where_that_is_wanted(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BatchProblem, match="1 rows have failed, and 0 may"):
+    with pytest.raises(JobProblem, match="1 rows have failed, and 0 may"):
         run(monkeypatch, order(rows, fail_on_error=True), FakeEngines(), rows / "tmp")
 
 

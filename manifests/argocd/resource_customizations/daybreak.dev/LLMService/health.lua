@@ -1,5 +1,5 @@
 -- Health of an LLMService, from its kstatus conditions. Asleep is healthy: a request is answered all the same.
--- Suspended is one that a person keeps asleep.
+-- Suspended is one that a person keeps asleep, or whose rollouts are paused. What was rolled back is Degraded.
 local function health(status, message)
   return { status = status, message = message }
 end
@@ -24,6 +24,9 @@ end
 
 if is("Stalled", "True") then
   return health("Degraded", conditions.Stalled.message)
+end
+if is("Reconciling", "True") and conditions.Reconciling.reason == "Paused" then
+  return health("Suspended", conditions.Reconciling.message)
 end
 if is("Reconciling", "True") then
   return health("Progressing", conditions.Reconciling.message)

@@ -7,6 +7,9 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
 
+MAX_AFTER = 8
+"""Most workloads that a status names as those that come before it where accelerators are scarce."""
+
 
 class ConditionType(StrEnum):
     """The conditions, in the order in which they are written."""
@@ -32,6 +35,16 @@ class Reason(StrEnum):
     """On the way; the message says what is waited for."""
     UPDATING = "Updating"
     """A change of the spec is on its way to the running pods."""
+    REPLACING = "Replacing"
+    """The pods are being replaced: requests are held until the new ones answer."""
+    ROLLOUT_BLOCKED = "RolloutBlocked"
+    """A change is not begun, since the strategy cannot make it; the message has the nearest fix."""
+    ROLLED_BACK = "RolledBack"
+    """A change could not start, and what answered before runs, or is on its way back."""
+    ROLLOUT_FAILED = "RolloutFailed"
+    """A change could not start, and stays, since nothing shall be rolled back or nothing has answered."""
+    PAUSED = "Paused"
+    """A change is not begun: a person has paused rollouts."""
     STEADY = "Steady"
     """Nothing is left to do."""
     AWAKE = "Awake"

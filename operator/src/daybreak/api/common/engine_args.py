@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -55,8 +55,17 @@ def catalogue() -> Catalogue:
     )
 
 
+SUGGESTIONS = 8
+"""For how many unknown arguments of one engine a similar name is looked for: a look takes milliseconds, in
+which the operator does nothing else."""
+LONGEST_NAME = 64
+"""Characters of a name that a similar one is looked for; no argument of vLLM has as many."""
+
+
 def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str | None:
     """The known name that is most like this one, if any is."""
+    if len(name) > LONGEST_NAME:
+        return None
     candidates = {_plain(candidate): candidate for candidate in known}
     found = get_close_matches(_plain(name), candidates, n=1, cutoff=0.6)
     return candidates[found[0]] if found else None
@@ -75,6 +84,7 @@ def problems(args: Mapping[str, Any], *, other_vllm: bool) -> Iterator[tuple[str
     are left to that vLLM, and only what Daybreak itself must refuse is refused.
     """
     known = catalogue()
+    unknown = 0
     for name, value in args.items():
         if name in known.owned:
             yield name, f"Daybreak sets this argument; use the model's field {_field(known.owned[name])}"
@@ -83,7 +93,8 @@ def problems(args: Mapping[str, Any], *, other_vllm: bool) -> Iterator[tuple[str
         elif other_vllm:
             continue
         elif name not in known.arguments:
-            yield name, _unknown(name, known)
+            unknown += 1
+            yield name, _unknown(name) if unknown <= SUGGESTIONS else _UNKNOWN
         elif wrong := _wrong_value(value, known.arguments[name]):
             yield name, wrong
 
@@ -93,14 +104,19 @@ def _field(path: str) -> str:
     return path.removeprefix("spec.models[].")
 
 
-def _unknown(name: str, known: Catalogue) -> str:
-    sentence = f"vLLM {versions.VLLM} has no such argument"
+_UNKNOWN = f"vLLM {versions.VLLM} has no such argument"
+
+
+@lru_cache(maxsize=1024)
+def _unknown(name: str) -> str:
+    """The same name is met at every look at its service."""
+    known = catalogue()
     near = nearest(name, {**known.arguments, **known.owned})
     if near is None:
-        return f"{sentence}, and none of a similar name"
+        return f"{_UNKNOWN}, and none of a similar name"
     if near in known.owned:
-        return f"{sentence}; for {near} use the model's field {_field(known.owned[near])}"
-    return f"{sentence}; did you mean {near}?"
+        return f"{_UNKNOWN}; for {near} use the model's field {_field(known.owned[near])}"
+    return f"{_UNKNOWN}; did you mean {near}?"
 
 
 _WORDS = {

@@ -10,8 +10,8 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY = "daybreak"
 SERVICE_LABEL = "daybreak.dev/service"
-"""On every object of an LLMService, pods included: the LLMService's name. On those of a gateway, which
-belongs to all LLMServices of its namespace: empty."""
+"""On every object of an LLMService, pods included: the LLMService's name; on those of another kind what
+stands for its object. On those of a gateway, which belongs to all workloads of its namespace: empty."""
 MODEL_LABEL = "daybreak.dev/model"
 """On worker pods: the worker group's name; a model's own name may hold characters that a label cannot."""
 TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations"
@@ -21,8 +21,17 @@ FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
 """On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
+ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
+"""On an LLMService: `true` begins no change of what runs, as `spec.rollout.paused`."""
+ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
+"""On an LLMService: number of an earlier revision that is run, as `spec.rollout.revision`, which it goes
+before."""
 CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
 """On a RayService: digest of what makes replicas restart when it changes."""
+CONFIGURATION_LABEL = "daybreak.dev/configuration"
+"""On the pods of a ModelServer: digest of what they run."""
+WISHES_ANNOTATION = "daybreak.dev/wishes"
+"""On the Deployment of a ModelServer: digest of what its spec says of the pods."""
 BUILT_WITH_ANNOTATION = "daybreak.dev/built-with"
 """On a RayService: with which defaults of the operator it was built, and for which wishes, as JSON."""
 CACHE_ANNOTATION = "daybreak.dev/cache"
@@ -60,6 +69,8 @@ GATEWAY_RUN_VOLUME = "run"
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
 """With it begin the names of the volumes with keys."""
 
+BENCHMARK_ANNOTATION = "daybreak.dev/benchmark"
+"""On a Job: digest of the part of its LLMBenchmark's spec that may not change once it has begun."""
 BATCH_ANNOTATION = "daybreak.dev/batch"
 """On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
 RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
@@ -67,6 +78,14 @@ RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
 BATCH_PREFIX = "batch."
 """With it begins what stands for an LLMBatch in labels and in names of objects. No LLMService's name has a
 dot, so the two kinds never meet, though both may have objects of one name."""
+BENCHMARK_PREFIX = "benchmark."
+"""The same for an LLMBenchmark."""
+SERVER_PREFIX = "server."
+"""The same for a ModelServer."""
+_OF_KIND = {"LLMBatch": BATCH_PREFIX, "LLMBenchmark": BENCHMARK_PREFIX, "ModelServer": SERVER_PREFIX}
+_SERVICE_KIND = "LLMService"
+SERVER_COMPONENT = "server"
+"""Component label of a ModelServer's objects and pods."""
 ROWS_DIRECTORY = "/rows"
 """Below it, volumes with a batch's input and output appear in its head pod."""
 
@@ -176,7 +195,7 @@ def bucket_copy(uri: str) -> str:
 def labels(service: str, component: str) -> dict[str, str]:
     """Labels of an object of the LLMService `service`."""
     return {
-        NAME_LABEL: "llmbatch" if service.startswith(BATCH_PREFIX) else "llmservice",
+        NAME_LABEL: _kind_of(service),
         INSTANCE_LABEL: service,
         COMPONENT_LABEL: component,
         MANAGED_BY_LABEL: MANAGED_BY,
@@ -185,13 +204,61 @@ def labels(service: str, component: str) -> dict[str, str]:
     }
 
 
+def _kind_of(owner: str) -> str:
+    """The kind, in lower case, of what this stands for."""
+    return kind_and_name(owner)[0].lower()
+
+
+def kind_and_name(owner: str) -> tuple[str, str]:
+    """Kind and name of the object of ours that this stands for."""
+    for kind, prefix in _OF_KIND.items():
+        if owner.startswith(prefix):
+            return kind, owner.removeprefix(prefix)
+    return _SERVICE_KIND, owner
+
+
+def of_owner(kind: str, name: str) -> str:
+    """What stands, in labels and names of objects, for an object of ours of that kind."""
+    return f"{_OF_KIND.get(kind, '')}{name}"
+
+
+def is_service(owner: str) -> bool:
+    """Whether this stands for an LLMService."""
+    return bool(owner) and not owner.startswith(tuple(_OF_KIND.values()))
+
+
+def of_benchmark(benchmark: str) -> str:
+    """What stands for an LLMBenchmark where an LLMService's name stands for itself."""
+    return f"{BENCHMARK_PREFIX}{benchmark}"
+
+
+def benchmark_of(owner: str) -> str | None:
+    """Name of the LLMBenchmark that this stands for; None: it is another kind's."""
+    return owner.removeprefix(BENCHMARK_PREFIX) if owner.startswith(BENCHMARK_PREFIX) else None
+
+
+def benchmark_job(benchmark: str) -> str:
+    """Name of the Job of an LLMBenchmark."""
+    return f"{benchmark}-benchmark"
+
+
+def server_of(owner: str) -> str | None:
+    """Name of the ModelServer that this stands for; None: it is another kind's."""
+    return owner.removeprefix(SERVER_PREFIX) if owner.startswith(SERVER_PREFIX) else None
+
+
+def server_deployment(server: str) -> str:
+    """Name of the Deployment of a ModelServer."""
+    return f"{server}-server"
+
+
 def of_batch(batch: str) -> str:
     """What stands for an LLMBatch where an LLMService's name stands for itself."""
     return f"{BATCH_PREFIX}{batch}"
 
 
 def batch_of(owner: str) -> str | None:
-    """Name of the LLMBatch that this stands for; None: it is an LLMService's."""
+    """Name of the LLMBatch that this stands for; None: it is another kind's."""
     return owner.removeprefix(BATCH_PREFIX) if owner.startswith(BATCH_PREFIX) else None
 
 
@@ -234,6 +301,11 @@ def operator_selector() -> dict[str, str]:
 def gateway_selector() -> dict[str, str]:
     """What the gateway pods of a namespace are selected by."""
     return {NAME_LABEL: GATEWAY, COMPONENT_LABEL: GATEWAY_COMPONENT}
+
+
+def revision(service: str, digest: str) -> str:
+    """Name of the ControllerRevision of a service with this content; `digest` has 10 characters at most."""
+    return f"{service}-{digest}"
 
 
 def ray_service(service: str) -> str:

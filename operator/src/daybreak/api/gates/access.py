@@ -70,8 +70,8 @@ class Access(ApiModel):
     cors_origins: Annotated[
         list[Annotated[str, Field(pattern=ORIGIN, max_length=253)]], Field(max_length=32)
     ] = Field(default_factory=list)
-    """Origins, such as `https://chat.example.com`, whose pages may read answers in a browser, at the
-    service's own address; `*`: those of every site. None: no page may."""
+    """Origins, such as `https://chat.example.com`, whose pages may read the service's answers in a browser;
+    `*`: those of every site. None: no page may."""
     extra_fields: Annotated[
         list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
     ] = Field(default_factory=list)

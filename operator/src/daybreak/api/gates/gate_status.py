@@ -6,12 +6,11 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
+from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.gates.sleep import SleepDepth
 
 MAX_GATES = 32
 """Most gates of a service: for the models of a spec, and of the one before."""
-MAX_AFTER = 8
-"""Most services that are named as those that come before a model."""
 
 
 class Phase(StrEnum):
@@ -27,6 +26,8 @@ class Phase(StrEnum):
     """On the way down: requests in progress finish."""
     UPDATING = "Updating"
     """A change of the spec is on its way to the running pods."""
+    REPLACING = "Replacing"
+    """Its pods are being replaced: requests are held until the new ones answer."""
     FAILED = "Failed"
     """Somebody has to act; `Stalled` says on what."""
 
@@ -111,17 +112,22 @@ class ModelGate(ApiModel):
     asleep: SleepDepth | None = None
     """What is given back of it at present; absent: nothing."""
     after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
-    """On the way up: services, as `namespace/name`, that wait for the same accelerators and come before it.
-    It makes no pods until they have room. The first ones, where there are many."""
+    """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
+    accelerators and come before it. It makes no pods until they have room. The first ones, where there are
+    many."""
     wake: WakeStatus | None = None
     """What waking from sleep has taken."""
 
 
 class GateBackend(ApiModel):
-    """A Ray cluster that requests go to."""
+    """Pods that requests go to: those of a Ray cluster, or of a ModelServer."""
 
     cluster: Annotated[str, Field(max_length=253)]
-    """The RayCluster."""
+    """The RayCluster, or what stands for the ModelServer in the label `app.kubernetes.io/instance`."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Where its pods take requests; absent: where Ray pods do."""
+    health_path: Annotated[str, Field(max_length=256)] | None = None
+    """Path at which its pods answer 200 when they are well; absent: that of Ray pods."""
     models: Annotated[list[str], Field(max_length=MAX_GATES)] | None = None
     """The models that it serves; absent: all."""
     weight: Annotated[int, Field(ge=0, le=100)] = 100
@@ -137,7 +143,7 @@ class GateStatus(ApiModel):
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster"]},
     )
-    """Where requests go; empty while there is no Ray cluster."""
+    """Where requests go; empty while there is nothing."""
     models: Annotated[list[ModelGate], Field(max_length=MAX_GATES)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},

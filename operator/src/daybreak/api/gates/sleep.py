@@ -27,6 +27,10 @@ class Yield(StrEnum):
     """Whether a model that is awake gives its accelerators to another one that finds none."""
 
     IDLE = "Idle"
+    """When nobody asks it."""
+    TURN = "Turn"
+    """Also when it is asked, after `minAwake`: requests are held, what runs is finished, and it waits for its
+    next turn."""
     NEVER = "Never"
 
 
@@ -67,8 +71,11 @@ class Sleep(ApiModel):
     """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
     workers. Unset: it stays, and waking is quicker."""
     yields: Annotated[Yield, Field(alias="yield")] = Yield.IDLE
-    """Whether it sleeps before its time when another model finds no accelerators and nobody asks this one:
-    `Idle`, or `Never`."""
+    """Whether it sleeps before its time when another model finds no accelerators: `Idle`, when nobody asks
+    this one; `Turn`, also when it is asked, after `minAwake`; or `Never`."""
+    priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
+    """Of the models that wait for the same accelerators, the one with the highest comes first; among equals
+    the one that has waited longest."""
     min_awake: PositiveDuration = "30s"
     """How long it stays awake at least before it gives way to another one."""
     schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)

@@ -184,7 +184,8 @@ class Stages(ApiModel):
 
 
 class LLMBatchSpec(ApiModel):
-    """A table of prompts in, a table of answers out. Once it has begun, only `suspend` may change."""
+    """A table of prompts in, a table of answers out. Once it has begun, only
+    `suspend`, `yield`, `minRun`, `activeDeadline` and `ttlAfterFinished` may change."""
 
     rules = (
         Rule(
@@ -248,6 +249,12 @@ class LLMBatchSpec(ApiModel):
     """Most rows that may fail before the batch does. Unset: any number."""
     resume: bool = True
     """Whether a batch that was interrupted goes on where it stopped. False: from the beginning."""
+    yields: Annotated[bool, Field(alias="yield")] = True
+    """Whether it gives its accelerators back when an LLMService finds none, and goes on where it stopped when
+    that one has found room. A batch without `resume` does not, nor does one with a queue of Kueue's, which
+    decides itself."""
+    min_run: PositiveDuration = "1m"
+    """How long it runs at least before it gives them back."""
     suspend: bool = False
     """Gives everything back and keeps what is answered, until it is false again."""
     active_deadline: PositiveDuration | None = None

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
-from daybreak.api.common.conditions import Condition
+from daybreak.api.common.conditions import MAX_AFTER, Condition
 
 
 class BatchPhase(StrEnum):
@@ -50,6 +50,8 @@ class BatchReason(StrEnum):
     """`spec.suspend` is true."""
     QUEUED = "Queued"
     """Kueue has not admitted it yet."""
+    WAITING_FOR_ACCELERATORS = "WaitingForAccelerators"
+    """LLMServices that wait for the same accelerators come before it; what is answered is kept."""
     FINISHED = "Finished"
     """Every row is in the output."""
     INVALID_SPEC = "InvalidSpec"
@@ -137,6 +139,9 @@ class LLMBatchStatus(ApiModel):
     """Until when that is counted."""
     errors: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=3)] | None = None
     """Why the first rows have failed."""
+    after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
+    """Workloads, as `namespace/name`, that wait for the same accelerators and come before it: it has given
+    back what it held, and goes on when they have room."""
     job: Annotated[str, Field(max_length=64)] | None = None
     """Digest of what the batch began with."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(

@@ -1,14 +1,12 @@
 """The LLMService kind, and how a manifest becomes one."""
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pydantic import ValidationError
-
 from daybreak.api.common import names
-from daybreak.api.common.base import readable
+from daybreak.api.common.custom_object import identity, read_spec
+from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
 from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.sleep import Sleep
@@ -18,53 +16,27 @@ from daybreak.api.ray.workload import RayWorkload
 
 KIND = "LLMService"
 PLURAL = "llmservices"
-SINGULAR = "llmservice"
 SHORT_NAME = "llm"
-CATEGORY = "daybreak"
 LLM_SERVICES = Resource(GROUP, VERSION, KIND, PLURAL)
 
 RAY_SERVICE_NAME_LIMIT = 47
 """Longest name of a RayService: KubeRay refuses a longer one."""
 NAME_LIMIT = 41
 """Longest name of an LLMService: a RayService's, with room for a suffix of six characters."""
-NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-"""A DNS label that begins with a letter, as the name of a Service must."""
 SCALED_TO_ZERO_IDLE = "30s"
 """How long nobody must have asked a model of a service that was scaled to 0."""
 
-
-@dataclass(frozen=True)
-class NameRule:
-    """A rule on `metadata.name`, kept by the API server (CEL) and by the operator (Python)."""
-
-    cel: str
-    message: str
-    holds: Callable[[str], bool]
-
-
 NAME_RULES = (
-    NameRule(
-        f"self.metadata.name.size() <= {NAME_LIMIT}",
-        f"metadata.name may have at most {NAME_LIMIT} characters: KubeRay allows a RayService "
-        f"{RAY_SERVICE_NAME_LIMIT}, and its name may need a suffix",
-        lambda name: len(name) <= NAME_LIMIT,
+    at_most(
+        NAME_LIMIT, f"KubeRay allows a RayService {RAY_SERVICE_NAME_LIMIT}, and its name may need a suffix"
     ),
-    NameRule(
-        f"self.metadata.name.matches('{NAME_PATTERN}')",
-        "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-', "
-        "since a Service of that name is made",
-        lambda name: re.fullmatch(NAME_PATTERN, name) is not None,
-    ),
+    dns_label("since a Service of that name is made"),
     NameRule(
         f"self.metadata.name != '{names.ROUTER}'",
         f"metadata.name must not be {names.ROUTER}: the address of all models of a namespace has that name",
         lambda name: name != names.ROUTER,
     ),
 )
-
-
-class InvalidSpec(ValueError):
-    """A spec that cannot be built; the message names each field and what it should be."""
 
 
 @dataclass(frozen=True)
@@ -86,20 +58,9 @@ class LLMService:
         Raises InvalidSpec when the spec does not have the form of the API. Rules across fields are
         `validation.problems`.
         """
-        metadata = manifest["metadata"]
-        broken = [rule.message for rule in NAME_RULES if not rule.holds(metadata["name"])]
-        if broken:
-            raise InvalidSpec("; ".join(broken))
-        try:
-            spec = LLMServiceSpec.model_validate(manifest.get("spec") or {})
-        except ValidationError as error:
-            raise InvalidSpec(readable(error)) from error
         return cls(
-            name=metadata["name"],
-            namespace=metadata.get("namespace", "default"),
-            uid=metadata.get("uid", ""),
-            generation=metadata.get("generation", 0),
-            spec=spec,
+            **identity(manifest),
+            spec=read_spec(manifest, NAME_RULES, LLMServiceSpec),
         )
 
     @property

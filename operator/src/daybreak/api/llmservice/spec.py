@@ -4,7 +4,6 @@ The models here are the one source of the CRD, of the JSON schema and of docs/ap
 docstring is its description there. Units and rules stand with the field.
 """
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
@@ -12,24 +11,10 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.gates.access import Access
+from daybreak.api.gates.rollout import Rollout
 from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
-
-
-class RolloutStrategy(StrEnum):
-    """How a change that needs new pods is rolled out."""
-
-    AUTO = "Auto"
-
-
-class Rollout(ApiModel):
-    """How changes reach running pods. A change of engine arguments, replicas or Serve settings is made in
-    place; a change of images, environment, resources or volumes needs new pods."""
-
-    strategy: RolloutStrategy = RolloutStrategy.AUTO
-    """`Auto`, the only one yet: for new pods a second Ray cluster is started beside the first, and traffic
-    moves when it answers. For that time the accelerators are needed twice."""
 
 
 class LLMServiceSpec(ApiModel):

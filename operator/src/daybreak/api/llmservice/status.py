@@ -8,6 +8,8 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition, Reason
 from daybreak.api.gates.gate_status import GateStatus, Phase
+from daybreak.api.gates.rollout import RolloutStatus
+from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.cache import CacheStatus
 
@@ -96,6 +98,8 @@ class Defaults(ApiModel):
     """Its version; absent: one that left no record."""
     image: Annotated[str, Field(max_length=1024)] | None = None
     """Image of the Ray pods: the spec's own, where it names one."""
+    head_image: Annotated[str, Field(max_length=1024)] | None = None
+    """Image of the head, where it is another."""
     ray_version: Annotated[str, Field(max_length=64)] | None = None
     """The version of Ray in it, as far as it is known."""
 
@@ -133,10 +137,15 @@ class LLMServiceStatus(ApiModel):
     model that has the fewest."""
     gpus: int = 0
     """Accelerators held by all models together."""
+    savings: SavingsStatus | None = None
+    """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
+    without a gateway."""
     selector: str | None = None
     """Label selector of the worker pods, for the scale subresource."""
     defaults: DefaultsStatus | None = None
     """With whose defaults its Ray pods were built; absent while there is no RayService."""
+    rollout: RolloutStatus | None = None
+    """The revision that runs, and the last change of it."""
     head: HeadStatus | None = None
     """What stands in the way of the Ray head; absent when nothing does."""
     models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(

@@ -172,6 +172,48 @@ def gateway_owner(cpu: str | None) -> Owner:
     )
 
 
+def engine_owner(
+    container: str,
+    *,
+    cpu: str | None,
+    port: int,
+    device: str = "",
+    volumes: Collection[str] = (),
+    mounts: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    host_network: str = "",
+) -> Owner:
+    """What is owned of a ModelServer's pod; `host_network` says why that is refused."""
+    account = "use spec.serviceAccountName"
+    profile = "it follows from spec.engine"
+    return Owner(
+        container=container,
+        alias=container,
+        fields={
+            **_POD_FIELDS,
+            "restartPolicy": "a Deployment's pods start again",
+            "serviceAccount": account,
+            "serviceAccountName": account,
+            **({"hostNetwork": host_network} if host_network else {}),
+        },
+        container_fields={
+            "command": f"{profile}; a custom engine has spec.command",
+            "args": f"{profile}; use spec.engineArgs, or spec.args of a custom engine",
+            "readinessProbe": profile,
+            "lifecycle": "gateways must hear that a pod goes before its engine does",
+            "image": "use spec.image",
+            "imagePullPolicy": "use spec.imagePullPolicy",
+        },
+        sizes="spec.resources",
+        cpu=cpu,
+        variables=variables or {},
+        ports={port},
+        mounts=mounts or {},
+        device=device,
+        volumes=volumes,
+    )
+
+
 def metadata_problems(metadata: PodMetadata, path: str, *, cluster: bool = False) -> Iterator[str]:
     """Labels and annotations that are Daybreak's or KubeRay's; `cluster`: of the RayService."""
     for label in metadata.labels:

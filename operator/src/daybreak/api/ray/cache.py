@@ -96,7 +96,11 @@ class CacheStatus(ApiModel):
     revision: str | None = None
     """Commit that was copied, of an hf:// source."""
     bytes: int | None = None
-    """Size of the weights."""
+    """Size of the weights, as soon as the source has told it."""
+    copied: int | None = None
+    """How many of them are there, while they are being copied: at each percent, at most every ten seconds."""
+    percent: int | None = None
+    """The same in percent, where the size is known."""
     started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the Job began."""
     completed_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None

@@ -201,8 +201,8 @@ class Serve(ApiModel):
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
     """Most requests that wait for a replica in a gateway pod, which answers 429 to more, and in a replica,
     which leaves more to others. -1: in a gateway pod as many as all replicas run at a time, in a replica four
-    times `maxOngoingRequests`, and 1,000 at least. With `runtime.directIngress: false`: most that wait before
-    Serve answers 503; -1 means no limit."""
+    times `maxOngoingRequests`, and 1,000 at least. With `runtime.directIngress: false` the same in a gateway
+    pod, and most that wait in Serve, which answers 503; -1: any number there."""
     health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"

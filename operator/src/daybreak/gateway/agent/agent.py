@@ -1,21 +1,23 @@
 """The agent of a gateway pod: it knows the cluster, tells HAProxy, and ends without cutting anybody."""
 
 import asyncio
+import contextlib
 import os
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from typing import Any
 
 import structlog
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
+from daybreak.gateway.agent.workloads import WORKLOADS
 from daybreak.gateway.haproxy.processes import HAPROXY_HANGS, GatewayFailed, HaproxyHangs, SupervisedProcess
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
@@ -28,12 +30,15 @@ from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import PODS
 
-RAY_PODS = f"{names.SERVICE_LABEL},{names.RAY_NODE_TYPE_LABEL}"
-"""Selects the pods that take requests: workers with replicas, and heads with Serve's proxy."""
+PODS_OF_OURS = names.SERVICE_LABEL
+"""Selects the pods that take requests (workers with replicas, heads with Serve's proxy, engines of
+ModelServers), and the few others that Daybreak makes."""
 SILENT_SECONDS = 10.0
 """A HAProxy that has not answered for so long is not well."""
 ROUTER_LOOK_SECONDS = 2.0
 """Time between two looks at whether the router still answers."""
+ROUTES_SECONDS = 10.0
+"""How long it is waited for the routes of the namespace at the start."""
 REFUSE_SECONDS = 5.0
 """How long it may take at the end until who is still held has been told to ask again."""
 
@@ -74,10 +79,13 @@ class Agent:
         ports = range(settings.first_port, settings.first_port + settings.slots)
         self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports, keys=keys)
         self._reflectors = [
-            Reflector(api, cache, LLM_SERVICES, namespace=settings.namespace),
-            Reflector(api, cache, PODS, namespace=settings.namespace, selector=RAY_PODS),
+            *(Reflector(api, cache, each, namespace=settings.namespace) for each in WORKLOADS),
+            Reflector(api, cache, PODS, namespace=settings.namespace, selector=PODS_OF_OURS),
         ]
+        self._route_reflector = Reflector(api, cache, LLM_ROUTES, namespace=settings.namespace)
         self.fullness = FullnessWatch(self.gateway, self.router)
+        self.shared: Mapping[str, Mapping[str, int]] = {}
+        """What routes have sent where: by their names, and then by `service/model`."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._read = asyncio.Event()
         """Set when all services and pods have been read once."""
@@ -142,7 +150,7 @@ class Agent:
     async def run(self) -> int:
         """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
         self._spawn("beats", self._beats.run(os.getpid()))
-        for reflector in self._reflectors:
+        for reflector in (*self._reflectors, self._route_reflector):
             self._spawn("watch", reflector.run())
         try:
             if not await self._take_over() and not await self._start():
@@ -258,6 +266,7 @@ class Agent:
         while not self._stopping:
             try:
                 await self.router.look()
+                self.shared = await self.router.shares()
                 self._router_heard = time.monotonic()
             except RuntimeApiError as error:
                 log.warning("the router does not answer", error=str(error))
@@ -269,6 +278,10 @@ class Agent:
             # Without the right to read there is nothing to go by, and every service would be unknown.
             while not reflector.permitted:  # noqa: ASYNC110 -- a reflector cannot tell
                 await asyncio.sleep(LOOK_SECONDS)
+        # Without the right to read routes, or where there is no such kind, services are served all the same.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ROUTES_SECONDS):
+                await self._route_reflector.synced.wait()
         self._read.set()
 
     async def _first(self, *waits: Coroutine[Any, Any, Any] | asyncio.Task[Any]) -> None:

@@ -176,4 +176,5 @@ def _report(state: SlotState) -> Report:
         in_flight=state.in_flight,
         idle_ms=state.idle_ms,
         servers_up=state.servers_up,
+        clusters=state.clusters,
     )

@@ -1,6 +1,6 @@
 """What the gateway counts at each gate, for Prometheus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from prometheus_client.core import (
@@ -110,6 +110,30 @@ class ServiceMetrics(Collector):
             )
         yield from (held, flying, servers, arrivals, ends, wakes, connect, answers, response, holds, added)
         yield from (asked, refused, here)
+
+
+class RouteMetrics(Collector):
+    """What each route has sent where, as last seen.
+
+    Args:
+        seen: Requests by route and by `service/model`.
+    """
+
+    def __init__(self, seen: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        self._seen = seen
+
+    def collect(self) -> Iterator[Metric]:
+        """The one series of each backend."""
+        sent = CounterMetricFamily(
+            "daybreak_gateway_route_requests",
+            "Requests that a route has sent to a model.",
+            labels=["route", *_LABELS],
+        )
+        for route, counts in self._seen().items():
+            for backend, count in counts.items():
+                service, _, model = backend.partition("/")
+                sent.add_metric([route, service, model], count)
+        yield sent
 
 
 def _buckets(bounds: Sequence[float], times: Times, more: int = 0) -> list[tuple[str, float]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from daybreak.api.common.resource import Resource
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
@@ -52,10 +52,10 @@ class Programmer:
     """Programs the data path.
 
     Args:
-        cache: LLMServices and their Ray pods.
+        cache: Workloads and their pods.
         gateway: The data path; started before `run` is.
         namespace: The namespace of all services.
-        ports: Where Ray pods listen for requests.
+        ports: Where pods listen for requests.
         keys: Reads API keys.
         on_told: Called after HAProxy was told something: True when a service was taken away.
     """
@@ -122,7 +122,7 @@ class Programmer:
 
     async def run(self) -> None:
         """Program until cancelled."""
-        self._names.update(key.name for key in self._cache.keys(LLM_SERVICES))
+        self._names.update(workloads.owners(self._cache, self._namespace))
         ticked = time.monotonic()
         while True:
             changed, self._names = self._names, set()
@@ -211,16 +211,16 @@ class Programmer:
         except Exception as error:
             log.exception(what, backend=backend, error=str(error))
 
-    def _changed(self, _: Resource, key: Key) -> None:
+    def _changed(self, resource: Resource, key: Key) -> None:
         if key.namespace == self._namespace:
-            self._names.add(key.name)
+            self._names.add(workloads.owner_of(resource, key.name))
             self._wake.set()
 
     def _read(self, name: str) -> list[int]:
         """Look at what the cache has of a service. Returns the slots that may have to be changed."""
         key, config = Key(self._namespace, name), self._gateway.config
         try:
-            manifest = self._cache.get(LLM_SERVICES, key)
+            manifest = workloads.workload(self._cache, self._namespace, name)
             pods = self._cache.of_service(PODS, key)
             claim = None
             self._keyed.discard(name)

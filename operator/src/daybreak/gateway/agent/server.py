@@ -9,7 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from daybreak.api.common import names
 from daybreak.gateway.agent.agent import Agent
-from daybreak.gateway.agent.metrics import ServiceMetrics
+from daybreak.gateway.agent.metrics import RouteMetrics, ServiceMetrics
 
 
 class AgentServer:
@@ -23,6 +23,7 @@ class AgentServer:
         self._registry = CollectorRegistry()
         self._registry.register(ServiceMetrics(agent.feed))
         self._registry.register(agent.fullness)
+        self._registry.register(RouteMetrics(lambda: agent.shared))
 
     async def start(self) -> None:
         """Listen."""

@@ -1,8 +1,9 @@
-"""What HAProxy should be told of a service, from its LLMService and its Ray pods: pure, and lenient.
+"""What HAProxy should be told of a service, from its object and its pods: pure, and lenient.
 
 Each service is read for itself, since a manifest of one that nobody can read must not stop the others.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,7 +26,7 @@ MAX_QUEUED = 1000
 FALLBACK_REPLICAS = 2
 IMBALANCED_THRESHOLD = 16
 MOST_WEIGHT = 100
-"""What is used where the LLMService says nothing that can be read."""
+"""What is used where the spec says nothing that can be read."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Wanted:
     """One service as HAProxy should have it."""
 
     uid: str
-    """The LLMService itself: another one of the same name is another service."""
+    """The object itself: another one of the same name is another service."""
     created: str
     """When it was created, as Kubernetes writes it: the older one keeps a port that two were given."""
     port: int
@@ -82,7 +83,7 @@ def wanted(
     ports: Ports,
     keys: tuple[ApiKey, ...] = (),
 ) -> Wanted | None:
-    """What is to be programmed for an LLMService, or None while the operator has given it no gate.
+    """What is to be programmed for a workload, or None while the operator has given it no gate.
 
     `keys` are its API keys.
     """
@@ -92,7 +93,7 @@ def wanted(
     if not port:
         return None
     common = Slot(
-        service=text(metadata.get("name")),
+        service=names.of_owner(text(manifest.get("kind")), text(metadata.get("name"))),
         uid=text(metadata.get("uid")),
         port=port,
         gate=Gate.CLOSED,
@@ -101,11 +102,12 @@ def wanted(
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=at(manifest, "spec", "runtime").get("directIngress") is not False,
         keys=keys,
+        check=_check(gate),
         origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
         extra=_texts(at(manifest, "spec", "access").get("extraFields")),
     )
     found = _Pods(pods, gate, ports)
-    written = {text(model.get("name")): model for model in mappings(at(manifest, "spec").get("models"))}
+    written = {text(model.get("name")): model for model in _models(at(manifest, "spec"))}
     entries = {text(entry.get("name")): entry for entry in mappings(gate.get("models")) if entry.get("name")}
     # A model that the spec does not have any more is still served while its successor starts.
     gates = tuple(
@@ -120,14 +122,29 @@ def wanted(
     )
 
 
+def _models(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The models of a spec: several of an LLMService, the one of a ModelServer."""
+    only = mapping(spec.get("model"))
+    if not only:
+        return mappings(spec.get("models"))
+    return [{**only, "serve": {"maxOngoingRequests": spec.get("maxOngoingRequests")}}]
+
+
+def _check(gate: Mapping[str, Any]) -> str:
+    """Path at which all servers are asked whether they are well; empty: that of Ray pods."""
+    paths = {text(backend.get("healthPath")) for backend in mappings(gate.get("backends"))}
+    path = paths.pop() if len(paths) == 1 else ""
+    return path if path.startswith("/") else ""
+
+
 def _model_gate(
     common: Slot, entry: Mapping[str, Any], written: Mapping[str, Any], pods: "_Pods"
 ) -> WantedGate:
     """A model's gate, from its entry in the status and its place in the spec."""
     name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
     adapters = _texts(entry.get("adapters"))
-    # Serve's proxy has a queue of its own, and chooses itself.
-    replicas = pods.replicas(name, limit) if direct else ()
+    # Serve's proxy chooses itself; it gets as much as its cluster's replicas take.
+    replicas = pods.replicas(name, limit)
     slot = replace(
         common,
         model=name,
@@ -140,9 +157,10 @@ def _model_gate(
         reason=text(entry.get("reason")) or "The model cannot start.",
         hold_ms=1000 * (whole(entry.get("holdSeconds")) or HOLD_SECONDS),
         choice=_choice(at(written, "routing"), limit) if direct else None,
-        queue=_most_queued(written, limit * len(replicas)) if direct else None,
+        queue=_most_queued(written, limit * len(replicas)),
     )
-    return WantedGate(slot, (*replicas, *pods.proxies(name, backup=direct)))
+    servers = (*replicas, *pods.proxies(name, backup=True)) if direct else pods.proxies(name, limit=limit)
+    return WantedGate(slot, servers)
 
 
 def _front(common: Slot, models: Sequence[Slot]) -> Slot:
@@ -166,7 +184,8 @@ def _together(gates: set[Gate]) -> Gate:
 
 
 class _Pods:
-    """The pods of the Ray clusters that requests go to, and the servers in them, in a fixed order."""
+    """The pods that requests go to, of Ray clusters or of a ModelServer, and the servers in them, in a fixed
+    order."""
 
     def __init__(self, pods: Iterable[Mapping[str, Any]], gate: Mapping[str, Any], ports: Ports) -> None:
         self._ports = ports
@@ -182,7 +201,7 @@ class _Pods:
         for pod in pods:
             metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
             labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
-            cluster = text(labels.get(names.RAY_CLUSTER_LABEL))
+            cluster = text(labels.get(names.RAY_CLUSTER_LABEL)) or text(labels.get(names.INSTANCE_LABEL))
             # The address of a pod that has ended may be another pod's by now.
             ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
             if cluster not in self._backends or not host or ended:
@@ -192,11 +211,17 @@ class _Pods:
             elif group := text(labels.get(names.MODEL_LABEL)):
                 self._workers.setdefault(group, {})[host] = cluster
 
-    def proxies(self, model: str, *, backup: bool = False) -> tuple[Server, ...]:
-        """The Serve proxies of the clusters that serve a model, or of all; they hand on to any model."""
+    def proxies(self, model: str, *, backup: bool = False, limit: int = 0) -> tuple[Server, ...]:
+        """The Serve proxies of the clusters that serve a model, or of all; they hand on to any model.
+
+        Each takes so many requests for every replica of the model in its cluster; 0: any number.
+        """
         weights = self._weights(model)
+        replicas = Counter(self._workers.get(names.worker_group(model), {}).values())
         return tuple(
-            Server(host, self._ports.serve, backup=backup, weight=weights[cluster])
+            Server(
+                host, self._ports.serve, backup, limit * max(1, replicas[cluster]), weights[cluster], cluster
+            )
             for host, cluster in sorted(self._heads.items())
             if cluster in weights
         )
@@ -205,10 +230,14 @@ class _Pods:
         """The replicas of a model, which take so many requests each at a time."""
         weights = self._weights(model)
         return tuple(
-            Server(host, self._ports.replica, max_connections=limit, weight=weights[cluster])
+            Server(host, self._port(cluster), False, limit, weights[cluster], cluster)
             for host, cluster in sorted(self._workers.get(names.worker_group(model), {}).items())
             if cluster in weights
         )
+
+    def _port(self, cluster: str) -> int:
+        """Where its replicas listen."""
+        return whole(self._backends[cluster].get("port")) or self._ports.replica
 
     def _weights(self, model: str) -> dict[str, int]:
         """Weights of the clusters that serve a model. One alone needs none."""

@@ -11,7 +11,7 @@ local all, waiting = slots.all, slots.waiting
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true }
 local LISTS = { models = true, adapters = true, origins = true }
-local TEXTS = { gate = true, reason = true, service = true, model = true, uid = true }
+local TEXTS = { check = true, gate = true, reason = true, service = true, model = true, uid = true }
 
 local function list(value)
     local items = {}
@@ -67,8 +67,7 @@ local function set(applet, _, _, id, ...)
     end
     slots.note_models(slot)
     keys.note(slot)
-    slots.note_passing(slot)
-    slots.note_past_lua(slot)
+    slots.note_servers(slot)
     slots.changed(slot)
     applet:send("ok\n")
 end
@@ -79,8 +78,7 @@ local function take_away(slot, code, message)
     slot.gate = "closed"
     slots.note_models(slot)
     keys.note(slot)
-    slots.note_passing(slot)
-    slots.note_past_lua(slot)
+    slots.note_servers(slot)
     slots.changed(slot)
 end
 

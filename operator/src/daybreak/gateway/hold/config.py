@@ -17,6 +17,14 @@ HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
 
 _OWN_DESCRIPTORS = 100
+_BACK = "|".join(
+    (
+        "%b",
+        *(f"%[var(txn.daybreak_{name})]" for name in ("turn", "deadline", "source", "for_replicas")),
+    )
+)
+"""What comes back with a request that no server could be reached for: its backend, how often it has, when its
+hold ends, whose it is, and whether only replicas can answer it."""
 ROUTER_ADDRESS = "127.0.0.1"
 """Where the router's connections come from: what it says of its clients is believed."""
 
@@ -59,6 +67,11 @@ class Maps:
         return self.folder / "queues.map"
 
     @property
+    def checks(self) -> Path:
+        """Paths of health checks, by backend, where they are not those of Ray pods."""
+        return self.folder / "checks.map"
+
+    @property
     def access(self) -> Path:
         """Whether a service needs a key, by its port: `open`, `keyed`, or `unread` while one cannot be read.
         A port that is not in it has not been told of."""
@@ -88,6 +101,7 @@ class Maps:
             self.adapters,
             self.choices,
             self.queues,
+            self.checks,
             self.access,
             self.origins,
             self.keys,
@@ -137,6 +151,9 @@ class GatewayConfig:
     """Bytes per second that it must have come at from then on, the time left out in which nobody reads it."""
     stream_timeout: int = 3600
     """Seconds for which a model may be silent."""
+    connect_timeout_ms: int = 1500
+    """Milliseconds within which a server must take a connection; after them the next one is asked, or the
+    request is held."""
     queue_timeout: int = 600
     """Seconds for which a request may wait for a server that has as many as it takes."""
     head_timeout: int = 10
@@ -167,6 +184,11 @@ class GatewayConfig:
     def socket(self) -> Path:
         """The admin socket."""
         return self.folder / "admin.sock"
+
+    @property
+    def again_socket(self) -> Path:
+        """Where requests come back to the hold that no server could be reached for."""
+        return self.folder / "again.sock"
 
     @property
     def file(self) -> Path:
@@ -239,6 +261,9 @@ def render(config: GatewayConfig) -> str:
         service_share=config.service_share,
         stall_timeout=config.stall_timeout,
         address=config.address,
+        again_socket=config.again_socket,
+        back=_BACK,
+        connect_timeout_ms=config.connect_timeout_ms,
         maps=config.maps,
         model_backends=config.model_backends,
         paths=PATHS,

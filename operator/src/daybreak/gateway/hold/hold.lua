@@ -4,6 +4,7 @@
 -- anew. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
 -- a request without polling, but in 2.8 it keeps a pointer to the task of a client that has left.
 
+local again = require("again")
 local answers = require("answers")
 local body = require("body")
 local budget = require("budget")
@@ -24,13 +25,19 @@ local FOR_REPLICAS = "txn.daybreak_for_replicas"
 local FULL = "txn.daybreak_full"
 local TOLD = "txn.daybreak_told"
 local SOURCE = "txn.daybreak_source"
+local TURN = "txn.daybreak_turn"
+local DEADLINE = "txn.daybreak_deadline"
+
+local MOST_TURNS = 8  -- how often a request comes back that no server could be reached for
 
 local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
 
 local function leave(txn, slot, number, reason)
+    local back = false
     if number then
         local now, since = now_ms(), waiting[number].since
+        back = waiting[number].back
         slot.held = slot.held - 1
         local key = waiting[number].key
         if key then
@@ -39,14 +46,18 @@ local function leave(txn, slot, number, reason)
         slot.left = slot.left + 1
         slot.last = now
         slots.observe(slot, "holds", now - since)
-        if reason == "passed" then
+        if reason == "passed" and not back then
             slots.observe(slot, "added", now - math.max(since, slot.passes_since or now))
         end
         budget.give_back(waiting[number])
         waiting[number] = nil
         txn:unset_var(HELD)
     end
-    slots.count(slot, reason)
+    if back and reason == "passed" then
+        slots.changed(slot)  -- it was counted when it passed for the first time
+    else
+        slots.count(slot, reason)
+    end
 end
 
 -- Whether one more held request may be released now.
@@ -79,6 +90,30 @@ local function check_model(txn, slot, path, text)
         answers.unknown(txn, name, keys.visible(txn, listed.names))
     end
     keys.check_model(txn, slot, not model.FORMS[path] and name or nil)
+end
+
+-- Gives a request its place in the hold, and returns the place's number. deadline: of who has been held before.
+local function join(txn, slot, now, for_replicas, length, key, deadline)
+    local source = txn:get_var(SOURCE)
+    local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
+    if not bytes then
+        slots.count(slot, "queue_full")
+        answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
+            "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    end
+    keys.count_held(slot, key)
+    last_number = last_number + 1
+    slot.held = slot.held + 1
+    slot.joined = slot.joined + 1
+    slots.changed(slot)
+    waiting[last_number] = {
+        slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now,
+        deadline = deadline or now + slot.hold_ms, back = txn:get_var(TURN) ~= nil,
+        departed = false, source = source, port = slot.port, bytes = bytes,
+        connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
+    }
+    txn:set_var(HELD, last_number)
+    return last_number
 end
 
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
@@ -116,25 +151,21 @@ local function arrive(txn, slot, now, for_replicas)
             { retry_after = slot.retry_after })
     end
     local key = keys.check_held(txn, slot)
-    local source = txn:get_var(SOURCE)
-    local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
-    if not bytes then
-        slots.count(slot, "queue_full")
-        answers.refuse(txn, 429, "The model is waking up, and the requests that wait already take all the memory that " ..
-            "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    return join(txn, slot, now, for_replicas, length, key)
+end
+
+-- A request that has passed comes back: no server could be reached for it. Nothing of it was sent.
+local function come_back(txn, slot, now)
+    slot.busy = true
+    again.used(slot)
+    if txn:get_var(TURN) > MOST_TURNS then
+        slots.count(slot, "not_reached")
+        answers.refuse(txn, 503, "No replica of the model can be reached, though they look well: try again.",
+            "server_error", "service_unavailable", { retry_after = slot.retry_after })
     end
-    keys.count_held(slot, key)
-    last_number = last_number + 1
-    slot.held = slot.held + 1
-    slot.joined = slot.joined + 1
-    slots.changed(slot)
-    waiting[last_number] = {
-        slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now, deadline = now + slot.hold_ms,
-        departed = false, source = source, port = slot.port, bytes = bytes,
-        connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
-    }
-    txn:set_var(HELD, last_number)
-    return last_number
+    local key = keys.of(txn)
+    local length = tonumber(txn.sf:req_hdr("content-length"))
+    return join(txn, slot, now, txn:get_var(FOR_REPLICAS), length, key and key.name, txn:get_var(DEADLINE))
 end
 
 local function hold(txn)
@@ -156,7 +187,11 @@ local function hold(txn)
             txn:set_var(UNTOLD, true)
             return slots.unknown(txn, slots.own_port(id) ~= nil)
         end
-        number = arrive(txn, slot, now, txn:get_var(FOR_REPLICAS))
+        if txn:get_var(TURN) then
+            number = come_back(txn, slot, now)
+        else
+            number = arrive(txn, slot, now, txn:get_var(FOR_REPLICAS))
+        end
         if not number then
             txn:set_var(PASSED, true)
             return act.CONTINUE
@@ -178,12 +213,14 @@ local function hold(txn)
     if can_pass(slot, place.for_replicas) and take_token(slot, now) then
         leave(txn, slot, number, "passed")
         txn:set_var(PASSED, true)
+        txn:set_var(DEADLINE, place.deadline)
         return act.CONTINUE
     end
     if now >= place.deadline then
         leave(txn, slot, number, "timed_out")
-        answers.refuse(txn, 503, "The model did not wake up within " .. slot.hold_ms // 1000 ..
-            " seconds: try again.", "server_error", "wake_timeout", { retry_after = slot.retry_after })
+        answers.refuse(txn, 503, (slot.gate == "open" and "No replica of the model could be reached within " or
+            "The model did not wake up within ") .. slot.hold_ms // 1000 .. " seconds: try again.", "server_error",
+            "wake_timeout", { retry_after = slot.retry_after })
     end
     act.wake_time(next_look(slot, place, now))
     return act.YIELD

@@ -3,7 +3,7 @@
 import asyncio
 import resource
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import structlog
@@ -177,7 +177,12 @@ class Gateway:
         no change. A gate that was unset is in no answer. Raises RuntimeApiError.
         """
         found = await self._api.json(f"daybreak show changed {since}")
-        return found["sequence"], Snapshot.parse(found)
+        snapshot = Snapshot.parse(found)
+        slots = {
+            backend: replace(state, clusters=self._servers.clusters(backend))
+            for backend, state in snapshot.slots.items()
+        }
+        return found["sequence"], replace(snapshot, slots=slots)
 
     async def kept(self) -> Kept:
         """What is kept for clients. Raises RuntimeApiError."""

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
@@ -30,6 +30,8 @@ class Server:
     """Requests that it gets at a time (HAProxy's `maxconn`); more wait in HAProxy. 0: any number."""
     weight: int = 1
     """Its share of the requests, compared with other servers of its backend."""
+    cluster: str = field(default="", compare=False)
+    """Its RayCluster; empty: nobody has said it."""
 
     @property
     def name(self) -> str:
@@ -80,6 +82,11 @@ class Servers:
         """HAProxy was started anew: it has none."""
         self._known.clear()
 
+    def clusters(self, backend: str) -> tuple[str, ...] | None:
+        """The RayClusters that a backend's requests go to, or are still at; None: not all are known."""
+        found = {one.server.cluster for one in self._known.get(backend, {}).values()}
+        return None if "" in found else tuple(sorted(found))
+
     async def read_back(self) -> Collection[str]:
         """Ask a HAProxy that somebody else has programmed. Returns the backends that have servers.
 
@@ -111,6 +118,8 @@ class Servers:
 
     async def _use(self, backend: str, known: dict[str, _Known], server: Server) -> None:
         path, there = f"{backend}/{server.name}", known.get(server.name)
+        if there is not None:
+            there = known[server.name] = replace(there, server=replace(there.server, cluster=server.cluster))
         if there is not None and there.server.max_connections != server.max_connections:
             await self._api.expect(f"set maxconn server {path} {server.max_connections}")
             there = known[server.name] = replace(there, server=replace(server, weight=there.server.weight))

@@ -5,6 +5,7 @@
 --
 -- HAProxy has one thread, so nothing in here runs at the same time as anything else.
 
+local again = require("again")
 local answers = require("answers")
 
 local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
@@ -26,6 +27,8 @@ local ADAPTERS = os.getenv("DAYBREAK_ADAPTERS")      -- the map of models that a
 local ORIGINS = os.getenv("DAYBREAK_ORIGINS")        -- the map of origins whose pages may read answers
 local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whose replicas choose.lua chooses
 local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
+
+local CHECKS = os.getenv("DAYBREAK_CHECKS")          -- the map of backends to the paths of their health checks
 
 -- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
 collectgarbage("setpause", 400)
@@ -91,9 +94,10 @@ local ANSWERS = { "1xx", "2xx", "3xx", "4xx", "5xx" }
 
 -- A slot's answers by the class of their status, and the mean time until they began, in ms, of the latest ones.
 function slots.answers(slot)
-    local stats, found = slot.backend:get_stats(), {}
+    local stats, twice, found = slot.backend:get_stats(), again.answers(slot), {}
     for _, class in ipairs(ANSWERS) do
-        found[class] = (stats["hrsp_" .. class] or 0) - (slot.answers_before[class] or 0)
+        local name = "hrsp_" .. class
+        found[class] = (stats[name] or 0) - (twice[name] or 0) - (slot.answers_before[class] or 0)
     end
     return found, stats.rtime or 0
 end
@@ -173,6 +177,8 @@ function slots.note_models(slot)
     end
     note(CHOICES, id, not slot.gone and slot.choice and slot.choice.policy)
     note(QUEUES, id, not slot.gone and slot.queue and tostring(slot.queue))
+    -- Also of one that has gone: what streams from its servers goes on, and they are well.
+    note(CHECKS, id, slot.check and slot.check ~= "" and slot.check)
 end
 
 -- Whether a replica's own server is up: the Serve proxy is a backup server beside it.
@@ -182,7 +188,8 @@ end
 
 -- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
 function slots.note_past_lua(slot)
-    local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL
+    local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL and
+        slots.servers_up(slot) > 0
     slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
     slot.past_lua = past_lua
     note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))
@@ -191,7 +198,7 @@ end
 -- How many servers of a slot are up; the backup servers together count as one, where there is no other.
 function slots.servers_up(slot)
     local active = slot.backend:get_srv_act()
-    return active > 0 and active or math.min(1, slot.backend:get_stats().bck)
+    return active > 0 and active or math.min(1, again.backups_up(slot))
 end
 
 -- for_replicas: whether the Serve proxy cannot answer the request.
@@ -202,6 +209,14 @@ end
 -- Remembers since when requests can pass. To be called when that may have changed.
 function slots.note_passing(slot)
     slot.passes_since = slots.can_pass(slot) and (slot.passes_since or now_ms()) or nil
+end
+
+-- To be called when a slot was set, or a server has come up or gone down. In this order: nobody passes whom no server
+-- takes.
+function slots.note_servers(slot)
+    slots.note_passing(slot)
+    slots.note_past_lua(slot)
+    again.note(slot, slots.servers_up(slot) > 0)
 end
 
 -- Takes in a time: "holds" or "added". Only of requests that were held, so who passes at once pays nothing.
@@ -257,7 +272,7 @@ function slots.in_flight(slot, now)
         slots.changed(slot)
     end
     slot.swept = slot.arrivals
-    return math.max(0, streams - slot.held)
+    return math.max(0, streams - slot.held - again.streams(slot))
 end
 
 core.register_task(function()
@@ -272,9 +287,8 @@ end)
 
 core.event_sub({ "SERVER_UP", "SERVER_DOWN" }, function(_, data)
     local slot = slots.all[data.proxy_name]
-    if slot then
-        slots.note_passing(slot)
-        slots.note_past_lua(slot)
+    if slot and not again.is(data.name) then
+        slots.note_servers(slot)
         slots.changed(slot)
     end
 end)

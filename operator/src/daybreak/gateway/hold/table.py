@@ -87,6 +87,8 @@ class Slot:
     """Requests that may wait for a replica while the gate is open, more are refused; None: any number."""
     replicas_listen: bool = False
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
+    check: str = ""
+    """Path at which its servers are asked whether they are well; empty: that of Ray pods."""
     reason: str = ""
     """Why the gate is `failed`, in words for clients."""
     hold_ms: int = 300_000
@@ -124,6 +126,7 @@ class Slot:
             "choice": self.choice.word if self.choice else "",
             "queue": "" if self.queue is None else self.queue,
             "replicas_listen": int(self.replicas_listen),
+            "check": quote(self.check, safe="/"),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
             "max_held": self.max_held,
@@ -207,6 +210,8 @@ class SlotState:
     """How long requests were held, in HOLD_BUCKETS."""
     keys: Mapping[str, KeyState] = field(default_factory=dict)
     """The service's keys by their names, where `Slot.keys` are told."""
+    clusters: tuple[str, ...] | None = None
+    """The RayClusters that its requests go to, or are still at; None: that is not known."""
     added: Times = Times()
     """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
 

@@ -123,7 +123,7 @@ local function in_json(text)
                 return nil, false
             end
             if key == "model" then
-                return unescaped(sub(text, at + 1, math.min(closes - 1, at + LONGEST_NAME)))
+                return unescaped(sub(text, at + 1, math.min(closes - 1, at + LONGEST_NAME))), true, at + 1, closes - 1
             end
             at = closes + 1
         elseif char == "{" or char == "[" then
@@ -142,21 +142,23 @@ local function in_json(text)
     end
 end
 
--- The model that a JSON body names. Without one: nil, whether what was read is an object's JSON, and whether the
--- search was given up, since too much stands before the name.
+-- The model that a JSON body names, and as fourth and fifth where it stands, from the first byte between its quotation marks to
+-- the last. Without one: nil, whether what was read is an object's JSON, and whether the search was given up, since too much
+-- stands before the name.
 function model.in_json(text)
     steps = 0
-    local went, name, well_formed = pcall(in_json, text)
+    local went, name, well_formed, from, to = pcall(in_json, text)
     if not went and name ~= TOO_MANY then
         error(name)
     end
     if not went then
         return nil, true, true
     end
-    return name, well_formed, false
+    return name, well_formed, false, from, to
 end
 
--- The model that a form (multipart/form-data) names. Without one: nil and whether it is a form.
+-- The model that a form (multipart/form-data) names, and as fourth and fifth where it stands, from its first byte to its last.
+-- Without one: nil and whether it is a form.
 function model.in_form(text, content_type)
     local boundary = content_type:match('[;%s][bB][oO][uU][nN][dD][aA][rR][yY]="([^"]+)"')
         or content_type:match("[;%s][bB][oO][uU][nN][dD][aA][rR][yY]=([^;%s]+)")
@@ -171,7 +173,11 @@ function model.in_form(text, content_type)
         local named = head and head:lower():find('content%-disposition:[^\r\n]*[;%s]name="?model"?[;\r%s]')
         if named then
             local ends = find(value, "\r\n" .. boundary, 1, true)
-            return ends and sub(value, 1, math.min(ends - 1, LONGEST_NAME)), true
+            if not ends then
+                return nil, true
+            end
+            local from = at + #boundary + #part - #value
+            return sub(value, 1, math.min(ends - 1, LONGEST_NAME)), true, false, from, from + ends - 2
         end
         at = find(text, "\r\n" .. boundary, at + #boundary, true)
         at = at and at + 2

@@ -7,6 +7,7 @@
 local answers = require("answers")
 local model = require("model")
 local percent = require("percent")
+local rename = require("rename")
 
 local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
 local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes that may be here at a time
@@ -122,7 +123,7 @@ end
 
 function Kept:http_headers(txn, message)
     if not message.channel:is_resp() then
-        return
+        return rename.head(self, txn, message)
     end
     local length = tonumber(txn.sf:res_hdr("content-length"))
     count(txn, length and length > ANSWER and math.min(length, BUFFER) or 0)
@@ -135,7 +136,10 @@ function Kept:http_headers(txn, message)
 end
 
 function Kept:http_payload(txn, message)
-    if not message.channel:is_resp() or self.cut then
+    if not message.channel:is_resp() then
+        return rename.body(self, txn, message)
+    end
+    if self.cut then
         return
     end
     local waiting = message:output() + message:input()

@@ -4,6 +4,8 @@ local answers = require("answers")
 local bearer = require("bearer")
 local model = require("model")
 local percent = require("percent")
+local rename = require("rename")
+local ways = require("ways")
 
 -- Whether this is the HAProxy that has whole bodies, or the one that sees the beginnings of all.
 local WHOLE = os.getenv("DAYBREAK_LATE") == "1"
@@ -13,12 +15,15 @@ local FOUND = "txn.daybreak_found"
 
 -- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
 local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")
+local ORIGINS = os.getenv("DAYBREAK_ROUTER_ORIGINS")  -- the map of origins whose pages may read answers; likewise
 local OPEN = "open"      -- in it where a service takes requests without a key
 local UNREAD = "unread"  -- in it while a key cannot be read
 
 local routes = {}  -- model → port of its service and keys (digests) that may ask for it; no keys: it is open to all
-local known = {}   -- the models in order
+local known = {}   -- the models and the names of routes, in order
 local mapped = {}  -- the keys of the map
+local origins = {} -- the origins of theirs
+local told = {}    -- what has come of routes that are being told
 
 local function invalid(txn, message, code, param)
     answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
@@ -28,7 +33,7 @@ end
 local function visible(txn)
     local digest, names, asked = bearer.digest(txn), {}, {}
     for _, name in ipairs(known) do
-        local keys = routes[name].keys
+        local keys = (routes[name] or ways.named(name)).keys
         if asked[keys] == nil then
             asked[keys] = #keys == 0 or digest ~= nil and bearer.opens(digest, keys)
         end
@@ -65,17 +70,29 @@ local function is_whole(txn, text)
     return length and length <= #text or not length and txn.sf:req_hdr("transfer-encoding") == ""
 end
 
+-- Sends a request the way that its route has for it, as a request for that model.
+local function send_by(txn, chosen, name, from, to)
+    local way = ways.choose(txn, chosen)
+    if not way then
+        answers.refuse(txn, 503, "No model behind " .. name .. " can be asked.", "server_error", "no_backend",
+            { retry_after = 5 })
+    end
+    rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
+    txn:set_var(PORT, way.port)
+    txn:set_var(FOUND, percent.encoded(way.model))
+end
+
 -- Chooses the service, by what is here of the body. A name that stands further behind is found where the body is whole.
 local function route(txn)
     local text = txn.sf:req_body()
-    local name, well_formed, given_up
+    local name, well_formed, given_up, from, to
     if model.FORMS[txn.sf:path()] then
-        name, well_formed = model.in_form(text, txn.sf:req_hdr("content-type"))
+        name, well_formed, given_up, from, to = model.in_form(text, txn.sf:req_hdr("content-type"))
         if not name and not well_formed then
             invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
         end
     else
-        name, well_formed, given_up = model.in_json(text)
+        name, well_formed, given_up, from, to = model.in_json(text)
         if given_up then
             invalid(txn, "Too much stands before the field model: send it first." .. own_address(txn), "model_missing",
                 "model")
@@ -93,6 +110,10 @@ local function route(txn)
     end
     local found = routes[name]
     if not found then
+        local chosen = ways.named(name)
+        if chosen then
+            return send_by(txn, chosen, name, from, to)
+        end
         answers.unknown(txn, name, visible(txn), unnamed())
     end
     txn:set_var(PORT, found.port)
@@ -101,7 +122,7 @@ end
 
 -- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
 local function note_keys()
-    local now = { [OPEN] = #known == 0 or nil }
+    local now = { [OPEN] = not next(routes) or nil }
     for _, route in pairs(routes) do
         now[OPEN] = now[OPEN] or #route.keys == 0 or nil
         for _, digest in ipairs(route.keys) do
@@ -121,10 +142,41 @@ local function note_keys()
     mapped = now
 end
 
--- router set <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,...: all routes anew, the models percent-encoded, and
--- the keys that may ask for them; "-" for none. A ring that has no keys is open.
-local function set(applet, _, _, words, keyed)
-    local fresh, names, keys, none = {}, {}, {}, {}
+local function note_origins(words)
+    local now = {}
+    for word in words:gmatch("[^,]+") do
+        now[percent.decoded(word)] = true
+    end
+    for origin in pairs(now) do
+        if not origins[origin] then
+            core.set_map(ORIGINS, origin, "1")
+        end
+    end
+    for origin in pairs(origins) do
+        if not now[origin] then
+            core.del_map(ORIGINS, origin)
+        end
+    end
+    origins = now
+end
+
+-- Puts all names in order. A model's own name always leads to the model.
+local function know()
+    local names = {}
+    for name in pairs(routes) do
+        names[#names + 1] = name
+    end
+    for name in pairs(ways.names()) do
+        names[#names + 1] = not routes[name] and name or nil
+    end
+    table.sort(names)
+    known = names
+end
+
+-- router set <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,... <origin>,...: all routes anew, the models and origins
+-- percent-encoded, and the keys that may ask for them; "-" for none. A ring that has no keys is open.
+local function set(applet, _, _, words, keyed, pages)
+    local fresh, keys, none = {}, {}, {}
     for ring, digests in keyed:gmatch("(%d+)=([^,=]+)") do
         keys[ring] = {}
         for digest in digests:gmatch("%x+") do
@@ -134,12 +186,28 @@ local function set(applet, _, _, words, keyed)
     for name, port, ring in words:gmatch("([^,=]+)=(%d+):(%d+)") do
         name = percent.decoded(name)
         fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[ring] or none }
-        names[#names + 1] = name
     end
-    table.sort(names)
-    routes, known = fresh, names
+    routes = fresh
+    know()
     if KEYS then
         note_keys()
+        note_origins(pages == "-" and "" or pages)
+    end
+    applet:send("ok\n")
+end
+
+-- router share <at> <last> <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...,...: all routes
+-- anew, in pieces from 0 to the last one, "-" for none; what is no number is percent-encoded. No header: requests stick to
+-- nothing. No digests: it is named to all.
+local function share(applet, _, _, at, last, words)
+    if at == "0" then
+        told = {}
+    end
+    told[#told + 1] = words
+    if at == last then
+        ways.set(table.concat(told, ","))
+        told = {}
+        know()
     end
     applet:send("ok\n")
 end
@@ -147,4 +215,7 @@ end
 core.register_action("admit", { "http-req" }, admit)
 core.register_action("route", { "http-req" }, route)
 core.register_cli({ "router", "set" }, "router set <routes> <keys> : say where models are", set)
+core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : say which names lead to several models", share)
+core.register_cli({ "router", "shares" }, "router shares : requests of each route by where they went, as JSON",
+    function(applet) applet:send(ways.json() .. "\n") end)
 core.register_cli({ "router", "ping" }, "router ping : answers", function(applet) applet:send("ok\n") end)

@@ -6,10 +6,11 @@ body. The other one has buffers for whole bodies, and one budget for what is in 
 
 import asyncio
 import resource
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import jinja2
 import structlog
@@ -22,6 +23,8 @@ from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.lua import LUA
+from daybreak.gateway.router import shares as sharing
+from daybreak.gateway.router.shares import Share
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "router.cfg.j2"
@@ -52,6 +55,8 @@ class Route:
     keys: tuple[str, ...] = ()
     """SHA-256 digests of the API keys that may ask for it, in hexadecimal: it is named to who has one. With
     none it is named to all."""
+    origins: tuple[str, ...] = ()
+    """Origins whose pages may read its answers in a browser; `*`: all."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,11 @@ class RouterConfig:
     def keys_map(self) -> Path:
         """HAProxy's map of the digests of all keys of the namespace, kept by router.lua."""
         return self.folder / "router-keys.map"
+
+    @property
+    def origins_map(self) -> Path:
+        """HAProxy's map of the origins of all services, kept by router.lua."""
+        return self.folder / "router-origins.map"
 
     @property
     def late_socket(self) -> Path:
@@ -197,16 +207,36 @@ class Router:
         config.short_map.write_text("")
         config.file.write_text(render(config))
         config.keys_map.write_text("")
+        config.origins_map.write_text("")
         config.late_file.write_text(render(config, LATE_TEMPLATE))
         # An agent before this one may have ended between the two.
         if not await self._late.adopt(seconds):
             await self._late.start(seconds)
         await self._haproxy.start(seconds)
 
-    async def set_routes(self, routes: Mapping[str, Route]) -> None:
-        """Say where the requests for each model go; others are refused. Raises RuntimeApiError."""
+    async def set_routes(self, routes: Mapping[str, Route], shares: Collection[Share] = ()) -> None:
+        """Say where the requests for each model go, and those for names that several models share.
+
+        Others are refused. Raises RuntimeApiError.
+        """
         for each in self._both:
             await each.api.expect(f"router set {words(routes)}", "ok")
+            for command in sharing.commands(shares):
+                await each.api.expect(command, "ok")
+
+    async def shares(self) -> Mapping[str, Mapping[str, int]]:
+        """Requests that each route has sent to each of its models, as `service/model`, since HAProxy started.
+
+        Raises RuntimeApiError.
+        """
+        found: dict[str, Counter[str]] = {}
+        for each in self._both:
+            for route, counts in (await each.api.json("router shares")).items():
+                counted = found.setdefault(unquote(route), Counter())
+                for way, count in counts.items():
+                    service, _, model = way.partition("/")
+                    counted[f"{unquote(service)}/{unquote(model)}"] += count
+        return found
 
     async def look(self) -> None:
         """Ask both for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
@@ -255,7 +285,7 @@ class Router:
 
 
 def words(routes: Mapping[str, Route]) -> str:
-    """The routes and the services' keys, as two words of a command."""
+    """The routes, the services' keys and their origins, as three words of a command."""
     rings = {ring: number for number, ring in enumerate(sorted({route.keys for route in routes.values()}))}
     each = (
         f"{quote(model, safe='')}={route.port}:{rings[route.keys]}" for model, route in sorted(routes.items())
@@ -263,7 +293,9 @@ def words(routes: Mapping[str, Route]) -> str:
     keys = (
         f"{number}={'+'.join(digest.lower() for digest in ring)}" for ring, number in rings.items() if ring
     )
-    return f"{','.join(each) or '-'} {','.join(keys) or '-'}"
+    origins = sorted({origin for route in routes.values() for origin in route.origins})
+    pages = ",".join(quote(origin, safe="") for origin in origins)
+    return f"{','.join(each) or '-'} {','.join(keys) or '-'} {pages or '-'}"
 
 
 def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
@@ -285,6 +317,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
         keys_map=config.keys_map,
+        origins_map=config.origins_map,
         token=token(config.folder),
         attempts=ATTEMPTS,
         kernel_bytes=config.kernel_bytes,

@@ -1,18 +1,25 @@
-"""Keeps the router as the cache says it should be: each model of the namespace leads to its service."""
+"""Keeps the router as the cache says it should be.
+
+Each model of the namespace leads to its service, and each name of a route to the models that share it.
+"""
 
 import asyncio
 import contextlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import structlog
 
 from daybreak.api.common.resource import Resource
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
-from daybreak.gateway.hold.keys import NOBODY, ApiKey, KeyFiles
+from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.router import Route, Router
+from daybreak.gateway.router.shares import Share
+from daybreak.gateway.router.wanted_shares import digests, wanted_shares
 from daybreak.kube.cache import Cache, Key
 
 PAUSE_SECONDS = 0.1
@@ -24,10 +31,14 @@ KEYS_SECONDS = 10.0
 log = structlog.get_logger("daybreak.gateway")
 
 
-def _digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
-    """Of the keys that may ask for a model. Where none of several may, nobody: it is not open to all."""
-    may = tuple(key.digest for key in keys if key.may_ask(model, now))
-    return may or (NOBODY,) * bool(keys)
+def served(services: Iterable[Wanted], ports: range) -> list[Wanted]:
+    """The services that have their ports, oldest first. Of two with the same port the older one has it."""
+    claims = Claims()
+    claimed = [service for service in services if service.port in ports]
+    for service in claimed:
+        claims.put(service.name, service)
+    found = [service for service in claimed if claims.holder(service.port) is service]
+    return sorted(found, key=lambda service: service.seniority)
 
 
 def routes(
@@ -38,19 +49,16 @@ def routes(
     Keys that have expired by `now`, in seconds since 1970, count no more. Of two services with the same model
     the older one gets the requests, as with ports.
     """
-    claims = Claims()
-    claimed = [service for service in services if service.port in ports]
-    for service in claimed:
-        claims.put(service.name, service)
-    served = [service for service in claimed if claims.holder(service.port) is service]
     found: dict[str, Route] = {}
     others: dict[str, tuple[str, ...]] = {}
-    for one in sorted(served, key=lambda service: service.seniority):
+    for one in served(services, ports):
         for model in dict.fromkeys(one.models):
             if model in found:
                 others[model] = (*others.get(model, ()), one.name)
             else:
-                found[model] = Route(one.port, one.name, _digests(one.front.slot.keys, model, now))
+                slot = one.front.slot
+                keys = digests(slot.keys, model, now)
+                found[model] = Route(one.port, one.name, keys, tuple(slot.origins))
     return found, others
 
 
@@ -58,7 +66,7 @@ class RouteKeeper:
     """Tells the router where models are.
 
     Args:
-        cache: LLMServices.
+        cache: Workloads and LLMRoutes.
         router: Started before `run` is.
         namespace: The namespace of all services.
         ports: The ports that services can have.
@@ -71,7 +79,7 @@ class RouteKeeper:
         self._namespace = namespace
         self._ports = ports
         self._keys = keys
-        self._told: Mapping[str, Route] | None = None
+        self._told: tuple[Mapping[str, Route], Sequence[Share]] | None = None
         self._warned: dict[str, tuple[str, ...]] = {}
         self._wake = asyncio.Event()
         cache.subscribe(self._changed)
@@ -92,13 +100,14 @@ class RouteKeeper:
                 log.warning("the router could not be told where models are", error=str(error))
                 failed = True
             await asyncio.sleep(PAUSE_SECONDS)
-            keyed = any(route.keys for route in (self._told or {}).values())
+            keyed = self._told is not None and any(route.keys for route in self._told[0].values())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
                     await self._wake.wait()
 
     async def _tell(self) -> None:
-        found, others = routes(self._services(), self._ports, time.time())
+        services, now = list(self._services()), time.time()
+        found, others = routes(services, self._ports, now)
         for model, names in others.items():
             if self._warned.get(model) != names:
                 log.warning(
@@ -108,25 +117,30 @@ class RouteKeeper:
                     others=list(names),
                 )
         self._warned = others
-        if found != self._told:
-            await self._router.set_routes(found)
-            self._told = found
+        shares = wanted_shares(self._routes(), served(services, self._ports), now)
+        if (found, shares) != self._told:
+            await self._router.set_routes(found, shares)
+            self._told = found, shares
 
     def _services(self) -> Iterable[Wanted]:
-        for key in self._cache.keys(LLM_SERVICES):
-            if key.namespace != self._namespace:
-                continue
+        for owner in workloads.owners(self._cache, self._namespace):
             try:
-                manifest = self._cache.get(LLM_SERVICES, key)
+                manifest = workloads.workload(self._cache, self._namespace, owner)
                 service = None
                 if manifest is not None:
                     service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never stop the others
-                log.exception("a service cannot be read", service=key.name, error=str(error))
+                log.exception("a service cannot be read", service=owner, error=str(error))
                 continue
             if service is not None:
                 yield service
 
+    def _routes(self) -> Iterable[Mapping[str, Any]]:
+        for key in self._cache.keys(LLM_ROUTES):
+            manifest = self._cache.get(LLM_ROUTES, key)
+            if key.namespace == self._namespace and manifest is not None:
+                yield manifest
+
     def _changed(self, resource: Resource, key: Key) -> None:
-        if resource == LLM_SERVICES and key.namespace == self._namespace:
+        if resource in (*workloads.WORKLOADS, LLM_ROUTES) and key.namespace == self._namespace:
             self._wake.set()

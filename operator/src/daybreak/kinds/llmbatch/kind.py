@@ -5,8 +5,11 @@ from collections.abc import Callable, Collection
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.controller.job_reports import HttpJobReporter, JobProber
+from daybreak.controller.node_watch import NodeWatch
+from daybreak.controller.turn_watch import TurnWatch
 from daybreak.kinds.llmbatch.observe.observer import Observer
-from daybreak.kinds.llmbatch.observe.progress_reports import HttpReporter, ProgressProber
+from daybreak.kinds.llmbatch.observe.progress_reports import PATH, read
 from daybreak.kinds.llmbatch.reconciler import Reconciler
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -14,6 +17,7 @@ from daybreak.kube.client import Api
 from daybreak.kube.resources import OF_BATCHES, PODS
 from daybreak.kube.watches import Watches
 from daybreak.platform import Platform
+from daybreak.ray.ports import BATCH
 
 
 class LLMBatches:
@@ -25,6 +29,8 @@ class LLMBatches:
         watches: Fill the cache.
         platform: Settings of the installation.
         applier: Writes objects.
+        nodes: Knows the nodes.
+        turns: Knows whose turn it is where accelerators are scarce.
         enqueue: Has an LLMBatch reconciled.
         may_act: Whether the lease is held this moment.
     """
@@ -39,13 +45,15 @@ class LLMBatches:
         watches: Watches,
         platform: Platform,
         applier: Applier,
+        nodes: NodeWatch,
+        turns: TurnWatch,
         enqueue: Callable[[Key], None],
         may_act: Callable[[], bool],
     ) -> None:
         self._cache = cache
-        self._prober = ProgressProber(HttpReporter(), enqueue)
+        self._prober = JobProber(HttpJobReporter(BATCH, PATH, read), enqueue)
         self._reconciler = Reconciler(
-            api, cache, Observer(cache, watches), platform, self._prober, applier, may_act
+            api, cache, Observer(cache, watches, nodes, turns), platform, self._prober, applier, may_act
         )
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:

@@ -6,20 +6,13 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at
-from daybreak.api.llmbatch.definition import KIND, LLMBatch
+from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
+from daybreak.controller.writer import Target, is_of_predecessor, surplus_of
 from daybreak.kinds.llmbatch.objects.desired import desired
-from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
-from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
 from daybreak.platform import Platform
-
-
-@dataclass(frozen=True)
-class Target:
-    """An owned object as it should be and as it is."""
-
-    wanted: dict[str, Any]
-    live: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -48,7 +41,9 @@ async def make_plan(
             continue
         live = await applier.live(wanted)
         if live is not None:
-            if live["metadata"].get("deletionTimestamp") or _of_predecessor(live, batch):
+            if live["metadata"].get("deletionTimestamp") or is_of_predecessor(
+                live, LLM_BATCHES, batch.name, batch.uid
+            ):
                 leaving = True
                 continue
             mine = is_controlled_by(live, batch.uid)
@@ -58,34 +53,14 @@ async def make_plan(
                 # Another operator has made it, and it runs: it stays as it is to its end.
                 continue
         targets.append(Target(wanted, live))
-    kept = {(of(wanted), key_of(wanted)) for wanted in objects}
-    owner = Key(batch.namespace, batch.workload.name)
-    surplus = [
-        live
-        for resource in OF_BATCHES
-        if resource is not RAY_JOBS or kuberay
-        for live in cache.of_service(resource, owner)
-        if is_controlled_by(live, batch.uid)
-        and (resource, key_of(live)) not in kept
-        and not live["metadata"].get("deletionTimestamp")
-    ]
+    owned = [resource for resource in OF_BATCHES if resource is not RAY_JOBS or kuberay]
+    surplus = surplus_of(cache, owner_of(Key(batch.namespace, batch.name)), batch.uid, owned, objects)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
 def _built_otherwise(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
     there = at(live, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION)
     return there is not None and there != wanted["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION]
-
-
-def _of_predecessor(live: Mapping[str, Any], batch: LLMBatch) -> bool:
-    """Whether it belongs to a deleted LLMBatch of the same name: the garbage collector will take it."""
-    owner = controller(live)
-    return (
-        owner is not None
-        and owner.get("kind") == KIND
-        and owner.get("name") == batch.name
-        and owner.get("uid") != batch.uid
-    )
 
 
 def owner_of(key: Key) -> Key:

@@ -8,27 +8,26 @@ from typing import Any
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.controller.writer import Target, is_of_predecessor, surplus_of
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled
-from daybreak.kinds.llmservice.decide.defaults import choose
+from daybreak.kinds.llmservice.decide.defaults import change, choose
+from daybreak.kinds.llmservice.objects import cache_jobs
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.objects.revisions import built_of, controller_revision, with_own
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import active_cluster
 from daybreak.kube import compare
-from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of, key_of
-from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
 from daybreak.platform import Platform
 from daybreak.ray.views.ray_service_view import ray_view
-
-
-@dataclass(frozen=True)
-class Target:
-    """An owned object as it should be and as it is."""
-
-    wanted: dict[str, Any]
-    live: dict[str, Any] | None
+from daybreak.rollouts import revisions
+from daybreak.rollouts.machine import ENDED
+from daybreak.rollouts.revisions import Revision
+from daybreak.rollouts.strategy import Change
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,8 @@ class Plan:
     """Whether the RayService and what belongs to it stay as they are until weights are complete."""
     own: BuiltWith | None
     """What this operator builds the RayService with; None: there is none to be."""
+    changes: Mapping[str, Change]
+    """What it takes to come to another revision that is asked for, by its name."""
 
 
 async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
@@ -58,7 +59,9 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     copies = caches(seen, service)
     filling = not all(copy.complete for copy in copies if copy.model not in seen.given_back)
     active = active_cluster(seen.ray_service)
-    own, kept = None, []
+    own: BuiltWith | None = None
+    kept_revisions = _revisions(seen, service)
+    kept: list[Manifest] = [controller_revision(service, each) for each in kept_revisions]
     past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
     objects = desired(
         service,
@@ -70,15 +73,23 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         unfilled(copies),
         past_gateway=past,
     )
-    for wanted in objects:
+    own_revisions = [
+        controller_revision(service, each) for each in kept_revisions if each.name in _in_use(seen)
+    ]
+    names = {(wanted["kind"], wanted["metadata"]["name"]) for wanted in objects}
+    ahead = [each for each in _ahead(seen, platform) if (each["kind"], each["metadata"]["name"]) not in names]
+    for wanted in (*own_revisions, *ahead, *objects):
         if of(wanted) is RAY_SERVICES and (filling or not seen.kuberay_installed):
             continue
         live = await applier.live(wanted)
         if live is not None and not is_controlled_by(live, service.uid):
-            if _of_predecessor(live, service):
+            if is_of_predecessor(live, LLM_SERVICES, service.name, service.uid):
                 leaving = True
             elif not is_orphan_of(live, service.name):
                 foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+        elif of(wanted) is RAY_SERVICES and live is not None and _stays(seen):
+            kept.append(wanted)
+            continue
         elif of(wanted) is RAY_SERVICES:
             at_present = replace(service, asleep=seen.given_back)
             choice = choose(seen, at_present, platform, live, partial(_equal, live))
@@ -90,11 +101,67 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         targets.append(Target(wanted, live))
     surplus = [
         live
-        for live in _surplus(seen, service, [*(target.wanted for target in targets), *kept], cache)
+        for live in surplus_of(
+            cache,
+            Key(service.namespace, service.name),
+            service.uid,
+            [each for each in OWNED if each is not RAY_SERVICES or seen.kuberay_installed],
+            [*(target.wanted for target in targets), *kept],
+        )
         # What runs may have the weights of a claim that is not wanted any more.
         if not (filling and of(live) in (RAY_SERVICES, PERSISTENT_VOLUME_CLAIMS))
     ]
-    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own)
+    changes = _changes(seen, service, platform)
+    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
+
+
+def _stays(seen: Observed) -> bool:
+    """Whether the RayService is left as it is until it goes: another one takes its place."""
+    return seen.rollout is not None and seen.rollout.replaces and bool(seen.sleep_states)
+
+
+def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
+    """What a revision needs that waits to take the place of another one: copies of its weights."""
+    target, state = seen.target_service, seen.rollout
+    if target is None or state is None or state.target is None:
+        return []
+    views = caches(seen, target)
+    return [*cache_jobs.claims(target), *cache_jobs.jobs(target, platform, unfilled(views))]
+
+
+def _in_use(seen: Observed) -> set[str | None]:
+    """Names of the revisions that are needed."""
+    state = seen.rollout
+    found = {each.name for each in (seen.own_revision, seen.wanted) if each is not None}
+    if seen.asked_for is not None:
+        found.add(with_own(seen.asked_for, seen.known_revisions)[0].name)
+    return found | (
+        {state.revision, state.target, state.answered, state.failed} if state is not None else set()
+    )
+
+
+def _revisions(seen: Observed, service: LLMService) -> list[Revision]:
+    """The revisions that are kept, and the one that the spec asks for."""
+    limit = service.spec.rollout.revision_history_limit
+    return revisions.kept(seen.revisions, _in_use(seen), limit)
+
+
+def _changes(seen: Observed, service: LLMService, platform: Platform) -> dict[str, Change]:
+    """Only of revisions to which the service may turn: building one takes milliseconds."""
+    asked, state = seen.asked_for, seen.rollout
+    if asked is None or seen.own_revision is None or seen.wanted is None:
+        return {}
+    names = {seen.wanted.name, state.answered if state is not None else None}
+    if seen.wanted == seen.own_revision and (state is None or state.phase in ENDED):
+        return {}
+    found = {}
+    for revision in seen.revisions:
+        if revision.name in names and revision != seen.own_revision:
+            other = built_of(asked, revision)
+            change_to = change(seen, other, platform, seen.ray_service) if other is not None else None
+            if change_to is not None:
+                found[revision.name] = change_to
+    return found
 
 
 def _equal(live: Manifest | None, wanted: Manifest) -> bool:
@@ -111,23 +178,3 @@ def led_past(seen: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
         state.gate is GateState.OPEN and state.phase is not Phase.WAKING for state in sleep_states.values()
     )
     return up and bool(ray.active) and ray.ready
-
-
-def _surplus(
-    seen: Observed, service: LLMService, wanted: list[Manifest], cache: Cache
-) -> list[dict[str, Any]]:
-    key = Key(service.namespace, service.name)
-    kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
-    return [
-        live
-        for resource in OWNED
-        if resource is not RAY_SERVICES or seen.kuberay_installed
-        for live in cache.of_service(resource, key)
-        if is_controlled_by(live, service.uid) and (resource, key_of(live)) not in kept
-    ]
-
-
-def _of_predecessor(live: Manifest, service: LLMService) -> bool:
-    """Whether it belongs to a deleted LLMService of the same name: the garbage collector will take it."""
-    owner = controller(live)
-    return owner is not None and owner.get("kind") == LLM_SERVICES.kind and owner.get("name") == service.name

@@ -4,41 +4,29 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import structlog
-
-from daybreak.api.gates.gate_status import GateState
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
+from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
-from daybreak.controller.kind import LeaseLost
-from daybreak.gates import savings
+from daybreak.controller.writer import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Writer
+from daybreak.gates import sleep_metrics
 from daybreak.kinds.llmservice.decide.caches import caches
-from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
+from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
+from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
-from daybreak.kinds.llmservice.observe.prober import Prober, Question
-from daybreak.kinds.llmservice.plan import Plan, led_past, make_plan
-from daybreak.kube import scale, status
-from daybreak.kube.apply import Applier, Occupied, is_controlled_by, key_of
+from daybreak.kinds.llmservice.plan import led_past, make_plan
+from daybreak.kube import scale, upgrades
+from daybreak.kube.apply import Applier, Occupied
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import OWNED, RAY_CLUSTERS, of
+from daybreak.kube.resources import OWNED, RAY_CLUSTERS
 from daybreak.platform import Platform
-from daybreak.scheduling.replica_size import accelerators_awake
-
-SOON_SECONDS = 2.0
-"""When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
-FOREIGN_SECONDS = 15.0
-"""When to look again whether a name is still taken: objects without our labels are not watched."""
-FRESH_SECONDS = 60.0
-"""How long after an LLMService was last heard of it is believed to be there."""
-REFUSED_SECONDS = 60.0
-"""When to try again what the API server has refused."""
-
-log = structlog.get_logger("daybreak.reconcile")
 
 
 class Reconciler:
@@ -51,6 +39,7 @@ class Reconciler:
         platform: Settings of the installation.
         prober: Asks models.
         adapters: Asks replicas about their adapters.
+        copies: Asks the Jobs that fill claims.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
@@ -63,6 +52,7 @@ class Reconciler:
         platform: Platform,
         prober: Prober,
         adapters: AdapterProber,
+        copies: CopyProber,
         applier: Applier,
         may_act: Callable[[], bool],
     ) -> None:
@@ -72,8 +62,9 @@ class Reconciler:
         self._platform = platform
         self._prober = prober
         self._adapters = adapters
-        self._may_act = may_act
+        self._copies = copies
         self._applier = applier
+        self._writer = Writer(api, cache, applier, LLM_SERVICES, may_act)
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one LLMService. Returns when to look again, in seconds; None: at a change."""
@@ -89,15 +80,17 @@ class Reconciler:
         if seen is None:
             self._prober.forget(key)
             self._adapters.forget(key)
+            self._copies.forget(key)
             self._applier.forget(key)
-            savings.SAVED.see(key, 0)
+            sleep_metrics.SAVINGS.see(key, None)
             return None
         asked = replicas(seen, active_cluster(seen.ray_service))
-        seen = replace(seen, reports=self._adapters.reports(key, asked))
+        copies = self._copies.copies(key, copying(seen))
+        seen = replace(seen, reports=self._adapters.reports(key, asked), copies=copies)
         again: list[float] = []
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None:
-            seen = replace(seen, own=plan.own)
+            seen = replace(seen, own=plan.own, changes=plan.changes)
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
             again.append(FOREIGN_SECONDS)
@@ -106,16 +99,21 @@ class Reconciler:
             if plan.leaving:
                 again.append(SOON_SECONDS)
             else:
-                refusal, wrote = await self._apply(key, seen, plan)
-                if refusal is None:
+                if not await self._writer.may_own(key, seen.manifest["metadata"]["uid"], plan.targets):
                     return None  # the service is gone
-                if refusal:
+                applied = await self._writer.apply(plan.targets)
+                if applied.refusal:
                     again.append(REFUSED_SECONDS)
-                if refusal or wrote:
-                    seen = replace(self._observer.again(key, seen), refusal=refusal)
+                    wrote = True
+                else:
+                    wrote = await self._writer.delete(plan.surplus) or applied.wrote
+                if wrote:
+                    seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
                     decision = decide(seen)
                 if not _turned(seen, decision) and not plan.filling:
                     again += await self._scale(seen)
+                    again += await self._call_off(seen)
+                again += await self._clear(seen)
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
             decision = decide(replace(seen, answers=answers))
@@ -125,6 +123,9 @@ class Reconciler:
             state.asleep != seen.sleep_states[model].asleep for model, state in decision.sleep_states.items()
         ):
             # It is written before it is carried out: whoever goes on after a crash knows of it.
+            again.append(0.0)
+        if _revision_taken(seen, decision):
+            # The same: what is built of another revision from now on.
             again.append(0.0)
         if led_past(seen, decision.sleep_states) and not (seen.gateway and seen.gateway.past):
             # The same: its address is changed when it is written that clients are answered.
@@ -138,31 +139,6 @@ class Reconciler:
             again.append(decision.requeue_after.total_seconds())
         return min(again) if again else None
 
-    async def _apply(self, key: Key, seen: Observed, plan: Plan) -> tuple[str | None, bool]:
-        """Write what differs.
-
-        Returns what was refused (None: the service is gone), and whether anything was written.
-        """
-        if not await self._may_own(key, seen, plan):
-            return None, False
-        wrote = False
-        for target in plan.targets:
-            self._check()
-            try:
-                if await self._applier.apply(target.wanted, target.live):
-                    metrics.WRITES.labels(target.wanted["kind"]).inc()
-                    wrote = True
-            except ApiError as error:
-                if not error.refused:
-                    raise
-                return f"{target.wanted['kind']} {target.wanted['metadata']['name']}: {error.message}", wrote
-        for live in plan.surplus:
-            self._check()
-            await self._applier.delete(live)
-            metrics.WRITES.labels(live["kind"]).inc()
-            wrote = True
-        return "", wrote
-
     async def _scale(self, seen: Observed) -> list[float]:
         """Carry the bounds of the worker groups into the RayClusters that run."""
         bounds, again = cluster_bounds(seen), []
@@ -170,7 +146,7 @@ class Reconciler:
             wanted = bounds.get(cluster["metadata"]["name"])
             if wanted is None:
                 continue
-            self._check()
+            self._writer.check()
             try:
                 if await scale.set_bounds(self._api, self._cache, cluster, wanted):
                     metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
@@ -178,6 +154,35 @@ class Reconciler:
                 if not (error.conflict or error.not_found or error.status == 422):
                     raise
                 again.append(SOON_SECONDS)  # the autoscaler or KubeRay was quicker
+        return again
+
+    async def _call_off(self, seen: Observed) -> list[float]:
+        """End a second Ray cluster that is not wanted any more."""
+        pending = needless(seen)
+        if not pending or seen.ray_service is None:
+            return []
+        self._writer.check()
+        try:
+            await upgrades.call_off(self._api, self._cache, seen.ray_service, pending)
+            metrics.WRITES.labels("RayService").inc()
+        except ApiError as error:
+            if not (error.conflict or error.not_found or error.status == 422):
+                raise
+            return [SOON_SECONDS]  # KubeRay was quicker
+        return []
+
+    async def _clear(self, seen: Observed) -> list[float]:
+        """Delete the RayClusters that have been replaced and have no request left."""
+        again = []
+        for cluster in finished_clusters(seen):
+            self._writer.check()
+            try:
+                await self._applier.delete(cluster)
+                metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
+            except ApiError as error:
+                if not (error.conflict or error.refused):
+                    raise
+                again.append(SOON_SECONDS if error.conflict else REFUSED_SECONDS)
         return again
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
@@ -188,7 +193,8 @@ class Reconciler:
         if base is None:
             self._prober.forget(key)
             return ()
-        about = (seen.service.uid, seen.service.generation, active_cluster(seen.ray_service))
+        revision = seen.own_revision.name if seen.own_revision is not None else ""
+        about = (seen.service.uid, seen.service.generation, revision, active_cluster(seen.ray_service))
         questions = [
             Question(seen.service, model, base, about, waking=_held(decision, model.name))
             for model in seen.service.spec.models
@@ -200,66 +206,26 @@ class Reconciler:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
         before = seen.manifest.get("status") or {}
         after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        if seen.service is not None:
-            savings.SAVED.see(key, _saved(seen.service, decision))
+        sleep_metrics.SAVINGS.see(key, decision.status.savings)
         if before == after:
             return True
-        self._check()
-        try:
-            await status.write_status(self._api, self._cache, LLM_SERVICES, seen.manifest, after)
-        except ApiError as error:
-            if error.not_found:
-                self._cache.forget(LLM_SERVICES, key)
-                return False
-            raise
-        metrics.WRITES.labels("status").inc()
-        savings.count_wakes(key, before, after)
-        for turned in transitions(before, after):
-            try:
-                await status.emit(
-                    self._api,
-                    LLM_SERVICES,
-                    seen.manifest,
-                    warning=turned.warning,
-                    reason=turned.reason,
-                    action=turned.type,
-                    note=turned.note,
-                    now=seen.now,
-                )
-            except ApiError as error:
-                # The condition says the same and is already written.
-                log.warning("event not posted", service=str(key), reason=turned.reason, error=str(error))
+        if not await self._writer.write_status(key, seen.manifest, after):
+            return False
+        sleep_metrics.count_wakes(key, before, after)
+        _count_yields(key, seen, decision)
+        await self._writer.tell(seen.manifest, transitions(before, after), seen.now)
         return True
 
-    async def _may_own(self, key: Key, seen: Observed, plan: Plan) -> bool:
-        """Whether this very LLMService is still there, where its objects are to be made or taken.
 
-        Each kind has its own watch, and one may be ahead of the other. An object without an owner may be one
-        that is being orphaned this moment, by a deletion of which the watch of LLMServices has not told yet:
-        only the API server knows. One that was there and is not any more may have been deleted with its
-        LLMService. One that was never there may be made for an LLMService that has gone only if that was
-        while nobody watched; the garbage collector would remove for ever what we make for ever.
-        """
-        uid = seen.manifest["metadata"]["uid"]
-        orphans = any(
-            target.live is not None and not is_controlled_by(target.live, uid) for target in plan.targets
-        )
-        missing = [target.wanted for target in plan.targets if target.live is None]
-        lost = any(self._cache.lost(of(wanted), key_of(wanted)) for wanted in missing)
-        stale = bool(missing) and self._cache.age(LLM_SERVICES, key) > FRESH_SECONDS
-        if not orphans and not lost and not stale:
-            return True
-        found = await status.read(self._api, LLM_SERVICES, key)
-        if found is None:
-            self._cache.forget(LLM_SERVICES, key)
-            return False
-        self._cache.put(LLM_SERVICES, found)
-        metadata = found["metadata"]
-        return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
+def _revision_taken(seen: Observed, decision: Decision) -> bool:
+    """Whether it has just been decided that the service is built of another revision than this look was of.
 
-    def _check(self) -> None:
-        if not self._may_act():
-            raise LeaseLost
+    What was decided before counts only once: a spec that is refused is never built, whatever stands there.
+    """
+    state, own = decision.status.rollout, seen.own_revision
+    if state is None or own is None or state.revision == own.name:
+        return False
+    return seen.rollout is None or state.revision != seen.rollout.revision
 
 
 def _turned(seen: Observed, decision: Decision) -> bool:
@@ -273,14 +239,12 @@ def _turned(seen: Observed, decision: Decision) -> bool:
     )
 
 
-def _saved(service: LLMService, decision: Decision) -> int:
-    """Accelerators that models would hold which sleep."""
-    states = decision.sleep_states
-    return sum(
-        accelerators_awake(service.workload, model)
-        for model in service.spec.models
-        if model.name in states and states[model.name].asleep is not None
-    )
+def _count_yields(key: Key, seen: Observed, decision: Decision) -> None:
+    """Count the models that have begun to give way."""
+    for model, state in decision.sleep_states.items():
+        begun = state.phase is Phase.DRAINING and seen.sleep_states[model].phase is not Phase.DRAINING
+        if begun and (yielded_to := seen.turn(model).gives_way_to):
+            metrics.YIELDS.labels(key.namespace, key.name, yielded_to).inc()
 
 
 def _held(decision: Decision, model: str) -> bool:

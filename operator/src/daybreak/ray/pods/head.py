@@ -34,6 +34,7 @@ def head_group(
     workload: RayWorkload,
     platform: Platform,
     *,
+    image: str,
     variables: Iterable[dict[str, Any]] = (),
     places: Iterable[pod_spec.Place] = (),
     ports: Mapping[str, int] | None = None,
@@ -43,6 +44,7 @@ def head_group(
     Args:
         workload: What Ray is to run.
         platform: Settings of the installation.
+        image: Image of the pod.
         variables: More variables of the Ray container.
         places: More volumes for it.
         ports: More ports, by name.
@@ -67,6 +69,7 @@ def head_group(
             workload,
             platform,
             component="head",
+            image=image,
             labels={},
             ports={**HEAD_PORTS, **(ports or {})},
             env=pod_spec.environment(workload, environment, variables),

@@ -126,6 +126,7 @@ def template(
     platform: Platform,
     *,
     component: str,
+    image: str,
     labels: dict[str, str],
     ports: dict[str, int],
     env: list[Any],
@@ -139,22 +140,23 @@ def template(
     node_selector: dict[str, str],
     tolerations: Iterable[Toleration],
     grace_seconds: int,
+    container_name: str = "",
 ) -> dict[str, Any]:
-    """Template of a Ray pod.
+    """Template of a Ray pod, or of one with an engine of its own, whose container then has another name.
 
     `requests` are limits too, except for `cpu`: a core that nobody else wants may be used. A place whose
     path the user mounts something else at (`own_mounts`, `overlay`) is left to the user. `claim` is the
     ResourceClaimTemplate of its accelerators.
     """
     runtime = workload.runtime
-    name = f"ray-{component}"
+    name, alias = (container_name, container_name) if container_name else (f"ray-{component}", RAY_CONTAINER)
     mounts = [_plain(mount) for mount in own_mounts]
     taken = {mount["mountPath"].rstrip("/") for mount in mounts}
-    taken |= merge_template.mounted(overlay, container=name, alias=RAY_CONTAINER)
+    taken |= merge_template.mounted(overlay, container=name, alias=alias)
     kept = [place for place in places if place.mount["mountPath"] not in taken]
     container: dict[str, Any] = {
         "name": name,
-        "image": platform.image_of(workload),
+        "image": image,
         "imagePullPolicy": runtime.image_pull_policy,
         "env": env,
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
@@ -186,9 +188,7 @@ def template(
     metadata: dict[str, Any] = {"labels": names.labels(workload.name, component) | labels}
     if tolerated := [_plain(toleration) for toleration in tolerations]:
         spec["tolerations"] = tolerated
-    whole = merge_template.merged(
-        {"metadata": metadata, "spec": spec}, overlay, container=name, alias=RAY_CONTAINER
-    )
+    whole = merge_template.merged({"metadata": metadata, "spec": spec}, overlay, container=name, alias=alias)
     if tolerated := whole["spec"].get("tolerations"):
         # KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a
         # Ray cluster that is there, whose pods may be waiting for just them.

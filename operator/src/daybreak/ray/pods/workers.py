@@ -67,6 +67,7 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
         workload,
         platform,
         component="worker",
+        image=platform.image_of(workload),
         labels={names.MODEL_LABEL: group},
         ports=ports.WORKER_PORTS if direct else ports.WORKER_PORTS_WITHOUT_DIRECT,
         env=pod_spec.environment(workload, _environment(workload, model, drain), secrets),

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 
 from daybreak.api.common import names
 from daybreak.api.common.scalars import parse_quantity
-from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text
+from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, parse_time, text
 
 HEAD = "head"
 
@@ -52,6 +54,35 @@ def accelerators(pod: PodView, resource: str) -> int:
         except ValueError:
             continue
     return total
+
+
+def requests_by_node(pods: Iterable[PodView]) -> dict[str, dict[str, Decimal]]:
+    """What pods have booked of each resource on each node, in base units: cores, bytes, devices."""
+    booked: dict[str, dict[str, Decimal]] = {}
+    for pod in pods:
+        if not pod.placed or pod.over:
+            continue
+        node = booked.setdefault(text(at(pod.manifest, "spec").get("nodeName")), {})
+        for container in mappings(at(pod.manifest, "spec").get("containers")):
+            for resource, quantity in at(container, "resources", "requests").items():
+                try:
+                    amount = parse_quantity(str(quantity))
+                except ValueError:
+                    continue
+                node[resource] = node.get(resource, Decimal(0)) + amount
+    return booked
+
+
+def unschedulable(pods: Iterable[PodView]) -> tuple[datetime, str] | None:
+    """Since when the scheduler has found no room for one of the pods, and its words; None: it has for all."""
+    found = []
+    for pod in pods:
+        said = condition(at(pod.manifest, "status"), "PodScheduled")
+        if pod.counts and not pod.placed and said.get("reason") == "Unschedulable":
+            since = parse_time(text(said.get("lastTransitionTime")))
+            if since is not None:
+                found.append((since, text(said.get("message"))))
+    return min(found, default=None)
 
 
 def _view(pod: Manifest) -> PodView:

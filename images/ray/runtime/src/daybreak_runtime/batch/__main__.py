@@ -9,19 +9,19 @@ from pathlib import Path
 from daybreak_runtime.batch import requests
 from daybreak_runtime.batch.order import Order
 from daybreak_runtime.batch.output import Answer, Fenced, Output
-from daybreak_runtime.batch.problem import BatchProblem
 from daybreak_runtime.batch.progress import Progress
 from daybreak_runtime.batch.rows import input_files, rows
 from daybreak_runtime.batch.staging import Staged, stage
-from daybreak_runtime.batch.storage import storage
 from daybreak_runtime.batch.watch import Watch
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import storage
 
 TOO_MANY_ERRORS = "TooManyErrors"
 log = logging.getLogger("daybreak.batch")
 
 
 def run(order: Order, progress: Progress, folder: Path) -> None:
-    """Run a batch to its end. Raises BatchProblem when trying again would not help."""
+    """Run a batch to its end. Raises JobProblem when trying again would not help."""
     requests.check(order.request)
     source, output = storage(order.input.uri), Output(order, storage(order.output.uri))
     files = input_files(order.input, source)
@@ -64,7 +64,7 @@ def _keep(order: Order, progress: Progress, output: Output, total: int, batch: I
     if most is not None and output.failed > most:
         output.flush()
         _tell(progress, output, total)
-        raise BatchProblem(
+        raise JobProblem(
             TOO_MANY_ERRORS,
             f"{output.failed} rows have failed, and {most} may; the first: {output.first_errors[0]}",
         )
@@ -90,7 +90,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="daybreak-batch-") as folder:
         try:
             run(order, progress, Path(folder))
-        except BatchProblem as problem:
+        except JobProblem as problem:
             log.error("%s: %s", problem.reason, problem.message)
             # Who has kept it knows that it has failed for good: KubeRay need not try again.
             return 0 if progress.end(problem.reason, problem.message) else 1

@@ -16,8 +16,8 @@ from typing import Any
 
 from daybreak_runtime.batch import openai_format
 from daybreak_runtime.batch.order import Order
-from daybreak_runtime.batch.problem import BatchProblem
-from daybreak_runtime.batch.storage import Entry, Storage
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import Entry, Storage
 
 OUTPUT_NOT_EMPTY, INPUT_CHANGED, OUTPUT_INVALID = "OutputNotEmpty", "InputChanged", "OutputInvalid"
 STATE = "_daybreak/state.json"
@@ -77,7 +77,7 @@ class Output:
     def begin(self, files: Iterable[Entry]) -> None:
         """Take the place over, from nothing or from what an earlier process of this batch has left.
 
-        Raises BatchProblem when the place holds something else, or the input is another one than before.
+        Raises JobProblem when the place holds something else, or the input is another one than before.
         """
         print_of_input = _fingerprint(files)
         there = self._storage.files()
@@ -87,7 +87,7 @@ class Output:
             if state or foreign:
                 named = foreign[0] if foreign else STATE
                 place = self._order.output.shown or self._order.output.uri
-                raise BatchProblem(
+                raise JobProblem(
                     OUTPUT_NOT_EMPTY,
                     f"spec.output: {place} is not empty: it holds {named}. "
                     "Name an empty place, or remove what is there",
@@ -98,7 +98,7 @@ class Output:
                 if entry.name != STATE:
                     self._storage.remove(entry.name)
         elif state.get("input") not in (None, print_of_input):
-            raise BatchProblem(
+            raise JobProblem(
                 INPUT_CHANGED,
                 "spec.input has changed since the batch began: rows would get the answers of others. "
                 "Put it back, or make a new LLMBatch with another output",

@@ -9,7 +9,7 @@ from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from daybreak_runtime.batch.order import Request
-from daybreak_runtime.batch.problem import BatchProblem
+from daybreak_runtime.jobs.problem import JobProblem
 
 TEMPLATE_INVALID = "TemplateInvalid"
 PROMPT_LIMIT = 16 * 2**20
@@ -27,14 +27,14 @@ def _template(text: str) -> Template:
 
 
 def check(request: Request) -> None:
-    """Compile every template once. Raises BatchProblem when one is not a template."""
+    """Compile every template once. Raises JobProblem when one is not a template."""
     texts = [("spec.prompt", request.prompt)] if request.prompt is not None else []
     texts += [(f"spec.messages[{n}]", each["content"]) for n, each in enumerate(request.messages)]
     for path, text in texts:
         try:
             _template(text or "")
         except TemplateSyntaxError as error:
-            raise BatchProblem(TEMPLATE_INVALID, f"{path}: line {error.lineno}: {error.message}") from error
+            raise JobProblem(TEMPLATE_INVALID, f"{path}: line {error.lineno}: {error.message}") from error
 
 
 def render(text: str, columns: Mapping[str, Any]) -> str:

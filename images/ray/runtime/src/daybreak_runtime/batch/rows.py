@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from daybreak_runtime.batch.order import Place
-from daybreak_runtime.batch.problem import BatchProblem
-from daybreak_runtime.batch.storage import INPUT_MISSING, Entry, Storage
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage
 
 INPUT_INVALID = "InputInvalid"
 FORMATS = {
@@ -35,7 +35,7 @@ class Row:
 
 
 def input_files(place: Place, storage: Storage) -> Sequence[Entry]:
-    """The files of an input. Raises BatchProblem when there are none.
+    """The files of an input. Raises JobProblem when there are none.
 
     Names that begin with `.` or `_` are passed over, as usual with tools that write folders of parts.
     """
@@ -45,12 +45,12 @@ def input_files(place: Place, storage: Storage) -> Sequence[Entry]:
         if not any(part.startswith((".", "_")) for part in entry.name.split("/"))
     ]
     if not found:
-        raise BatchProblem(INPUT_MISSING, f"spec.input: {place.shown or place.uri} is not there, or is empty")
+        raise JobProblem(INPUT_MISSING, f"spec.input: {place.shown or place.uri} is not there, or is empty")
     return found
 
 
 def rows(place: Place, files: Iterable[Entry], storage: Storage) -> Iterator[Row]:
-    """The rows of the files, numbered from 0. Raises BatchProblem when a file cannot be read at all."""
+    """The rows of the files, numbered from 0. Raises JobProblem when a file cannot be read at all."""
     number = 0
     for entry in files:
         kind = _format(place, entry)
@@ -61,9 +61,7 @@ def rows(place: Place, files: Iterable[Entry], storage: Storage) -> Iterator[Row
                     yield Row(number, columns, error)
                     number += 1
             except (UnicodeDecodeError, csv.Error, ValueError) as error:
-                raise BatchProblem(
-                    INPUT_INVALID, f"spec.input: {entry.name} is not {kind}: {error}"
-                ) from error
+                raise JobProblem(INPUT_INVALID, f"spec.input: {entry.name} is not {kind}: {error}") from error
 
 
 def _format(place: Place, entry: Entry) -> str:
@@ -72,7 +70,7 @@ def _format(place: Place, entry: Entry) -> str:
     for end, kind in FORMATS.items():
         if entry.name.lower().endswith(end):
             return kind
-    raise BatchProblem(
+    raise JobProblem(
         INPUT_INVALID,
         f"spec.input: the format of {entry.name} cannot be told by its name: "
         f"set spec.input.format, or end the name in one of {', '.join(FORMATS)}",

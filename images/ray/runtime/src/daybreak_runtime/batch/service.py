@@ -21,9 +21,9 @@ import aiohttp
 from daybreak_runtime.batch import openai_format
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.problem import BatchProblem
 from daybreak_runtime.batch.requests import RowError, messages, render, sampling_params
 from daybreak_runtime.batch.staging import Block
+from daybreak_runtime.jobs.problem import JobProblem
 
 SERVICE_REFUSED = "ServiceRefused"
 FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
@@ -38,7 +38,7 @@ _RETRY_AFTER_LIMIT = 600.0
 
 
 def answers(service: Service, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
-    """Answer the rows of the blocks, each as it is done. Raises BatchProblem when no row can be answered."""
+    """Answer the rows of the blocks, each as it is done. Raises JobProblem when no row can be answered."""
     done: queue.Queue[Answer | BaseException | None] = queue.Queue(4 * service.concurrency)
 
     def work() -> None:
@@ -116,7 +116,7 @@ async def _one(
                     return Answer(row, columns, _answer(json.loads(content), path))
                 said = f"HTTP {response.status}: {_message(content)}"
                 if response.status in FOR_EVERY_ROW:
-                    raise BatchProblem(
+                    raise JobProblem(
                         SERVICE_REFUSED, f"the service {service.model} refuses every row: {said}"
                     )
                 if response.status not in FOR_NOW:

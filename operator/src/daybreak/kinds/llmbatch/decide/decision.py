@@ -13,6 +13,8 @@ from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import pod_views
 
 _MESSAGE_LIMIT = 2000
+_NAMED = 3
+"""Most workloads that a message names."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,8 @@ class Decision:
     """How the batch is; None: its end stands in the status, which stays."""
     job: str
     """Digest of what it began with; empty: it has not begun."""
+    after: tuple[str, ...] = ()
+    """Workloads that come before it, for which it gives its accelerators back."""
 
 
 def decide(seen: Observed) -> Decision:
@@ -56,8 +60,10 @@ def decide(seen: Observed) -> Decision:
         verdict = Verdict(_phase_before(seen), BatchReason.INVALID_SPEC, message, stalled=True)
         return Decision(apply=False, running=False, verdict=verdict, job=begun)
     suspended = seen.batch.spec.suspend
+    turn = seen.turn
+    after = turn.after or ((turn.gives_way_to,) if turn.gives_way_to else ())
     changed = bool(begun) and begun != job_digest(seen.batch)
-    verdict = _verdict(seen, suspended=suspended)
+    verdict = _verdict(seen, suspended=suspended, after=after)
     if changed and not verdict.final:
         message = (
             "the spec was changed after the batch had begun, and it goes on as it began: put the spec back, "
@@ -65,8 +71,9 @@ def decide(seen: Observed) -> Decision:
         )
         verdict = Verdict(verdict.phase, BatchReason.SPEC_CHANGED, message, stalled=True)
     apply = not deleting and not verdict.final and not (changed and not suspended)
-    digest = begun or ("" if suspended else job_digest(seen.batch))
-    return Decision(apply=apply, running=not suspended, verdict=verdict, job=digest)
+    digest = begun or ("" if suspended or after else job_digest(seen.batch))
+    running = not suspended and not after
+    return Decision(apply, running, verdict, digest, () if verdict.final or suspended else after)
 
 
 def _begun_with(seen: Observed) -> str:
@@ -83,7 +90,7 @@ def _phase_before(seen: Observed) -> BatchPhase:
     return BatchPhase(before) if before in list(BatchPhase) else BatchPhase.PENDING
 
 
-def _verdict(seen: Observed, *, suspended: bool) -> Verdict:
+def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...]) -> Verdict:
     said, job = seen.progress, seen.job
     if said is not None and said.final:
         if said.state == "Succeeded":
@@ -106,6 +113,12 @@ def _verdict(seen: Observed, *, suspended: bool) -> Verdict:
         return Verdict(BatchPhase.PENDING, BatchReason.NAME_TAKEN, message, stalled=True)
     if seen.refusal:
         return Verdict(_phase_before(seen), BatchReason.REFUSED, seen.refusal, stalled=True)
+    if after:
+        message = (
+            f"{', '.join(after[:_NAMED])} waits for the same accelerators and comes before it: what is "
+            "answered is kept, and it goes on by itself"
+        )
+        return Verdict(BatchPhase.PENDING, BatchReason.WAITING_FOR_ACCELERATORS, message)
     return _under_way(seen, job)
 
 

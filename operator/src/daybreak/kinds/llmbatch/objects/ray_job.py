@@ -19,7 +19,7 @@ from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 
 ENTRYPOINT = "python -m daybreak_runtime.batch"
-_MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished"}
+_MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished", "yields", "min_run"}
 _PLENTY = "1000"
 """Of a resource that nothing uses up."""
 
@@ -40,6 +40,8 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         "headGroupSpec": head_group(
             workload,
             platform,
+            # The batch's own program runs there, with Ray Data's half of the engine.
+            image=platform.image_of(workload),
             variables=_variables(batch),
             places=_rows(batch),
             ports={"batch": ports.BATCH},

@@ -7,6 +7,7 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
 from daybreak.api.llmbatch.definition import LLMBatch
+from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class Observed:
     progress: Progress | None = None
     foreign: tuple[str, ...] = ()
     """Names that somebody else has taken, as `Kind/name`."""
+    turn: Turn = NO_MATTER
+    """Whose turn it is, where accelerators are scarce."""
     refusal: str = ""
     """What the API server has refused."""
 
@@ -83,6 +86,12 @@ class Observed:
     def status(self) -> Mapping[str, Any]:
         """The status before."""
         return mapping(self.manifest.get("status"))
+
+    @property
+    def after(self) -> list[str]:
+        """Workloads that come before it, as the status says it."""
+        found = self.status.get("after")
+        return [text(each) for each in found] if isinstance(found, list) else []
 
     @property
     def finished(self) -> bool:

@@ -1,11 +1,10 @@
 """The status of a batch, put together from what was decided."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Literal
 
-from daybreak.api.common.conditions import Condition
-from daybreak.api.common.unstructured import mapping, mappings, parse_time, text, whole, written
+from daybreak.api.common.conditions import MAX_AFTER, Condition
+from daybreak.api.common.unstructured import mapping, whole, written
 from daybreak.api.llmbatch.status import (
     BatchConditionType,
     BatchPhase,
@@ -14,30 +13,22 @@ from daybreak.api.llmbatch.status import (
     RowCounts,
     TokenCounts,
 )
+from daybreak.controller import job_status
+from daybreak.controller.events import Event
+from daybreak.controller.job_status import Made
 from daybreak.kinds.llmbatch.decide.decision import Decision, Verdict
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
-MESSAGE_LIMIT = 8000
-COUNT_SECONDS = 20.0
-"""How often the cost of a batch is written while nothing else changes."""
+ACTION = "Batch"
+"""Of every event of a batch."""
 _ETA_STEP = 10
 """Seconds to which the end is rounded: it need not be written anew for less."""
-Truth = Literal["True", "False"]
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something worth an event."""
-
-    warning: bool
-    reason: str
-    note: str
 
 
 def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
     """The status as it should be."""
-    before = LLMBatchStatus.model_validate(_known(seen))
+    before = known(seen.status)
     verdict = decision.verdict
     if verdict is None:
         return before.model_copy(update={"observed_generation": _generation(seen)} | _cost(seen, before))
@@ -62,7 +53,8 @@ def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
             "started": before.started or (written(seen.now) if seen.ray_job is not None else None),
             "finished": before.finished or (written(seen.now) if ended else None),
             "job": decision.job or None,
-            "conditions": _conditions(seen, before, verdict),
+            "after": list(decision.after)[:MAX_AFTER] or None,
+            "conditions": _conditions(seen, verdict),
         }
         | counted
         | _cost(seen, before)
@@ -71,28 +63,19 @@ def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
 
 def events(before: LLMBatchStatus, after: LLMBatchStatus) -> list[Event]:
     """What has turned: the phase, or why somebody has to act."""
-    found = []
-    stalled = {each.type: each for each in after.conditions}.get(BatchConditionType.STALLED)
-    was = {each.type: each for each in before.conditions}.get(BatchConditionType.STALLED)
-    if stalled is not None and stalled.status == "True":
-        if was is None or was.status != "True" or was.reason != stalled.reason:
-            found.append(Event(True, stalled.reason, stalled.message))
-    elif after.phase is not before.phase and after.phase is not None:
-        told = (
-            BatchPhase.RUNNING,
-            BatchPhase.SUSPENDED,
-            BatchPhase.SUCCEEDED,
-        )
-        if after.phase in told:
-            reason = {each.type: each for each in after.conditions}[BatchConditionType.RECONCILING]
-            found.append(Event(False, after.phase.value, reason.message))
-    return found
+    now = {each.type: each for each in after.conditions}
+    stalled = now.get(BatchConditionType.STALLED)
+    if after.after and not before.after and (stalled is None or stalled.status != "True"):
+        message = now[BatchConditionType.RECONCILING].message
+        return [Event(ACTION, False, BatchReason.WAITING_FOR_ACCELERATORS, message)]
+    told = (BatchPhase.RUNNING, BatchPhase.SUSPENDED, BatchPhase.SUCCEEDED)
+    return job_status.events(ACTION, before, after, told)
 
 
-def _known(seen: Observed) -> dict[str, object]:
-    """The status before, as far as it is one; another operator may have known more fields."""
+def known(status: Mapping[str, object]) -> LLMBatchStatus:
+    """A status as far as it is one; another operator may have known more fields."""
     names = {field.alias or name for name, field in LLMBatchStatus.model_fields.items()}
-    return {name: value for name, value in seen.status.items() if name in names}
+    return LLMBatchStatus.model_validate({name: value for name, value in status.items() if name in names})
 
 
 def _generation(seen: Observed) -> int:
@@ -108,47 +91,21 @@ def _eta(seen: Observed, before: LLMBatchStatus) -> str | None:
 
 
 def _cost(seen: Observed, before: LLMBatchStatus) -> dict[str, object]:
-    """What is held, and what it has cost so far.
-
-    What was held since the last count counts; in between it is not written anew as long as nothing changes.
-    """
+    """What is held, and what it has cost so far."""
     held = 0
     model = seen.batch.spec.model if seen.batch is not None else None
     if model is not None:
         held = sum(accelerators(pod, model.accelerator.resource) for pod in pod_views(seen.pods))
-    until = parse_time(before.gpu_seconds_until) if before.gpu_seconds_until else None
-    passed = max(0.0, (seen.now - until).total_seconds()) if until is not None else 0.0
-    if held == before.gpus and passed < COUNT_SECONDS and until is not None:
-        return {}
-    if held == 0 and before.gpus == 0:
-        return {}
-    total = round(before.gpu_seconds + before.gpus * passed, 1)
-    return {"gpus": held, "gpu_seconds": total, "gpu_seconds_until": written(seen.now)}
+    return job_status.cost(before, held, seen.now)
 
 
-def _conditions(seen: Observed, before: LLMBatchStatus, verdict: Verdict) -> list[Condition]:
+def _conditions(seen: Observed, verdict: Verdict) -> list[Condition]:
     reason, message = verdict.reason, verdict.message
     under_way = not verdict.final and not verdict.stalled and verdict.phase is not BatchPhase.SUSPENDED
-    made: list[tuple[BatchConditionType, bool, BatchReason, str]] = [
-        (BatchConditionType.COMPLETE, verdict.phase is BatchPhase.SUCCEEDED, reason, message),
-        (BatchConditionType.FAILED, verdict.phase is BatchPhase.FAILED, reason, message),
-        (BatchConditionType.RECONCILING, under_way, reason, message),
-        (BatchConditionType.STALLED, verdict.stalled, reason, message),
+    made = [
+        Made(BatchConditionType.COMPLETE, verdict.phase is BatchPhase.SUCCEEDED, reason, message),
+        Made(BatchConditionType.FAILED, verdict.phase is BatchPhase.FAILED, reason, message),
+        Made(BatchConditionType.RECONCILING, under_way, reason, message),
+        Made(BatchConditionType.STALLED, verdict.stalled, reason, message),
     ]
-    old = {text(item.get("type")): item for item in mappings(seen.status.get("conditions"))}
-    found = []
-    for kind, holds, why, words in made:
-        truth: Truth = "True" if holds else "False"
-        previous = old.get(kind.value, {})
-        since = text(previous.get("lastTransitionTime")) if previous.get("status") == truth else ""
-        found.append(
-            Condition(
-                type=kind.value,
-                status=truth,
-                reason=why.value,
-                message=words[:MESSAGE_LIMIT],
-                last_transition_time=since or written(seen.now),
-                observed_generation=_generation(seen),
-            )
-        )
-    return found
+    return job_status.conditions(seen.status, made, seen.now, _generation(seen))

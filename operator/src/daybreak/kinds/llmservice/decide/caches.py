@@ -18,7 +18,7 @@ from daybreak.api.common.unstructured import Manifest, at, condition, mapping, m
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.cache import CachePhase, CacheStatus, ModelCache
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kinds.llmservice.observe.observed import CopyReport, Observed
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
@@ -86,10 +86,15 @@ def _view(
     if job is None:
         return CacheView(model.name, empty, False, doing=f"a Job that fills claim {claim} is being made")
     pods = [pod for pod in pod_views(seen.pods) if _of(job, pod)]
-    return _judged(model, empty, job, pods)
+    if same and before is not None:
+        known = {name: getattr(before, name) for name in ("bytes", "copied", "percent")}
+        empty = empty.model_copy(update=known)
+    return _judged(model, empty, job, pods, seen.copies.get(model.name))
 
 
-def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodView]) -> CacheView:
+def _judged(
+    model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodView], far: CopyReport | None
+) -> CacheView:
     status = mapping(job.get("status"))
     started = text(status.get("startTime")) or None
     found = empty.model_copy(update={"started_at": started})
@@ -100,6 +105,8 @@ def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodV
             "phase": CachePhase.COMPLETE,
             "completed_at": text(status.get("completionTime")) or None,
             "bytes": whole(told.get("bytes")) or None,
+            "copied": None,
+            "percent": None,
             "revision": text(told.get("revision")) or None,
         }
         return CacheView(model.name, found.model_copy(update=done), False)
@@ -109,12 +116,23 @@ def _judged(model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodV
     else:
         phase = CachePhase.FILLING if running else CachePhase.PENDING
     found = found.model_copy(update={"phase": phase})
+    if running and far is not None:
+        said = {"bytes": far.total, "copied": far.copied, "percent": far.percent}
+        found = found.model_copy(update=said)
     doing = (
-        f"its weights are being copied from {model.source} into claim {empty.claim}"
+        f"its weights are being copied from {model.source} into claim {empty.claim}{_far(found)}"
         if running
         else f"the Job {text(at(job, 'metadata').get('name'))}, which fills claim {empty.claim}, is starting"
     )
     return CacheView(model.name, found, False, problem, doing)
+
+
+def _far(status: CacheStatus) -> str:
+    """How far a copy is, for people; empty when nothing is known of it."""
+    if not status.copied or not status.bytes:
+        return ""
+    copied, total = status.copied / 2**30, status.bytes / 2**30
+    return f": {copied:.1f} of {total:.1f} GiB ({status.percent} %)"
 
 
 def _uid(claims: Sequence[Manifest], name: str) -> str | None:

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import at, text
+from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import group_bounds
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_pods import HEAD, pod_views
@@ -39,11 +40,13 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         if state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     ]
     replaced = {group: wanted for group, wanted in bounds.items() if wanted == (0, 0)}
+    serving_since = max((_made(each) for each in seen.ray_clusters if _name(each) == ray.active), default="")
     found: dict[str, Bounds] = {}
     for cluster in seen.ray_clusters:
-        name = text(at(cluster, "metadata").get("name"))
+        name = _name(cluster)
         if ray.active and name not in (ray.active, ray.pending):
-            found[name] = replaced
+            # One that was called off before it ever served is younger than the one that serves.
+            found[name] = dict.fromkeys(bounds, (0, 0)) if _made(cluster) > serving_since else replaced
         elif not ray.active and ray.pending and name != ray.pending:
             # Replaced before it ever served. KubeRay keeps it for as long as requests of one might take.
             found[name] = dict.fromkeys(bounds, (0, 0))
@@ -52,6 +55,29 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         else:
             found[name] = _with_pods_that_run(seen, name, bounds)
     return {name: wanted for name, wanted in found.items() if wanted}
+
+
+def needless(seen: Observed) -> str:
+    """The second Ray cluster that comes up though the one that serves is what the RayService asks for.
+
+    A Ray cluster keeps what its RayService was built with when it was made. Empty: there is none.
+    """
+    ray = ray_view(seen.ray_service)
+    if not ray.upgrading or seen.ray_service is None:
+        return ""
+    serving = next((each for each in seen.ray_clusters if _name(each) == ray.active), None)
+    made, asked = BuiltWith.of(serving or {}), BuiltWith.of(seen.ray_service)
+    same = made is not None and asked is not None and made.cluster == asked.cluster
+    return ray.pending if same else ""
+
+
+def _name(cluster: Manifest) -> str:
+    return text(at(cluster, "metadata").get("name"))
+
+
+def _made(cluster: Manifest) -> str:
+    """When a Ray cluster was made; such times sort as text."""
+    return text(at(cluster, "metadata").get("creationTimestamp"))
 
 
 def _with_pods_that_run(seen: Observed, cluster: str, wanted: Bounds) -> Bounds:

@@ -17,11 +17,13 @@ from daybreak.gates.sleep_policy import node_wait
 from daybreak.gates.state_machine import SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
+from daybreak.kinds.llmservice.decide.rollout import decide_rollout, drain_left, rolled_out
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status import carried_over, gated_conditions, report
+from daybreak.kinds.llmservice.status import carried_over, conditions, gated_conditions, report
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
+from daybreak.rollouts.machine import RolloutState
 from daybreak.scheduling import fit
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
@@ -59,8 +61,13 @@ def decide(seen: Observed) -> Decision:
     # What is not asked has no answer, even if one was on its way.
     snapshot = snapshot_of(seen, service, misfits or (), seen.answers if blocked is None else ())
     models = [judge(snapshot, model) for model in service.spec.models]
-    sleep_states, look_again = _sleep_states(seen, snapshot, models, blocked)
-    status = report.status(seen, snapshot, models, misfits, blocked, sleep_states)
+    rollout, rollout_again = seen.rollout, None
+    if blocked is None or blocked.reason is Reason.REFUSED:
+        stalled = conditions.to_act_on(snapshot, models, None)
+        rollout, rollout_again = decide_rollout(seen, snapshot, models, stalled)
+    sleep_states, look_again = _sleep_states(seen, snapshot, models, blocked, rollout)
+    look_again = _earliest(look_again, rollout_again)
+    status = report.status(seen, snapshot, models, misfits, blocked, sleep_states, rollout)
     for gate in status.gate.models if status.gate is not None else ():
         look_again = _earliest(look_again, node_wait(gate, seen.now))
     if blocked is not None:
@@ -70,7 +77,11 @@ def decide(seen: Observed) -> Decision:
 
 
 def _sleep_states(
-    seen: Observed, snapshot: Snapshot, models: list[ModelHealth], blocked: Problem | None
+    seen: Observed,
+    snapshot: Snapshot,
+    models: list[ModelHealth],
+    blocked: Problem | None,
+    rollout: RolloutState | None,
 ) -> tuple[dict[str, SleepState], timedelta | None]:
     """Sleep and wake of each model from here on, and when to look again for their sake."""
     if seen.gateway is None:
@@ -78,7 +89,7 @@ def _sleep_states(
     states, look_again = {}, None
     for model in models:
         traffic, policy = seen.gateway.of(model.name), seen.sleep_policies[model.name]
-        health = report.health(snapshot, model, models, blocked)
+        health = rolled_out(report.health(snapshot, model, models, blocked), seen, rollout)
         state = step(seen.sleep_states[model.name], policy, traffic, health, seen.now)
         windows = policy.sleep.schedule if policy.sleep is not None else ()
         look_again = _earliest(
@@ -87,6 +98,7 @@ def _sleep_states(
             gated_conditions.look_again(state, traffic, seen.now),
             next_change(windows, seen.now),
             seen.turn(model.name).look_again,
+            drain_left(state, seen),
         )
         states[model.name] = state
     return states, look_again

@@ -24,6 +24,7 @@ from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.serve.serve_config import with_numbers
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.ray.views.ray_service_view import ray_view
+from daybreak.rollouts.strategy import Change
 from daybreak.scheduling.replica_size import pods_per_replica
 
 
@@ -81,6 +82,21 @@ def choose(
     if svc.spec.runtime.follow_defaults or still:
         return Choice(wanted, own)
     return Choice(_as_built(seen, svc, platform, live, was), own)
+
+
+def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest | None) -> Change | None:
+    """What it takes to come from a RayService to one of this service, which may be another revision's.
+
+    None: no RayService is there.
+    """
+    if live is None or seen.service is None:
+        return None
+    was = BuiltWith.of(live) or adopted(seen.service, live)
+    record = _record(ray_service(svc, platform, _known_ray_version(svc, was)))
+    if was.wishes == record.wishes:
+        return Change(pods=False, restarts=False)
+    pods = was.cluster != record.cluster
+    return Change(pods=pods, restarts=pods or was.configuration != record.configuration)
 
 
 def stands_still(seen: Observed) -> bool:
@@ -148,7 +164,13 @@ def _as_built(
 ) -> dict[str, Any] | None:
     """The RayService with the defaults that it was built with, and the numbers of now."""
     image = was.image
-    before = replace(platform, ray_image=image, ray_cpu_image=image, assigned_users=was.assigned_users)
+    before = replace(
+        platform,
+        ray_image=image,
+        ray_cpu_image=image,
+        ray_head_image=was.head_image,
+        assigned_users=was.assigned_users,
+    )
     again = _built(seen, svc, before, was.ray_version, live, was)
     now = replace(was, spec=_record(again).spec, running=_record(again).running)
     if _record(again).same(was):

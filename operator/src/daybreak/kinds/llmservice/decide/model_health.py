@@ -81,7 +81,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         pods=len(here),
         has_room=sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model),
         wanted=0 if snapshot.sleeps(model.name) else allowed.min,
-        queued=bool(snapshot.turn(model.name).after),
+        queued=bool(snapshot.before_it(model.name)),
         answered=str(found.answered) if found.answered else None,
         problem=found.problem or problem or (snapshot.problem if found.state is ModelState.FAILED else None),
         doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here),
@@ -137,8 +137,9 @@ def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
 
 def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]) -> str:
     ray, ready = snapshot.ray, any(pod.ready for pod in here)
-    if before := snapshot.turn(model).after:
-        return f"it waits for accelerators: {_several(before)} before it"
+    if before := snapshot.before_it(model):
+        held = _held(snapshot.turn(model).held_by)
+        return f"it waits for accelerators: {_several(before)} before it{held}"
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
@@ -169,6 +170,14 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
         case ModelState.ASLEEP:
             return "it sleeps; a request wakes it"
     return ""
+
+
+def _held(owners: Sequence[str]) -> str:
+    """Who holds what is waited for, as the end of a sentence."""
+    if not owners:
+        return ""
+    more = f" and {len(owners) - 3} more" if len(owners) > 3 else ""
+    return f"; they are held by {', '.join(owners[:3])}{more}"
 
 
 def _several(owners: Sequence[str]) -> str:

@@ -9,10 +9,11 @@ from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState, ModelGate
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import backends_before, node_wait, overdue
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
-from daybreak.kinds.llmservice.observe.observed import Answer, Observed, Reports
+from daybreak.kinds.llmservice.observe.observed import Observed, Reports
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView, pod_views
@@ -112,6 +113,12 @@ class Snapshot:
         """Whether a model's wake has lasted longer than its requests were held."""
         gate = self.before.gates.get(model)
         return gate is not None and overdue(gate, self.now)
+
+    def before_it(self, model: str) -> tuple[str, ...]:
+        """Workloads that come before a model that wants accelerators, on its way up or asked in its sleep."""
+        turn = self.turn(model)
+        turn_is_over = self.sleeps(model) and turn.gives_way_to
+        return turn.after or ((turn.gives_way_to,) if turn_is_over else ())
 
     def turn(self, model: str) -> Turn:
         """A model's turn."""

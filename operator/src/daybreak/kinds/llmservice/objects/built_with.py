@@ -34,7 +34,9 @@ class BuiltWith:
     operator: str
     """Version of the operator; empty: one that left no record."""
     image: str
-    """Image of the Ray pods."""
+    """Image of the worker pods."""
+    head_image: str
+    """Image of the head."""
     ray_version: str
     """The version of Ray that was written."""
     assigned_users: bool
@@ -63,6 +65,7 @@ class BuiltWith:
         return cls(
             operator=text(found.get("operator")),
             image=text(found.get("image")),
+            head_image=text(found.get("headImage")) or text(found.get("image")),
             ray_version=text(found.get("rayVersion")),
             assigned_users=found.get("assignedUsers") is True,
             wishes=text(found.get("wishes")),
@@ -92,6 +95,7 @@ def built_with(
     return BuiltWith(
         operator=versions.DAYBREAK,
         image=platform.image_of(svc.workload),
+        head_image=platform.head_image_of(svc.workload),
         ray_version=text(cluster.get("rayVersion")),
         assigned_users=platform.assigned_users,
         wishes=wishes(svc),
@@ -107,9 +111,11 @@ def adopted(svc: LLMService, ray_service: Manifest) -> BuiltWith:
     cluster = at(ray_service, "spec", "rayClusterConfig")
     pod = at(cluster, "headGroupSpec", "template", "spec")
     containers = mappings(pod.get("containers"))
+    image = text(containers[0].get("image")) if containers else ""
     return BuiltWith(
         operator="",
-        image=text(containers[0].get("image")) if containers else "",
+        image=image,
+        head_image=image,
         ray_version=text(cluster.get("rayVersion")),
         assigned_users="runAsUser" not in at(pod, "securityContext"),
         wishes=wishes(svc),

@@ -17,6 +17,7 @@ from daybreak.api.ray.cache import AccessMode, ModelCache
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.platform import Platform
+from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec
 from daybreak.ray.pods.weights import environment
 
@@ -100,6 +101,7 @@ def _pod(
         "root": _ROOT,
         "directory": directory,
         "sole": sole,
+        "port": ports.FILL,
     }
     own = {
         "DAYBREAK_FILL": json.dumps(order),
@@ -109,10 +111,11 @@ def _pod(
     }
     container = {
         "name": CONTAINER,
-        "image": platform.image_of(svc.workload),
+        "image": platform.head_image_of(svc.workload),
         "imagePullPolicy": runtime.image_pull_policy,
         "command": ["python3", "-c", _program()],
         "env": pod_spec.environment(svc.workload, own, environment(model)),
+        "ports": [{"name": "progress", "containerPort": ports.FILL}],
         "resources": _RESOURCES,
         "securityContext": pod_spec.container_security(),
         "volumeMounts": [{"name": _VOLUME, "mountPath": _ROOT}],

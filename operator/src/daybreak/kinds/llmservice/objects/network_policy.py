@@ -50,15 +50,17 @@ def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct
 def _probers(svc: LLMService, platform: Platform, gateway: bool, direct: bool) -> list[dict[str, Any]]:
     """Who may send requests and read metrics: with a gateway, requests come through it alone."""
     found: list[dict[str, Any]] = []
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": names.operator_selector()},
+    }
+    if any(model.cache is not None for model in svc.spec.models):
+        found.append({"from": [operator], "ports": [_port(ports.FILL)]})
     if gateway:
         serving = [_port(ports.SERVE)]
         if svc.spec.runtime.direct_ingress:
             serving.append(_port(ports.DIRECT))
         through = {"podSelector": {"matchLabels": names.gateway_selector()}}
-        operator = {
-            "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
-            "podSelector": {"matchLabels": names.operator_selector()},
-        }
         found.append({"from": [through, operator], "ports": serving})
     for_all = [ports.SERVE, ports.METRICS] if direct else [ports.METRICS]
     return [*found, {"ports": [_port(port) for port in for_all]}]

@@ -35,7 +35,7 @@ def ray_service(
         "authOptions": {"mode": "token"},
         "enableInTreeAutoscaling": True,
         "autoscalerOptions": autoscaler_options(whole_seconds(runtime.idle_timeout)),
-        "headGroupSpec": head_group(workload, platform),
+        "headGroupSpec": head_group(workload, platform, image=platform.head_image_of(workload)),
         "workerGroupSpecs": [worker_group(workload, model, platform) for model in svc.spec.models],
     }
     found = metadata(svc, names.ray_service(svc.name), "ray", runtime.metadata)
@@ -47,17 +47,20 @@ def ray_service(
         "spec": {
             "serveConfigV2": serve_config(workload),
             "upgradeStrategy": {"type": "NewCluster"},
-            "rayClusterDeletionDelaySeconds": _deletion_delay(svc),
+            "rayClusterDeletionDelaySeconds": _deletion_delay(svc, gateway=bool(platform.gateway_image)),
             "rayClusterConfig": cluster,
         },
     }
 
 
-def _deletion_delay(svc: LLMService) -> int:
-    """Seconds that the old cluster lives on after an update has moved the traffic.
+def _deletion_delay(svc: LLMService, *, gateway: bool) -> int:
+    """Seconds that the old cluster lives on at most after an update has moved the traffic.
 
-    Until then every idle connection to it has been closed, and every request that it had begun is done or
-    out of time.
+    Gateways count the requests that are left there, and Daybreak deletes it when none is. Without a gateway
+    nobody counts: it lives until every idle connection to it has been closed, and every request that it had
+    begun is done or out of time.
     """
+    if gateway:
+        return whole_seconds(svc.spec.rollout.drain_timeout)
     longest = max(whole_seconds(model.serve.graceful_shutdown_timeout) for model in svc.spec.models)
     return max(KEEP_ALIVE_SECONDS, longest) + _DELETION_MARGIN_SECONDS

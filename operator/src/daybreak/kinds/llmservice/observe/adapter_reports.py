@@ -1,16 +1,16 @@
 """What replicas say of their LoRA adapters, asked beside the workers until it is final."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
-import aiohttp
 import orjson
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, text
+from daybreak.controller.pod_client import PodClient
+from daybreak.controller.probes import Probes
 from daybreak.kinds.llmservice.observe.observed import AdapterReport, Observed, Reports
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import DIRECT
@@ -21,7 +21,6 @@ PATH = "/-/lora"
 """Where a replica tells how its adapters are (daybreak_runtime.lora)."""
 PAUSE_SECONDS = (1.0, 30.0)
 """First and longest pause before a replica is asked again that is not done with its adapters."""
-PATIENCE_SECONDS = 5.0
 BODY_LIMIT = 256 * 1024
 REASON_LIMIT = 1000
 _FINAL = ("Loaded", "Refused")
@@ -79,31 +78,19 @@ class HttpReporter:
     """Asks over HTTP."""
 
     def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+        self._client = PodClient()
 
     async def report(self, address: str) -> Mapping[str, AdapterReport] | None:
         """What the replica at an IP says of its adapters; None when it says nothing."""
-        host = f"[{address}]" if ":" in address else address
+        content = await self._client.get(address, DIRECT, PATH, BODY_LIMIT)
         try:
-            return read(await self._fetch(f"http://{host}:{DIRECT}{PATH}"))
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return None if content is None else read(content)
+        except ValueError:
             return None
 
     async def close(self) -> None:
         """Close what is open."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _fetch(self, url: str) -> bytes:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(force_close=True, limit=32)
-            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        limits = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
-        async with self._session.get(url, allow_redirects=False, timeout=limits) as response:
-            content = await response.content.read(BODY_LIMIT)
-            if response.status != 200 or not response.content.at_eof():
-                raise ValueError(f"{url} answered {response.status}")
-            return content
+        await self._client.close()
 
 
 def read(content: bytes) -> Mapping[str, AdapterReport]:
@@ -120,10 +107,9 @@ def read(content: bytes) -> Mapping[str, AdapterReport]:
 
 
 @dataclass
-class _Watched:
+class _Asked:
     replicas: tuple[Replica, ...]
-    reports: dict[str, Mapping[str, AdapterReport]] = field(default_factory=dict)
-    task: asyncio.Task[None] | None = None
+    reports: dict[str, Mapping[str, AdapterReport]]
 
 
 class AdapterProber:
@@ -132,39 +118,31 @@ class AdapterProber:
     def __init__(self, reporter: Reporter, on_change: Callable[[Key], None]) -> None:
         self._reporter = reporter
         self._on_change = on_change
-        self._watched: dict[Key, _Watched] = {}
+        self._probes: Probes[_Asked] = Probes("adapters")
 
     def reports(self, key: Key, asked: Sequence[Replica]) -> Reports:
         """What these replicas have said so far."""
-        current = self._watched.get(key)
+        current = self._probes.state(key)
         if not asked:
             self.forget(key)
             return {}
         if current is None or current.replicas != tuple(asked):
-            self.forget(key)
             there = {replica.pod for replica in asked}
             before = current.reports.items() if current is not None else ()
-            current = _Watched(tuple(asked), {pod: said for pod, said in before if pod in there})
-            current.task = asyncio.create_task(self._watch(key, current), name=f"adapters {key}")
-            self._watched[key] = current
+            current = _Asked(tuple(asked), {pod: said for pod, said in before if pod in there})
+            self._probes.start(key, current, self._ask(key, current))
         return dict(current.reports)
 
     def forget(self, key: Key) -> None:
         """Stop asking about a service."""
-        current = self._watched.pop(key, None)
-        if current is not None and current.task is not None:
-            current.task.cancel()
+        self._probes.stop(key)
 
     async def close(self) -> None:
         """Stop asking."""
-        tasks = [current.task for current in self._watched.values() if current.task is not None]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        with contextlib.suppress(aiohttp.ClientError):
-            await self._reporter.close()
+        await self._probes.close()
+        await self._reporter.close()
 
-    async def _watch(self, key: Key, watched: _Watched) -> None:
+    async def _ask(self, key: Key, watched: _Asked) -> None:
         pause = PAUSE_SECONDS[0]
         while asked := [each for each in watched.replicas if not each.settled(watched.reports.get(each.pod))]:
             answers = await asyncio.gather(*(self._reporter.report(each.address) for each in asked))

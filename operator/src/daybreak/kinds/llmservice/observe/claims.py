@@ -1,16 +1,13 @@
 """What each model of a service holds of scarce accelerators, or wants of them."""
 
-from collections import Counter
-from datetime import datetime
-
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.ray.model import Model
 from daybreak.gates.sleep_policy import overdue
-from daybreak.gates.state_machine import yields_at
+from daybreak.gates.state_machine import busy, yields_at
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
+from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
+from daybreak.ray.views.ray_pods import PodView, pod_views
 from daybreak.scheduling.fit import nodes_for
 from daybreak.scheduling.replica_size import accelerators_per_pod
 from daybreak.scheduling.turns import Claim
@@ -35,35 +32,24 @@ def _claim(seen: Observed, model: Model, devices: int, pods: list[PodView]) -> C
     state, gate = seen.sleep_states[model.name], seen.gates.get(model.name)
     policy, traffic = seen.sleep_policies[model.name], seen.gateway.of(model.name)
     waits = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
-    holds: Counter[str] = Counter()
-    for pod in pods:
-        if pod.placed:
-            holds[text(at(pod.manifest, "spec").get("nodeName"))] += accelerators(
-                pod, model.accelerator.resource
-            )
+    leaving = state.asleep is not None or state.phase is Phase.DRAINING
     return Claim(
         owner=f"{seen.service.namespace}/{seen.service.name}",
         model=model.name,
         resource=model.accelerator.resource,
         since=state.since,
         devices=devices,
-        holds=holds,
+        holds=held_by_node(pods, model.accelerator.resource),
         waits=waits,
-        no_room_since=_no_room_since(pods) if waits else None,
+        no_room_since=no_room_since(pods) if waits else None,
         queued=waits and gate is not None and bool(gate.after),
         asked=bool(traffic.held),
         overdue=gate is not None and overdue(gate, seen.now),
         nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
-        leaving=state.asleep is not None or state.phase is Phase.DRAINING,
+        # What is replaced comes back at once: its accelerators are for nobody else.
+        leaving=leaving and state.phase is not Phase.REPLACING,
+        priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),
+        busy=busy(traffic),
+        stays_down=leaving and policy.takes_turns and bool(traffic.held),
     )
-
-
-def _no_room_since(pods: list[PodView]) -> datetime | None:
-    """Since when the scheduler has found no room for one of the pods."""
-    found = []
-    for pod in pods:
-        said = condition(at(pod.manifest, "status"), "PodScheduled")
-        if pod.counts and not pod.placed and said.get("reason") == "Unschedulable":
-            found.append(parse_time(text(said.get("lastTransitionTime"))))
-    return min((since for since in found if since is not None), default=None)

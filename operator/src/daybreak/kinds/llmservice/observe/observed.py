@@ -2,31 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
+from daybreak.kinds.llmservice.objects.revisions import built_of, with_own
+from daybreak.rollouts.machine import RolloutState
+from daybreak.rollouts.record import state_of
+from daybreak.rollouts.revisions import Revision
+from daybreak.rollouts.strategy import Change
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.turns import NO_MATTER, Turn
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How a model answered when it was asked: at the Ray head if there is a gateway, else at its address."""
-
-    model: str
-    answered: bool
-    message: str = ""
-    """Why not, in one sentence; empty when it answered."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,21 @@ class AdapterReport:
     """Why it cannot be used."""
 
 
+@dataclass(frozen=True)
+class CopyReport:
+    """How far the copy of a model's weights into a claim is."""
+
+    copied: int
+    """Bytes that are there."""
+    total: int | None
+    """Bytes in all; None: the source has not told yet."""
+
+    @property
+    def percent(self) -> int | None:
+        """How much of it is there, rounded down; None where the whole is not known."""
+        return None if not self.total else min(100, 100 * self.copied // self.total)
+
+
 Reports = Mapping[str, Mapping[str, AdapterReport]]
 """What replicas say of their adapters: by the pod's name, then by the adapter's."""
 
@@ -53,6 +66,8 @@ class GatewayView:
     """The gateway's port for the service."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     """What gateways say of the requests to each model."""
+    clusters: frozenset[str] | None = None
+    """The RayClusters that gateways send requests to, or have requests at; None: that is not known."""
     leaving: bool = False
     """Whether gateways are switched off: this one goes once no service is reached through it."""
     past: bool = False
@@ -87,6 +102,16 @@ class Observed:
     """The PersistentVolumeClaims that Daybreak has made."""
     nodes: tuple[Node, ...] | None = None
     """None: the operator may not see nodes."""
+    written: LLMService | None = None
+    """The LLMService as the person has written it, where `service` is built of another revision; None: it is
+    as written."""
+    known_revisions: tuple[Revision, ...] = ()
+    """The revisions that are kept."""
+    changes: Mapping[str, Change] = field(default_factory=dict)
+    """What it takes to come from what runs to another revision, by its name; only of those that are asked
+    for, and where a RayService is there."""
+    booked: Mapping[str, Mapping[str, Decimal]] | None = None
+    """What pods of all services hold on each node; None: nobody has asked."""
     own: BuiltWith | None = None
     """What this operator builds the RayService with; None: that is not known, or there is none to be."""
     refusal: str = ""
@@ -95,6 +120,8 @@ class Observed:
     """Answers asked for in this reconcile."""
     reports: Reports = field(default_factory=dict)
     """What the replicas that have been heard say of their adapters."""
+    copies: Mapping[str, CopyReport] = field(default_factory=dict)
+    """What the Jobs that fill claims say of themselves, by model; those that were not heard are not in it."""
     turns: Mapping[str, Turn] = field(default_factory=dict)
     """By model, whose turn it is, where accelerators are scarce."""
     gateway: GatewayView | None = None
@@ -152,6 +179,78 @@ class Observed:
             scaled_to_zero = self.service.spec.replicas == 0
             return frozenset(model.name for model in self.service.spec.models if scaled_to_zero)
         return frozenset(name for name, state in self.sleep_states.items() if state.asleep is not None)
+
+    @property
+    def asked_for(self) -> LLMService | None:
+        """The LLMService as the person has written it."""
+        return self.written or self.service
+
+    @cached_property
+    def rollout(self) -> RolloutState | None:
+        """What was decided of the last change; None: nothing yet."""
+        return state_of(self.status)
+
+    @cached_property
+    def _all_revisions(self) -> tuple[Revision | None, tuple[Revision, ...]]:
+        if self.asked_for is None:
+            return None, self.known_revisions
+        return with_own(self.asked_for, self.known_revisions)
+
+    @property
+    def revisions(self) -> tuple[Revision, ...]:
+        """The revisions that are kept, and the one that the spec asks for."""
+        return self._all_revisions[1]
+
+    @cached_property
+    def own_revision(self) -> Revision | None:
+        """The one that `service` is built of; None when its spec cannot be read."""
+        if self.written is None or self.rollout is None:
+            return self._all_revisions[0]
+        return next((each for each in self.revisions if each.name == self.rollout.revision), None)
+
+    @cached_property
+    def wanted(self) -> Revision | None:
+        """The one that is asked for: by the spec, or by its number."""
+        if self._pin is None:
+            return self._all_revisions[0]
+        return next((each for each in self.revisions if each.number == self._pin), self.own_revision)
+
+    @property
+    def _pin(self) -> int | None:
+        annotated = text(at(self.manifest, "metadata", "annotations").get(names.ROLLOUT_REVISION_ANNOTATION))
+        if annotated.isdecimal():
+            return int(annotated)
+        return self.asked_for.spec.rollout.revision if self.asked_for is not None else None
+
+    @property
+    def pin_refused(self) -> str:
+        """Why the revision that is asked for by its number cannot be; empty: it can, or none is."""
+        if self._pin is None or any(each.number == self._pin for each in self.revisions):
+            return ""
+        there = ", ".join(str(each.number) for each in self.revisions)
+        return f"spec.rollout.revision: there is no revision {self._pin}; those that are kept are {there}"
+
+    @property
+    def rollouts_paused(self) -> bool:
+        """Whether a person has paused rollouts."""
+        annotations = at(self.manifest, "metadata", "annotations")
+        if text(annotations.get(names.ROLLOUT_PAUSED_ANNOTATION)).lower() == "true":
+            return True
+        return self.asked_for is not None and self.asked_for.spec.rollout.paused
+
+    @cached_property
+    def target_service(self) -> LLMService | None:
+        """The service as it is asked for; None when that cannot be read."""
+        if self.asked_for is None or self.wanted is None or self.wanted == self._all_revisions[0]:
+            return self.asked_for
+        return built_of(self.asked_for, self.wanted)
+
+    @property
+    def longest_shutdown(self) -> timedelta:
+        """How long requests of any of its models may take at the end of a pod."""
+        models = self.service.spec.models if self.service is not None else ()
+        waits = (seconds(model.serve.graceful_shutdown_timeout) for model in models)
+        return timedelta(seconds=max(waits, default=0))
 
     def turn(self, model: str) -> Turn:
         """A model's turn."""

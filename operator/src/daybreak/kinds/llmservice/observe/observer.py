@@ -6,18 +6,22 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from daybreak.api.common import names
+from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
-from daybreak.api.llmservice.definition import LLM_SERVICES, InvalidSpec, LLMService
+from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.controller.node_watch import NodeWatch
+from daybreak.controller.turn_watch import TurnWatch, Workload
 from daybreak.gates.port_allocator import PortAllocator
-from daybreak.gates.traffic import Heard, Traffic, together
+from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
+from daybreak.kinds.llmservice.objects.revisions import applied
+from daybreak.kinds.llmservice.observe.claims import claims
 from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
-from daybreak.kinds.llmservice.observe.turn_watch import TurnWatch
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.resources import (
+    CONTROLLER_REVISIONS,
     JOBS,
-    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     RAY_CLUSTERS,
@@ -26,8 +30,10 @@ from daybreak.kube.resources import (
 )
 from daybreak.kube.watches import Watches
 from daybreak.ray.ports import SERVE
-from daybreak.ray.views.ray_pods import HEAD, pod_views
-from daybreak.scheduling.nodes import Node
+from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node
+from daybreak.rollouts import revisions
+from daybreak.rollouts.record import state_of
+from daybreak.rollouts.revisions import Revision
 
 
 class GatewaySource(Protocol):
@@ -51,6 +57,9 @@ class Observer:
         gateways: Knows what gateways say; None: there never were any.
         wanted: Whether services are reached through gateways; else those that are there go.
         enqueue: Called with a service that is to be looked at again.
+        nodes: Knows the nodes; None: it looks itself.
+        turns: Knows whose turn it is among all workloads; None: among LLMServices alone.
+        ports: Gives out the gateways' ports; None: to LLMServices alone.
     """
 
     def __init__(
@@ -60,16 +69,18 @@ class Observer:
         gateways: GatewaySource | None,
         wanted: bool = True,
         enqueue: Callable[[Key], None] = lambda _: None,
+        nodes: NodeWatch | None = None,
+        turns: TurnWatch | None = None,
+        ports: PortAllocator | None = None,
     ) -> None:
         self._cache = cache
         self._watches = watches
         self._gateways = gateways
         self._wanted = wanted
-        self._ports = PortAllocator(cache, enqueue)
+        self._ports = ports or PortAllocator(cache, enqueue)
         self._fit = FitWatch()
-        self._turns = TurnWatch(enqueue)
-        self._nodes: tuple[Node, ...] = ()
-        self._nodes_at = -1
+        self._nodes = nodes or NodeWatch(cache, watches)
+        self._turns = turns or TurnWatch(self._nodes, lambda workload: enqueue(workload.key))
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of an LLMService, or None when there is none."""
@@ -77,9 +88,14 @@ class Observer:
         if manifest is None:
             self._ports.forget(key)
             self._fit.forget(key)
-            self._turns.forget(key)
+            self._turns.forget(Workload(LLM_SERVICES.kind, key))
             return None
         service, problems = read(manifest)
+        written, known = service, self._revisions(key, manifest["metadata"]["uid"])
+        decided = state_of(manifest.get("status") or {})
+        if written is not None and decided is not None and decided.answered is not None:
+            # Before anything has answered there is nothing to go back to: it is built as it is written.
+            service = applied(written, decided.revision, known) or written
         gateway = self._gateway(key, manifest, service)
         if gateway is not None and not gateway.port:
             first, last = names.GATEWAY_PORTS
@@ -90,13 +106,23 @@ class Observer:
             service=service,
             problems=problems,
             kuberay_installed=self._watches.kuberay_installed,
-            nodes=self._seen_nodes(),
+            nodes=self._nodes.nodes(),
             gateway=gateway,
+            written=written if written is not service else None,
+            known_revisions=known,
             now=datetime.now(UTC),
         )
         self._fit.note(key, seen)
         seen = self._with_objects(key, seen)
-        return replace(seen, turns=self._turns.turns(key, seen))
+        if seen.wanted != seen.own_revision:
+            seen = replace(seen, booked=requests_by_node(pod_views(self._cache.all(PODS))))
+        own = Workload(LLM_SERVICES.kind, key)
+        return replace(seen, turns=self._turns.turns(own, claims(seen), seen.now))
+
+    def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
+        """The service's own; those of a deleted one of its name are on their way out."""
+        found = self._cache.of_service(CONTROLLER_REVISIONS, key)
+        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
 
     def _gateway(
         self, key: Key, manifest: Mapping[str, Any], service: LLMService | None
@@ -112,12 +138,18 @@ class Observer:
             if not (leads_there or known_there) or not self._gateways.remains(key.namespace):
                 return None
             past = front is not None and not leads_there
-        traffic = _traffic(service, self._gateways.heard(key))
-        return GatewayView(self._ports.of(key) or 0, traffic, leaving=not self._wanted, past=past)
+        heard = self._gateways.heard(key)
+        return GatewayView(
+            self._ports.of(key) or 0,
+            _traffic(service, heard),
+            clusters_in_use(heard),
+            leaving=not self._wanted,
+            past=past,
+        )
 
     async def concerned_by_nodes(self) -> Collection[Key]:
         """The services of which the fit check says something else now than when they were observed."""
-        return await self._fit.concerned(self._seen_nodes())
+        return await self._fit.concerned(self._nodes.nodes())
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation: a newer spec has its own reconcile."""
@@ -125,7 +157,8 @@ class Observer:
             return seen  # the objects of now may be a successor's
         gateway = seen.gateway
         if gateway is not None and self._gateways is not None:
-            gateway = replace(gateway, traffic=_traffic(seen.service, self._gateways.heard(key)))
+            heard = self._gateways.heard(key)
+            gateway = replace(gateway, traffic=_traffic(seen.service, heard), clusters=clusters_in_use(heard))
         return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
 
     def _with_objects(self, key: Key, seen: Observed) -> Observed:
@@ -137,16 +170,6 @@ class Observer:
             jobs=tuple(self._cache.of_service(JOBS, key)),
             claims=tuple(self._cache.of_service(PERSISTENT_VOLUME_CLAIMS, key)),
         )
-
-    def _seen_nodes(self) -> tuple[Node, ...] | None:
-        if not self._watches.nodes_known:
-            return None
-        if self._nodes_at != self._cache.changes(NODES):
-            self._nodes_at = self._cache.changes(NODES)
-            nodes = tuple(_node(manifest) for manifest in self._cache.all(NODES))
-            # The same object, so that answers about them are kept.
-            self._nodes = self._nodes if nodes == self._nodes else nodes
-        return self._nodes
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
@@ -184,14 +207,3 @@ def base_url(seen: Observed, service: LLMService) -> str | None:
         if pod.role == HEAD and pod.cluster == cluster and pod.counts and ip:
             return f"http://[{ip}]:{SERVE}/v1" if ":" in ip else f"http://{ip}:{SERVE}/v1"
     return None
-
-
-def _node(manifest: Mapping[str, Any]) -> Node:
-    spec = manifest["spec"]
-    return Node(
-        name=manifest["metadata"]["name"],
-        labels=manifest["metadata"]["labels"],
-        taints=tuple(spec["taints"]),
-        allocatable=manifest["status"]["allocatable"],
-        unschedulable=spec["unschedulable"],
-    )

@@ -15,12 +15,14 @@ from daybreak.api.llmservice.status import (
     ModelState,
     ModelStatus,
 )
+from daybreak.gates.ledger import savings_before
 from daybreak.gates.sleep_policy import kept_gate
 from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
 from daybreak.kinds.llmservice.status.defaults import kept as kept_defaults
 from daybreak.problems.problem import Problem
+from daybreak.rollouts.record import kept as kept_rollout
 
 MODEL_MESSAGE_LIMIT = 2000
 """Longest message of a model, in characters."""
@@ -58,8 +60,10 @@ def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> L
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),
+        savings=savings_before(before),
         selector=text(before.get("selector")) or None,
         defaults=kept_defaults(before),
+        rollout=kept_rollout(before),
         head=_head(mapping(before.get("head"))),
         models=[_kept(item) for item in mappings(before.get("models"))[:16] if text(item.get("name"))],
         conditions=conditions.made,

@@ -47,10 +47,12 @@ def _said(built: BuiltWith) -> Defaults:
     return Defaults(
         operator=built.operator or None,
         image=built.image[:_IMAGE_LIMIT] or None,
+        head_image=built.head_image[:_IMAGE_LIMIT] if built.head_image != built.image else None,
         ray_version=built.ray_version or None,
     )
 
 
 def _words(said: Defaults) -> str:
     whose = f"operator {said.operator}" if said.operator else "an older operator"
-    return f"the defaults of {whose} (image {said.image}, Ray {said.ray_version})"
+    head = f", image of the head {said.head_image}" if said.head_image else ""
+    return f"the defaults of {whose} (image {said.image}{head}, Ray {said.ray_version})"

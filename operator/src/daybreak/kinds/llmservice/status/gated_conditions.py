@@ -31,6 +31,8 @@ def ready(
 ) -> Said:
     """The condition. Of models that sleep nothing is asked but that a request can wake them."""
     up = [model for model in models if states[model.name].asleep is None]
+    if any(state.phase is Phase.REPLACING for state in states.values()) and blocked is None:
+        return _replacing(snapshot, up, states)
     said = conditions.ready(snapshot, up, blocked) if up else _asleep(snapshot, states)
     asleep = [model.name for model in models if states[model.name].asleep is not None]
     if up and asleep and said[0] == "True":
@@ -50,6 +52,15 @@ def ready(
     if said[0] != "True":
         return _waking(snapshot, up, states, said)
     return _not_routed(snapshot, gateway, up, states, said)
+
+
+def _replacing(snapshot: Snapshot, up: Sequence[ModelHealth], states: Mapping[str, SleepState]) -> Said:
+    """Its pods are being replaced. It stays ready, if it was: a request is held, and answered."""
+    status = snapshot.before.ready.get("status")
+    gone = all(states[model.name].phase is not Phase.REPLACING for model in up)
+    doing = "its pods go, and others come" if gone else "requests in progress end"
+    said = f"its pods are being replaced, and requests are held until the new ones answer: {doing}"
+    return ("True" if status == "True" else "False"), Reason.REPLACING, said
 
 
 def _asleep(snapshot: Snapshot, states: Mapping[str, SleepState]) -> Said:
@@ -136,6 +147,8 @@ def reconciling(states: Mapping[str, SleepState], ready: Said, models: Said) -> 
     phase = sleep_policy.phase(states.values())
     if phase is Phase.ASLEEP:
         return "False", Reason.STEADY, "asleep, as it should be"
+    if phase is Phase.REPLACING:
+        return "True", Reason.REPLACING, ready[2]
     if ready[0] == "True" and phase in (Phase.DRAINING, Phase.WAKING):
         # What traffic brings about is no change of the spec: nobody has to wait for its end.
         return "False", Reason.STEADY, ready[2]

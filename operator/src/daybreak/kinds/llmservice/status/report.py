@@ -25,16 +25,21 @@ from daybreak.gates.wake_history import wake_history
 from daybreak.kinds.llmservice.decide import adapters
 from daybreak.kinds.llmservice.decide.adapters import Adapters
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.rollout import limit
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status import conditions, defaults, gated_conditions
+from daybreak.kinds.llmservice.status import conditions, defaults, gated_conditions, rollout
 from daybreak.kinds.llmservice.status.carried_over import MODEL_MESSAGE_LIMIT
 from daybreak.kinds.llmservice.status.condition_list import Conditions
+from daybreak.kinds.llmservice.status.savings import savings
 from daybreak.problems.problem import Problem
+from daybreak.rollouts import record
+from daybreak.rollouts.machine import RolloutState
 from daybreak.scheduling import fit
+from daybreak.scheduling.turns import Turn
 
-_NOT_SETTLED = (Phase.WAKING, Phase.UPDATING, Phase.FAILED)
+_NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 
@@ -45,6 +50,7 @@ def status(
     misfits: tuple[fit.Misfit, ...] | None,
     blocked: Problem | None,
     sleep_states: Mapping[str, SleepState],
+    change: RolloutState | None,
 ) -> LLMServiceStatus:
     """The status of a service whose spec can be read; `sleep_states` is empty without a gateway."""
     service = snapshot.service
@@ -63,9 +69,9 @@ def status(
     said.set(ConditionType.READY, *ready)
     built = defaults.defaults(seen)
     behind_gateway = seen.gateway is not None and not seen.gateway.leaving
-    told = (*notices(service, gateway=behind_gateway), *defaults.note(built))
+    notes = (*notices(service, gateway=behind_gateway), *defaults.note(built))
     waking = any(_comes_up(sleep_states[model], wake) for model, wake in wakes.items())
-    said.set(ConditionType.ACTIVE, *conditions.active(told, models, held_back, waking=waking))
+    said.set(ConditionType.ACTIVE, *conditions.active(notes, models, held_back, waking=waking))
     said.set(ConditionType.SCHEDULABLE, *conditions.schedulable(seen, misfits))
     reconciling = conditions.reconciling(snapshot, models, ready, stalled)
     if sleep_states and not stalled:
@@ -73,8 +79,11 @@ def status(
     if snapshot.filling and not stalled:
         reconciling = conditions.filling(snapshot)
     reconciling = conditions.taking_up(reconciling, adapters.on_the_way(lora.values()))
+    if blocked is None:
+        reconciling = rollout.reconciling(seen, change, reconciling)
     said.set(ConditionType.RECONCILING, *reconciling)
-    said.set(ConditionType.STALLED, *conditions.stalled(stalled))
+    told = conditions.stalled(stalled)
+    said.set(ConditionType.STALLED, *(told if blocked is not None else rollout.stalled(seen, change, told)))
     phase = sleep_policy.phase(sleep_states.values()) if sleep_states else None
     since = parse_time(text(seen.status.get("phaseSince"))) if seen.status.get("phase") == phase else None
     return LLMServiceStatus(
@@ -87,8 +96,10 @@ def status(
         url=names.url(service.name, service.namespace),
         replicas=_replicas(service, models),
         gpus=sum(model.gpus for model in models),
+        savings=savings(seen, service, models, sleep_states),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
         defaults=built,
+        rollout=record.said(change, seen.revisions, limit(seen)) if change is not None else None,
         head=_head(snapshot.problem),
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
         conditions=said.made,
@@ -136,7 +147,7 @@ def _gate(
             snapshot.service.spec.hold,
             wakes[name],
             adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN),
-            after=seen.turn(name).after if state.phase is Phase.WAKING and state.asleep is None else (),
+            after=_after(seen.turn(name), state),
         )
         for name, state in sleep_states.items()
     ]
@@ -146,6 +157,13 @@ def _gate(
     active = snapshot.ray.active
     backends = [GateBackend(cluster=active)] if active else []
     return GateStatus(port=seen.gateway.port, backends=backends, models=gates)
+
+
+def _after(turn: Turn, sleep_state: SleepState) -> tuple[str, ...]:
+    """Who comes before a model that is on the way up, or that is asked in its sleep and has had its turn."""
+    if sleep_state.asleep is not None and turn.gives_way_to:
+        return (turn.gives_way_to,)
+    return turn.after if sleep_state.phase is Phase.WAKING and sleep_state.asleep is None else ()
 
 
 def _access(service: LLMService) -> Literal["Open", "ApiKeys"]:

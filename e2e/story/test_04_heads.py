@@ -1,0 +1,55 @@
+"""A head before GPUs, made of the image without CUDA: it starts, and Serve builds the models there.
+
+There is no GPU here, so the worker pods never come. What the head needs for itself is all there before them:
+Serve's controller, the application, built of the configuration, and the ingress.
+"""
+
+import copy
+from typing import Any
+
+from cluster import images
+from story.kubernetes import Kubernetes, eventually
+
+NAME = "before-gpus"
+
+
+def test_a_head_before_gpus_needs_no_cuda(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
+) -> None:
+    manifest = copy.deepcopy(tiny_manifest)
+    manifest["metadata"] = {"name": NAME}
+    spec = manifest["spec"]
+    model = {"name": "gpu", "source": spec["models"][0]["source"]}
+    model |= {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
+    spec["models"] = [model]
+    spec["runtime"] = {"head": {"resources": {"cpu": "200m", "memory": "3Gi"}}}
+    kubernetes.apply(manifest)
+    try:
+        deployments = eventually(
+            lambda: serves(kubernetes), lambda seen: seen.get("OpenAiIngress") == "HEALTHY", minutes=10
+        )
+        assert [state for name, state in deployments.items() if name != "OpenAiIngress"] == ["UPDATING"]
+        found = images_of(kubernetes)
+        assert found == {"head": images.references()["ray-cpu"], "worker": found["worker"]}
+        assert found["worker"].startswith("daybreak-ray:")
+    finally:
+        kubernetes.delete("llm", NAME)
+
+
+def serves(kubernetes: Kubernetes) -> dict[str, str]:
+    """What Serve says of the deployments, as KubeRay passes it on."""
+    status = (kubernetes.get("rayservice", NAME) or {}).get("status", {})
+    found: dict[str, str] = {}
+    for side in ("pendingServiceStatus", "activeServiceStatus"):
+        for application in (status.get(side, {}).get("applicationStatuses") or {}).values():
+            states = application.get("serveDeploymentStatuses") or {}
+            found |= {name: state["status"] for name, state in states.items()}
+    return found
+
+
+def images_of(kubernetes: Kubernetes) -> dict[str, str]:
+    """The images of the Ray containers, by the pod's role."""
+    pods = (kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME}") or {}).get("items", ())
+    return {
+        pod["metadata"]["labels"]["ray.io/node-type"]: pod["spec"]["containers"][0]["image"] for pod in pods
+    }

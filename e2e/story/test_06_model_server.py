@@ -1,0 +1,83 @@
+"""An engine in a container behind the gateway: first answer, zero pods, a held request that wakes it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from openai import OpenAI
+
+from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.test_05_sleep import ask, base_url
+
+SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "model-server.yaml"
+MANIFEST: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
+NAME: str = MANIFEST["metadata"]["name"]
+MODEL: str = MANIFEST["spec"]["model"]["name"]
+
+
+def status(kubernetes: Kubernetes) -> dict[str, Any]:
+    """What the operator says of it."""
+    found = kubernetes.get("modelserver", NAME)
+    assert found is not None
+    return dict(found.get("status") or {})
+
+
+def condition(kubernetes: Kubernetes, kind: str) -> dict[str, Any]:
+    """One of its conditions; empty when it is not there."""
+    return next((each for each in status(kubernetes).get("conditions", ()) if each["type"] == kind), {})
+
+
+def pods(kubernetes: Kubernetes) -> list[str]:
+    """Its pods."""
+    return kubernetes.names("pods", "-l", f"daybreak.dev/service=server.{NAME}")
+
+
+@pytest.fixture(scope="module")
+def server(installed: Kubernetes) -> str:
+    """The sample, ready; its address."""
+    installed.apply(MANIFEST)
+    installed.target.kubectl(
+        "wait", "-n", NAMESPACE, "--for=condition=Ready", f"modelserver/{NAME}", "--timeout=600s"
+    )
+    return base_url(installed, NAME)
+
+
+def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes, server: str) -> None:
+    assert ask(server, MODEL, stream=False)
+    assert ask(server, MODEL, stream=True)
+    common = base_url(kubernetes, "llm")
+    with OpenAI(base_url=common, api_key="none", max_retries=0) as client:
+        assert MODEL in [each.id for each in client.models.list()]
+    assert ask(common, MODEL, stream=False)
+
+
+def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes, server: str) -> None:
+    patch = '{"spec": {"sleep": {"afterIdle": "3s"}}}'
+    kubernetes.target.kubectl("patch", "-n", NAMESPACE, "modelserver", NAME, "--type=merge", "-p", patch)
+    eventually(lambda: status(kubernetes)["phase"], lambda seen: seen == "Asleep", minutes=3)
+    eventually(lambda: pods(kubernetes), lambda seen: not seen, minutes=3)
+    assert condition(kubernetes, "Ready")["status"] == "True", "asleep is healthy"
+    with OpenAI(base_url=server, api_key="none", max_retries=0) as client:
+        assert [each.id for each in client.models.list()] == [MODEL], "a sleeping model is listed"
+    assert status(kubernetes)["phase"] == "Asleep", "to list models is not to use them"
+    with ThreadPoolExecutor(4) as pool:
+        answers = [pool.submit(ask, server, MODEL, stream=number % 2 == 0) for number in range(4)]
+        assert all(answer.result() for answer in answers), "none is lost"
+    wake = status(kubernetes)["gate"]["models"][0]["wake"]
+    assert wake["phases"]["firstToken"] == wake["seconds"] > 0
+    assert pods(kubernetes)
+
+
+def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, server: str) -> None:
+    kubernetes.delete("modelserver", NAME)
+    eventually(
+        lambda: kubernetes.names(
+            "deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,pods",
+            "-l",
+            f"daybreak.dev/service=server.{NAME}",
+        ),
+        lambda left: not left,
+        minutes=3,
+    )

@@ -1,0 +1,1 @@
+"""What every job of ours needs: places for files, problems in words, and a port that tells how far it is."""

@@ -1,0 +1,187 @@
+"""Files below a place, in a mounted volume or a bucket: list, read, and write as a whole or not at all."""
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+from urllib.parse import unquote, urlsplit
+
+from daybreak_runtime.jobs.problem import JobProblem
+
+INPUT_MISSING = "InputMissing"
+NO_ACCESS = "NoAccess"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file."""
+
+    path: str
+    """Within its storage."""
+    name: str
+    """Relative to what was listed."""
+    size: int
+    version: str
+    """Another one when the content has changed."""
+
+
+class Storage(Protocol):
+    """Where files are."""
+
+    def files(self, below: str = "") -> list[Entry]:
+        """The file itself, or all below a folder, sorted by name; empty where there is nothing."""
+        ...
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reading."""
+        ...
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file below the place: readers see all of it or nothing."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file below the place, if it is there."""
+        ...
+
+
+class LocalStorage:
+    """Files of a mounted volume.
+
+    Args:
+        root: The file or folder.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    def files(self, below: str = "") -> list[Entry]:
+        """The file itself, or all below a folder, sorted by name; empty where there is nothing."""
+        base = self._root / below if below else self._root
+        with _explained(str(base)):
+            if base.is_file():
+                return [_entry(base, base.name)]
+            found = []
+            for folder, folders, names in os.walk(base, onerror=_raise):
+                folders.sort()
+                found += [Path(folder, name) for name in names]
+            return sorted(
+                (_entry(path, str(path.relative_to(base))) for path in found), key=lambda each: each.name
+            )
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reading."""
+        with _explained(path):
+            return Path(path).open("rb")
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file below the place: readers see all of it or nothing."""
+        target = self._root / name
+        with _explained(str(target)):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
+            with partial.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+
+    def remove(self, name: str) -> None:
+        """Remove a file below the place, if it is there."""
+        with _explained(str(self._root / name)):
+            (self._root / name).unlink(missing_ok=True)
+
+
+class BucketStorage:
+    """Files of a bucket, through pyarrow; who may read it is found in the environment (variables, identity).
+
+    Args:
+        uri: `s3://bucket/prefix` or `gs://bucket/prefix`.
+    """
+
+    def __init__(self, uri: str) -> None:
+        from pyarrow import fs
+
+        parts = urlsplit(uri)
+        with _explained(uri):
+            self._fs: Any = _s3(fs) if parts.scheme == "s3" else fs.GcsFileSystem()
+        self._kinds = fs.FileType
+        self._selector = fs.FileSelector
+        self._root = (parts.netloc + parts.path).rstrip("/")
+
+    def files(self, below: str = "") -> list[Entry]:
+        """The file itself, or all below a prefix, sorted by name; empty where there is nothing."""
+        base = f"{self._root}/{below}" if below else self._root
+        with _explained(base):
+            info = self._fs.get_file_info(base)
+            if info.type == self._kinds.File:
+                return [Entry(base, base.rpartition("/")[2], info.size, str(info.mtime_ns))]
+            listed = self._fs.get_file_info(self._selector(base, allow_not_found=True, recursive=True))
+        return sorted(
+            (
+                Entry(each.path, each.path[len(base) + 1 :], each.size, str(each.mtime_ns))
+                for each in listed
+                if each.type == self._kinds.File
+            ),
+            key=lambda each: each.name,
+        )
+
+    def open(self, path: str) -> IO[bytes]:
+        """Open a file for reading."""
+        with _explained(path):
+            opened: IO[bytes] = self._fs.open_input_file(path)
+            return opened
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file below the prefix: an upload counts as a whole or not at all."""
+        with _explained(f"{self._root}/{name}"), self._fs.open_output_stream(f"{self._root}/{name}") as out:
+            out.write(content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file below the prefix, if it is there."""
+        with _explained(f"{self._root}/{name}"), contextlib.suppress(FileNotFoundError):
+            self._fs.delete_file(f"{self._root}/{name}")
+
+
+def storage(uri: str) -> Storage:
+    """The storage of a place: `file://`, `s3://` or `gs://`."""
+    parts = urlsplit(uri)
+    return LocalStorage(unquote(parts.path)) if parts.scheme == "file" else BucketStorage(uri)
+
+
+def _s3(fs: Any) -> Any:
+    """pyarrow knows AWS's own addresses only, unless it is told another one (such as MinIO's)."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    if not endpoint:
+        return fs.S3FileSystem()
+    parts = urlsplit(endpoint)
+    return fs.S3FileSystem(endpoint_override=parts.netloc, scheme=parts.scheme)
+
+
+def _entry(path: Path, name: str) -> Entry:
+    status = path.stat()
+    return Entry(str(path), name, status.st_size, str(status.st_mtime_ns))
+
+
+def _raise(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+@contextlib.contextmanager
+def _explained(place: str) -> Iterator[None]:
+    """Say what a storage refuses in words: it will refuse it again."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise JobProblem(INPUT_MISSING, f"{place} is not there") from error
+    except PermissionError as error:
+        raise JobProblem(NO_ACCESS, f"no right to {place}: {error.strerror or error}") from error
+    except OSError as error:
+        refused = ("ACCESS_DENIED", "AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "NoSuchBucket")
+        if any(word in str(error) for word in refused):
+            raise JobProblem(NO_ACCESS, f"no right to {place}: {error}") from error
+        raise

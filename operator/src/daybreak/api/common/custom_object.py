@@ -1,0 +1,39 @@
+"""How the manifest of an object of a kind of ours is read."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from daybreak.api.common.base import readable
+from daybreak.api.common.custom_resource import NameRule, broken
+
+Spec = TypeVar("Spec", bound=BaseModel)
+
+
+class InvalidSpec(ValueError):
+    """A spec that cannot be used; the message names each field and what it should be."""
+
+
+def identity(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Name, namespace, uid and generation, from a manifest as the API server gives it."""
+    metadata = manifest["metadata"]
+    return {
+        "name": metadata["name"],
+        "namespace": metadata.get("namespace", "default"),
+        "uid": metadata.get("uid", ""),
+        "generation": metadata.get("generation", 0),
+    }
+
+
+def read_spec(manifest: Mapping[str, Any], rules: Sequence[NameRule], form: type[Spec]) -> Spec:
+    """The spec of a manifest whose name keeps the rules.
+
+    Raises InvalidSpec when the name breaks one, or the spec has not the form of the API.
+    """
+    if wrong := broken(rules, manifest["metadata"]["name"]):
+        raise InvalidSpec(wrong)
+    try:
+        return form.model_validate(manifest.get("spec") or {})
+    except ValidationError as error:
+        raise InvalidSpec(readable(error)) from error

@@ -1,0 +1,118 @@
+"""What every kind of ours defines in the same way: rules on its name, and its CustomResourceDefinition."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from daybreak.api.common import resource
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.scalars import VALIDATIONS
+from daybreak.api.common.structural import Schema, forget_defaults, structural
+
+CATEGORY = "daybreak"
+NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
+"""A DNS label that begins with a letter, as the name of a Service must."""
+
+
+@dataclass(frozen=True)
+class NameRule:
+    """A rule on `metadata.name`, kept by the API server (CEL) and by the operator (Python)."""
+
+    cel: str
+    message: str
+    holds: Callable[[str], bool]
+
+
+def at_most(limit: int, why: str) -> NameRule:
+    """A name has at most so many characters."""
+    return NameRule(
+        f"self.metadata.name.size() <= {limit}",
+        f"metadata.name may have at most {limit} characters: {why}",
+        lambda name: len(name) <= limit,
+    )
+
+
+def dns_label(why: str = "") -> NameRule:
+    """A name is a DNS label that begins with a letter."""
+    message = (
+        "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-'"
+    )
+    return NameRule(
+        f"self.metadata.name.matches('{NAME_PATTERN}')",
+        message + (f", {why}" if why else ""),
+        lambda name: re.fullmatch(NAME_PATTERN, name) is not None,
+    )
+
+
+def broken(rules: Sequence[NameRule], name: str) -> str:
+    """What a name breaks, as one sentence; empty: nothing."""
+    return "; ".join(rule.message for rule in rules if not rule.holds(name))
+
+
+def crd(
+    kind: Resource,
+    schema: Schema,
+    printer_columns: Sequence[Schema],
+    *,
+    short_names: Sequence[str] = (),
+    scale: Schema | None = None,
+) -> Schema:
+    """A CustomResourceDefinition.
+
+    Args:
+        kind: The kind; its singular is its name in lower case.
+        schema: The whole object's.
+        printer_columns: What `kubectl get` shows.
+        short_names: Other names for kubectl.
+        scale: Paths of the subresource `scale`; None: there is none.
+    """
+    names: dict[str, Any] = {
+        "kind": kind.kind,
+        "listKind": f"{kind.kind}List",
+        "plural": kind.plural,
+        "singular": kind.kind.lower(),
+        **({"shortNames": list(short_names)} if short_names else {}),
+        "categories": [CATEGORY],
+    }
+    version = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": list(printer_columns),
+        "subresources": {"status": {}, **({"scale": scale} if scale else {})},
+        "schema": {"openAPIV3Schema": schema},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.plural}.{kind.group}"},
+        "spec": {"group": kind.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+def object_schema(
+    kind: Resource,
+    description: str,
+    rules: Sequence[NameRule],
+    spec: type[BaseModel],
+    status: type[BaseModel],
+) -> Schema:
+    """Structural schema of a whole object."""
+    said = structural(status)
+    forget_defaults(said)
+    return {
+        "description": description,
+        "type": "object",
+        "required": ["spec"],
+        VALIDATIONS: [{"rule": rule.cel, "message": rule.message} for rule in rules],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"Always `{resource.API_VERSION}`."},
+            "kind": {"type": "string", "description": f"Always `{kind.kind}`."},
+            "metadata": {"type": "object"},
+            "spec": structural(spec),
+            "status": said,
+        },
+    }

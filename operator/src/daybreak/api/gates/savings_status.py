@@ -1,0 +1,33 @@
+"""What the status says of the accelerators that a workload has held, and of those that sleep has saved."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+
+Seconds = Annotated[float, Field(ge=0)]
+"""Accelerators times seconds."""
+Count = Annotated[int, Field(ge=0)]
+
+
+class SavingsStatus(ApiModel):
+    """Accelerator seconds, counted when the number of accelerators changes: for those of this moment, add the
+    numbers of now times the seconds since `until`."""
+
+    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """When the count began."""
+    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    """Until when the sums are counted."""
+    held: Seconds = 0.0
+    """While awake, whether somebody asked or not."""
+    waking: Seconds = 0.0
+    """On the way up, before the first answer: what sleep costs."""
+    given_back: Seconds = 0.0
+    """What it would have held if it had not slept."""
+    held_now: Count = 0
+    """Accelerators held awake since `until`."""
+    waking_now: Count = 0
+    """Accelerators held on the way up since `until`."""
+    given_back_now: Count = 0
+    """Accelerators given back since `until`."""

@@ -1,0 +1,1 @@
+"""The kind LLMBenchmark: the best settings of an engine, found under load."""

@@ -1,0 +1,43 @@
+"""The CustomResourceDefinition of LLMBenchmark, made from the models."""
+
+from daybreak.api.common import custom_resource
+from daybreak.api.common.structural import Schema
+from daybreak.api.llmbenchmark import definition
+from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
+from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+
+DESCRIPTION = "A load on an engine, and the engine arguments with which it answers most."
+
+
+def crd() -> Schema:
+    """The whole CustomResourceDefinition."""
+    return custom_resource.crd(
+        definition.LLM_BENCHMARKS, schema(), printer_columns(), short_names=(definition.SHORT_NAME,)
+    )
+
+
+def schema() -> Schema:
+    """Structural schema of the whole object."""
+    return custom_resource.object_schema(
+        definition.LLM_BENCHMARKS, DESCRIPTION, definition.NAME_RULES, LLMBenchmarkSpec, LLMBenchmarkStatus
+    )
+
+
+def printer_columns() -> list[Schema]:
+    """What `kubectl get llmbench` shows; columns of priority 1 only with `-o wide`."""
+    return [
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Progress", "type": "string", "jsonPath": ".status.progress"},
+        {"name": "Best", "type": "string", "jsonPath": ".status.recommendation"},
+        {"name": "Req/s", "type": "number", "jsonPath": ".status.best.requestsPerSecond"},
+        {"name": "Gain", "type": "number", "jsonPath": ".status.gain.ratio"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "Starts", "type": "integer", "jsonPath": ".status.engineStarts", "priority": 1},
+        {"name": "GPU-seconds", "type": "number", "jsonPath": ".status.gpuSeconds", "priority": 1},
+        {
+            "name": "Message",
+            "type": "string",
+            "jsonPath": '.status.conditions[?(@.type=="Reconciling")].message',
+            "priority": 1,
+        },
+    ]

@@ -1,0 +1,38 @@
+"""The LLMBenchmark kind, and how a manifest becomes one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from daybreak.api.common.custom_object import identity, read_spec
+from daybreak.api.common.custom_resource import at_most, dns_label
+from daybreak.api.common.resource import GROUP, VERSION, Resource
+from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
+
+KIND = "LLMBenchmark"
+PLURAL = "llmbenchmarks"
+SHORT_NAME = "llmbench"
+LLM_BENCHMARKS = Resource(GROUP, VERSION, KIND, PLURAL)
+
+NAME_LIMIT = 40
+"""Longest name of an LLMBenchmark: labels of 63 characters and other names are made of it, see `names`."""
+NAME_RULES = (at_most(NAME_LIMIT, "other names are made of it"), dns_label())
+
+
+@dataclass(frozen=True)
+class LLMBenchmark:
+    """An LLMBenchmark as the operator works with it: identity and spec, without status."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    spec: LLMBenchmarkSpec
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+        """Read a manifest as the API server gives it. Raises InvalidSpec."""
+        return cls(
+            **identity(manifest),
+            spec=read_spec(manifest, NAME_RULES, LLMBenchmarkSpec),
+        )

@@ -1,0 +1,59 @@
+"""What is wrong with a benchmark of the right form: rules across fields that CEL cannot say."""
+
+from collections.abc import Iterator
+
+from daybreak import versions
+from daybreak.api.common import engine_args
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.ray.model import Model, Placement
+
+ORDER_LIMIT = 100_000
+"""Most characters of lengths, values and engine arguments together: they are one variable of a pod."""
+
+
+def problems(benchmark: LLMBenchmark) -> tuple[str, ...]:
+    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    return (*_sweep(benchmark), *_model(benchmark), *_rest(benchmark))
+
+
+def _sweep(benchmark: LLMBenchmark) -> Iterator[str]:
+    model = benchmark.spec.model
+    other = benchmark.spec.runtime.stated_ray_version not in ("", versions.RAY)
+    given = {} if model is None else dict(model.engine.args)
+    for name, wrong in engine_args.problems(given, other_vllm=other):
+        yield f"spec.model.engine.args.{name}: {wrong}"
+    for sweep in benchmark.spec.sweep:
+        for value in sweep.values:
+            for name, wrong in engine_args.problems({sweep.argument: value}, other_vllm=other):
+                yield f"spec.sweep: {name}: {wrong}"
+        if len({repr(value) for value in sweep.values}) < len(sweep.values):
+            yield f"spec.sweep: {sweep.argument}: a value is there twice"
+
+
+def _model(benchmark: LLMBenchmark) -> Iterator[str]:
+    model = benchmark.spec.model
+    if model is None:
+        return
+    yield from model_problems(model, "spec.model")
+    if model.cache is not None:
+        yield (
+            "spec.model.cache: a benchmark fills no claim; name one that holds the weights in "
+            "spec.model.source (pvc://claim/path)"
+        )
+
+
+def model_problems(model: Model, where: str) -> Iterator[str]:
+    """What keeps an engine of this model from being started in one pod."""
+    pipeline = model.parallelism.pipeline
+    if pipeline > 1 and model.placement is not Placement.STRICT_PACK:
+        yield (
+            f"{where}.parallelism.pipeline: the stages of a replica are {pipeline} pods, and a "
+            "benchmark has one; use placement STRICT_PACK where they fit on one node"
+        )
+
+
+def _rest(benchmark: LLMBenchmark) -> Iterator[str]:
+    spec = benchmark.spec
+    written = len(spec.model_dump_json(exclude={"runtime"}, exclude_defaults=True))
+    if written > ORDER_LIMIT:
+        yield f"spec: {written} characters are more than a job can be told; {ORDER_LIMIT} is the most"

@@ -1,0 +1,88 @@
+"""What a person asks for: the spec of an LLMRoute.
+
+As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.common.scalars import ModelName, ObjectName
+
+MAX_BACKENDS = 16
+"""Most models that share a name."""
+MAX_NAMES = 16
+"""Most names of a route."""
+MAX_WEIGHT = 1_000_000
+"""Largest weight, as in the Gateway API."""
+OWN_HEADERS = "x-daybreak-"
+"""With it begin headers that never come from a client."""
+
+
+class Asleep(StrEnum):
+    """What becomes of the share of a backend that sleeps."""
+
+    WAKE = "Wake"
+    """It keeps its share: such a request wakes it, and is held until then."""
+    SKIP = "Skip"
+    """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
+
+
+class RouteBackend(ApiModel):
+    """A model that gets a share of the requests."""
+
+    service: ObjectName
+    """An LLMService of the route's namespace."""
+    model: ModelName
+    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
+    weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
+    """Its share of the requests, compared with the other backends. At 0 it gets none."""
+
+
+class Sticky(ApiModel):
+    """What belongs together goes to the same backend."""
+
+    rules = (
+        Rule(
+            f"!has(self.header) || !self.header.lowerAscii().startsWith('{OWN_HEADERS}')",
+            f"headers that begin with {OWN_HEADERS} never come from a client",
+            lambda self: not self.header.lower().startswith(OWN_HEADERS),
+        ),
+    )
+
+    header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
+    """Requests with the same value of this header go to the same backend, through every gateway. Values are
+    spread by weight; a change of weights moves as few of them as can be. Requests without the header are
+    spread one by one."""
+
+
+class LLMRouteSpec(ApiModel):
+    """Names, and the models that share them."""
+
+    rules = (
+        Rule(
+            "!has(self.backends) || self.backends.exists(b, b.weight > 0)",
+            "one of the backends needs a weight above 0",
+            lambda self: any(backend.weight > 0 for backend in self.backends),
+        ),
+    )
+
+    names: Annotated[
+        list[ModelName],
+        Field(min_length=1, max_length=MAX_NAMES, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ]
+    """What clients send as `model` at the namespace's address `llm`. A name that a model of a service has
+    leads to that model; one that another route has, to the older route."""
+    backends: Annotated[
+        list[RouteBackend],
+        Field(min_length=1, max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model")),
+    ]
+    """The models that share the requests. One that is not there gets none; the others share what it would
+    get."""
+    sticky: Sticky | None = None
+    """What belongs together goes to the same backend. Unset: each request is spread for itself."""
+    asleep: Asleep = Asleep.WAKE
+    """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""

@@ -1,0 +1,94 @@
+"""What the operator says of an LLMRoute. Gateways go by it."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.conditions import Condition
+from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_NAMES, Asleep
+
+
+class RouteConditionType(StrEnum):
+    """The conditions, in the order in which they are written."""
+
+    ACCEPTED = "Accepted"
+    """True: every name of the route leads to its backends."""
+    READY = "Ready"
+    """True: it is accepted, and every backend with a weight is there. One that sleeps is."""
+    STALLED = "Stalled"
+    """True: somebody has to act (kstatus: failed). Clears by itself when the cause is gone."""
+
+
+class RouteReason(StrEnum):
+    """Every reason that a condition of an LLMRoute can carry."""
+
+    ROUTED = "Routed"
+    """Nothing is left to do."""
+    INVALID_SPEC = "InvalidSpec"
+    """The spec cannot be used; the message names each field and what it should be."""
+    NAME_TAKEN = "NameTaken"
+    """A name is that of a model, or of an older route. The route's other names lead to its backends."""
+    ROUTE_TO_ROUTE = "RouteToRoute"
+    """A backend is a route, or the name of one: a route leads to models only."""
+    BACKEND_MISSING = "BackendMissing"
+    """A backend's service, or its model, is not there. The others share what it would get."""
+    BACKEND_PENDING = "BackendPending"
+    """A backend's service has just come, and has no address yet."""
+    BACKEND_FAILED = "BackendFailed"
+    """A backend cannot start; its service says why."""
+    GATEWAY_OFF = "GatewayOff"
+    """Gateways are switched off, and nothing else would carry out a route."""
+
+
+class BackendState(StrEnum):
+    """One word on a backend."""
+
+    OPEN = "Open"
+    """It answers."""
+    HELD = "Held"
+    """It sleeps, wakes, or is being replaced: requests for it are held."""
+    FAILED = "Failed"
+    """It cannot start; requests for it are refused."""
+    PENDING = "Pending"
+    """It has no address yet."""
+    MISSING = "Missing"
+    """There is no such service or model."""
+
+
+class BackendStatus(ApiModel):
+    """A backend as gateways use it."""
+
+    service: str
+    """The LLMService."""
+    model: str
+    """The model."""
+    weight: int
+    """Its share, compared with the others."""
+    share: float
+    """The same as a part of 1, of what the backends that are there get."""
+    state: BackendState
+    """One word on it."""
+
+
+class LLMRouteStatus(ApiModel):
+    """What the operator has decided. Gateways go by it, not by the spec."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this status speaks of."""
+    names: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field(default_factory=list)
+    """The names that lead to the backends."""
+    backends: Annotated[
+        list[BackendStatus], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
+    ] = Field(default_factory=list)
+    """The backends, in the order of the spec."""
+    sticky_header: str | None = None
+    """The header by whose value requests stay together."""
+    asleep: Asleep | None = None
+    """What becomes of the share of a backend that sleeps."""
+    conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_by("type"))] = Field(
+        default_factory=list
+    )
+    """Conditions: Accepted, Ready, Stalled."""

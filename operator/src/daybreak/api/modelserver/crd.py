@@ -1,0 +1,49 @@
+"""The CustomResourceDefinition of ModelServer, made from the models."""
+
+from daybreak.api.common import custom_resource
+from daybreak.api.common.structural import Schema
+from daybreak.api.modelserver import definition
+from daybreak.api.modelserver.spec import ModelServerSpec
+from daybreak.api.modelserver.status import ModelServerStatus
+
+DESCRIPTION = "An engine in a container with one model, behind the gateway: it sleeps at zero pods."
+
+
+def crd() -> Schema:
+    """The whole CustomResourceDefinition."""
+    scale = {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+    names = (definition.SHORT_NAME,)
+    return custom_resource.crd(
+        definition.MODEL_SERVERS, schema(), printer_columns(), short_names=names, scale=scale
+    )
+
+
+def schema() -> Schema:
+    """Structural schema of the whole object."""
+    return custom_resource.object_schema(
+        definition.MODEL_SERVERS, DESCRIPTION, definition.NAME_RULES, ModelServerSpec, ModelServerStatus
+    )
+
+
+def printer_columns() -> list[Schema]:
+    """What `kubectl get ms` shows; columns of priority 1 only with `-o wide`."""
+
+    def ready(field: str) -> str:
+        return f'.status.conditions[?(@.type=="Ready")].{field}'
+
+    return [
+        {"name": "Ready", "type": "string", "jsonPath": ready("status")},
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Reason", "type": "string", "jsonPath": ready("reason")},
+        {"name": "Engine", "type": "string", "jsonPath": ".spec.engine"},
+        {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
+        {"name": "URL", "type": "string", "jsonPath": ".status.url"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
+        {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
+        {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
+    ]

@@ -1,0 +1,108 @@
+"""The ModelServer kind, and how a manifest becomes one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from daybreak.api.common import names
+from daybreak.api.common.custom_object import identity, read_spec
+from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.common.resource import GROUP, VERSION, Resource
+from daybreak.api.modelserver.profiles import EngineProfile, profiles
+from daybreak.api.modelserver.spec import ModelServerSpec
+from daybreak.api.ray.model import Engine, Model, Placement, Serve
+from daybreak.api.ray.runtime import Runtime
+from daybreak.api.ray.workload import RayWorkload
+
+KIND = "ModelServer"
+PLURAL = "modelservers"
+SHORT_NAME = "ms"
+MODEL_SERVERS = Resource(GROUP, VERSION, KIND, PLURAL)
+
+NAME_LIMIT = 40
+"""Longest name of a ModelServer: names of pods and labels of 63 characters are made of it, see `names`."""
+NAME_RULES = (
+    at_most(NAME_LIMIT, "other names are made of it"),
+    dns_label("since a Service of that name is made"),
+    NameRule(
+        f"self.metadata.name != '{names.ROUTER}'",
+        f"metadata.name must not be {names.ROUTER}: the address of all models of a namespace has that name",
+        lambda name: name != names.ROUTER,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class ModelServer:
+    """A ModelServer as the operator works with it: identity and spec, without status."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    spec: ModelServerSpec
+
+    @classmethod
+    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+        """Read a manifest as the API server gives it. Raises InvalidSpec.
+
+        Rules across fields are `validation.problems`.
+        """
+        return cls(
+            **identity(manifest),
+            spec=read_spec(manifest, NAME_RULES, ModelServerSpec),
+        )
+
+    @property
+    def owner(self) -> str:
+        """What stands for it in labels, and in names of its objects."""
+        return names.of_owner(KIND, self.name)
+
+    @property
+    def profile(self) -> EngineProfile:
+        """How its engine is started, with what the spec says of that."""
+        spec = self.spec
+        said = {
+            "command": spec.command,
+            "args": spec.args,
+            "port": spec.port,
+            "readiness_path": spec.readiness_path,
+        }
+        return profiles()[spec.engine].model_copy(
+            update={name: value for name, value in said.items() if value is not None}
+        )
+
+    @property
+    def model(self) -> Model:
+        """Its model, as one pod of it is built, placed and asked."""
+        spec = self.spec
+        return Model(
+            name=spec.model.name,
+            source=spec.model.source,
+            revision=spec.model.revision,
+            token=spec.model.token,
+            trust_remote_code=spec.model.trust_remote_code,
+            engine=Engine(args=spec.engine_args or {}),
+            parallelism=spec.parallelism,
+            placement=Placement.STRICT_PACK,
+            accelerator=spec.accelerator,
+            resources=spec.resources,
+            serve=Serve(
+                max_ongoing_requests=spec.max_ongoing_requests,
+                graceful_shutdown_timeout=spec.graceful_shutdown_timeout,
+            ),
+            pod_template=spec.pod_template,
+        )
+
+    @property
+    def workload(self) -> RayWorkload:
+        """The same with its pods, for what builds pods of any workload."""
+        spec = self.spec
+        runtime = Runtime(
+            image=spec.image,
+            image_pull_policy=spec.image_pull_policy,
+            image_pull_secrets=spec.image_pull_secrets,
+            env=spec.env,
+            service_account_name=spec.service_account_name,
+        )
+        return RayWorkload(self.owner, (self.model,), runtime, spec.replicas)

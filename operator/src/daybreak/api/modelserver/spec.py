@@ -1,0 +1,177 @@
+"""What a person asks for: the spec of a ModelServer.
+
+As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+"""
+
+import re
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
+from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
+from daybreak.api.common.source import OF_THE_HUB, Source
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.pods.pod_template import PodTemplate
+from daybreak.api.ray.model import (
+    COMMIT_PATTERN,
+    Accelerator,
+    AcceleratorKind,
+    EngineArgs,
+    Parallelism,
+    WorkerResources,
+)
+
+Argument = Annotated[str, Field(max_length=4096)]
+Path = Annotated[str, Field(max_length=256, pattern="^/[!-~]*$")]
+
+
+class EngineName(StrEnum):
+    """The engines that are known."""
+
+    VLLM = "vllm"
+    """vLLM's own OpenAI server."""
+    CUSTOM = "custom"
+    """Any image that speaks OpenAI's API."""
+
+
+class ServedModel(ApiModel):
+    """The model that the engine serves."""
+
+    rules = (
+        *OF_THE_HUB,
+        Rule(
+            "!self.trustRemoteCode || !self.source.startsWith('hf://') || "
+            f"(has(self.revision) && self.revision.matches('{COMMIT_PATTERN}'))",
+            "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
+            lambda self: (
+                not self.trust_remote_code
+                or not self.source.startswith("hf://")
+                or re.fullmatch(COMMIT_PATTERN, self.revision or "") is not None
+            ),
+        ),
+    )
+
+    name: ModelName
+    """What clients send as `model`."""
+    source: Source
+    """Where the weights are: `hf://owner/name`, `pvc://claim/path`, `image://registry/name:tag#path` (an
+    image volume) or `file:///path` (in the engine's image). `s3://bucket/prefix` and `gs://bucket/prefix` for
+    an engine that reads them itself, as vLLM does with `engineArgs.load_format: runai_streamer`."""
+    revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
+    """Commit, tag or branch of an hf:// model; a commit pins it."""
+    token: SecretKeySource | None = None
+    """Hugging Face token of a gated model, from a Secret: the engine's variable `HF_TOKEN`."""
+    trust_remote_code: bool = False
+    """Whether code from the model's repository may run in the pods, with `engine: vllm`. An hf:// model then
+    needs a commit as `revision`."""
+
+
+def _of_custom(field: str, name: str) -> Rule:
+    return Rule(
+        f"self.engine == 'custom' || !has(self.{name})",
+        f"{name} belongs to engine custom: the others have their own",
+        lambda self: self.engine is EngineName.CUSTOM or getattr(self, field) is None,
+    )
+
+
+class ModelServerSpec(ApiModel):
+    """An engine in a container, with one model."""
+
+    rules = (
+        Rule(
+            "self.engine != 'custom' || has(self.image)",
+            "engine custom needs an image",
+            lambda self: self.engine is not EngineName.CUSTOM or self.image is not None,
+        ),
+        _of_custom("command", "command"),
+        _of_custom("args", "args"),
+        _of_custom("port", "port"),
+        _of_custom("readiness_path", "readinessPath"),
+        Rule(
+            "self.engine == 'vllm' || !self.model.trustRemoteCode",
+            "model.trustRemoteCode belongs to engine vllm: write args",
+            lambda self: self.engine is EngineName.VLLM or not self.model.trust_remote_code,
+        ),
+        Rule(
+            "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
+            " || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
+            "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
+            lambda self: (
+                self.accelerator.kind is not AcceleratorKind.CPU
+                or self.parallelism.tensor == self.parallelism.pipeline == 1
+            ),
+        ),
+        Rule(
+            "!has(self.accelerator) || !has(self.accelerator.type)",
+            "accelerator.type is Ray's name of an accelerator: use accelerator.nodeSelector",
+            lambda self: self.accelerator.type is None,
+        ),
+        Rule(
+            "!has(self.sleep) || (self.sleep.depth == 'Workers' && !has(self.sleep.clusterAfterIdle))",
+            "a ModelServer has no Ray cluster: leave sleep.depth and sleep.clusterAfterIdle out",
+            lambda self: (
+                self.sleep is None
+                or (self.sleep.depth is SleepDepth.WORKERS and self.sleep.cluster_after_idle is None)
+            ),
+        ),
+    )
+
+    engine: EngineName
+    """`vllm`, or `custom` for any image that speaks OpenAI's API."""
+    model: ServedModel
+    """The model."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls it."""
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """Secrets for pulling it."""
+    command: Annotated[list[Argument], Field(max_length=64)] | None = None
+    """Command of a custom engine. Unset: the image's own. In it, as in `args`, `{weights}` stands for the
+    model's place (a Hugging Face repository, a path), `{model}` for its name, `{port}` for the port, and
+    `{drain}` for the seconds in which requests may end."""
+    args: Annotated[list[Argument], Field(max_length=256)] | None = None
+    """Arguments of a custom engine."""
+    engine_args: EngineArgs | None = None
+    """vLLM's engine arguments by vLLM's own names (such as `max_model_len`). With the operator's default
+    image each is checked against the list of its vLLM. Arguments that have a field of their own here are
+    refused. Images, audio and video by URL are off unless `allowed_media_domains` names hosts."""
+    port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """Where a custom engine listens. Unset: 8000."""
+    readiness_path: Path | None = None
+    """Path at which a custom engine answers 200 as soon as requests may come. Unset: `/health`."""
+    parallelism: Parallelism = Field(default_factory=Parallelism)
+    """Accelerators of one replica, tensor x pipeline, all in one pod. vLLM is told of it."""
+    accelerator: Accelerator = Field(default_factory=Accelerator)
+    """What it computes on."""
+    resources: WorkerResources = Field(default_factory=WorkerResources)
+    """Cores and memory of one replica."""
+    replicas: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Replicas while it is awake, each of them a pod; what `kubectl scale` writes."""
+    max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
+    """Most requests that one replica takes at once; more wait in the gateway."""
+    graceful_shutdown_timeout: PositiveDuration = "2m"
+    """How long a stopping replica may take to finish its requests, as far as its engine does so."""
+    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """Environment of the engine."""
+    service_account_name: ObjectName | None = None
+    """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
+    pod_template: PodTemplate | None = None
+    """What to add to the pods; the engine's container is called `engine`."""
+    state: State | None = None
+    """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
+    annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    sleep: Sleep | None = None
+    """When its pods go. Unset: never."""
+    hold: Hold | None = None
+    """How requests wait while it wakes."""
+    access: Access | None = None
+    """Who may use it. Unset: everybody who can reach its address."""

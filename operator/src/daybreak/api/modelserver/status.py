@@ -1,0 +1,45 @@
+"""What the operator says of a ModelServer: conditions that follow kstatus, and its gate."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.conditions import Condition
+from daybreak.api.gates.gate_status import GateStatus, Phase
+from daybreak.api.gates.savings_status import SavingsStatus
+
+Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+
+
+class ModelServerStatus(ApiModel):
+    """What the operator has seen and done."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this status speaks of."""
+    phase: Phase | None = None
+    """One word on it."""
+    phase_since: Moment | None = None
+    """When the phase last changed."""
+    access: Literal["Open", "ApiKeys"] | None = None
+    """Who may use it: everybody who can reach its address, or who has an API key."""
+    gate: GateStatus | None = None
+    """How the gateway is to treat requests; absent without a gateway."""
+    url: str | None = None
+    """Where an OpenAI client inside the cluster points its base URL."""
+    replicas: int = 0
+    """Pods that are ready."""
+    gpus: int = 0
+    """Accelerators that its pods hold."""
+    savings: SavingsStatus | None = None
+    """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
+    without a gateway."""
+    selector: str | None = None
+    """Label selector of its pods, for the scale subresource."""
+    answered: Annotated[str, Field(max_length=64)] | None = None
+    """What has answered: a digest of what the pods run. Another one is asked anew, and one that slept."""
+    conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
+        default_factory=list,
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """Conditions: Ready, Active, Reconciling, Stalled."""

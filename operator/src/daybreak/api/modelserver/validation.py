@@ -1,0 +1,108 @@
+"""What is wrong with a ModelServer of the right form: rules across fields that CEL cannot say."""
+
+from collections.abc import Iterator
+
+from daybreak.api.common import engine_args, names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.gates import schedule_rules
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.profiles import unknown
+from daybreak.api.modelserver.spec import EngineName
+from daybreak.api.pods import pod_rules
+from daybreak.api.ray.model import AcceleratorKind
+
+ENGINE_CONTAINER = "engine"
+"""Name of the engine's container."""
+READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
+"""Load formats with which vLLM reads a bucket itself."""
+_MEBIBYTE = 2**20
+
+
+def problems(server: ModelServer) -> tuple[str, ...]:
+    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    return (
+        *_engine(server),
+        *_source(server),
+        *_sizes(server),
+        *_claim(server),
+        *_environment(server),
+        *_template(server),
+        *_schedule(server),
+    )
+
+
+def _engine(server: ModelServer) -> Iterator[str]:
+    spec = server.spec
+    if spec.engine_args and not server.profile.flags:
+        # CEL cannot see a map of values of any type.
+        yield "spec.engineArgs: it belongs to engine vllm; write spec.args"
+        return
+    for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=spec.image is not None):
+        yield f"spec.engineArgs.{name}: {wrong}"
+    for field, templates in (("command", spec.command), ("args", spec.args)):
+        for wrong in unknown(templates or ()):
+            yield f"spec.{field}: {wrong}"
+
+
+def _source(server: ModelServer) -> Iterator[str]:
+    spec = server.spec
+    if ModelSource.parse(spec.model.source).scheme not in (Scheme.S3, Scheme.GCS):
+        return
+    if spec.engine is EngineName.VLLM and (spec.engine_args or {}).get("load_format") not in READ_IN_PLACE:
+        yield (
+            "spec.model.source: nothing copies a bucket into the pod; use engineArgs.load_format "
+            "runai_streamer, or another source"
+        )
+
+
+def _sizes(server: ModelServer) -> Iterator[str]:
+    resources = server.spec.resources
+    for name, quantity in (("memory", resources.memory), ("sharedMemory", resources.shared_memory)):
+        if quantity is not None and parse_quantity(quantity) < _MEBIBYTE:
+            yield f"spec.resources.{name}: {quantity} is less than 1Mi; write it with Mi or Gi"
+
+
+def _claim(server: ModelServer) -> Iterator[str]:
+    claim, parallelism = server.spec.accelerator.claim, server.spec.parallelism
+    needed = parallelism.tensor * parallelism.pipeline
+    if claim is not None and claim.devices != needed:
+        yield (
+            f"spec.accelerator.claim.devices: a pod computes on {needed}, not on {claim.devices}; use a "
+            f"template with {needed}, or another parallelism"
+        )
+
+
+def _environment(server: ModelServer) -> Iterator[str]:
+    given = [variable.name for variable in server.spec.env]
+    for name in dict.fromkeys(given):
+        if given.count(name) > 1:
+            yield f"spec.env: {name} stands there {given.count(name)} times; once is allowed"
+    if server.spec.model.token is not None and "HF_TOKEN" in given:
+        yield "spec.env: HF_TOKEN: use spec.model.token"
+
+
+def _template(server: ModelServer) -> Iterator[str]:
+    template, model = server.spec.pod_template, server.model
+    if template is None:
+        return
+    in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
+    weights = names.model_directory(model.name)
+    keys = server.spec.access is not None and bool(server.spec.access.api_keys)
+    own = [names.SHARED_MEMORY_VOLUME, names.CACHE_VOLUME]
+    owner = pod_rules.engine_owner(
+        ENGINE_CONTAINER,
+        cpu=model.resources.cpu,
+        port=server.profile.port,
+        device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
+        volumes=[*own, names.WEIGHTS_VOLUME] if in_a_volume else own,
+        mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
+        variables={"HF_TOKEN": "use spec.model.token"} if model.token is not None else {},
+        host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",
+    )
+    yield from pod_rules.problems(template, "spec.podTemplate", owner)
+
+
+def _schedule(server: ModelServer) -> Iterator[str]:
+    if server.spec.sleep is not None:
+        yield from schedule_rules.problems("spec.sleep.schedule", server.spec.sleep.schedule)

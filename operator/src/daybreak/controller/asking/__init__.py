@@ -1,0 +1,1 @@
+"""Asking models for an answer, beside the workers of the queue."""

@@ -1,0 +1,116 @@
+"""Whose turn it is among all workloads, from what was seen of each when it was observed last."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from daybreak.controller import metrics
+from daybreak.controller.node_watch import NodeWatch
+from daybreak.kube.cache import Key
+from daybreak.scheduling.fit import capacities
+from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.turns import Claim, Turn, turns
+
+FRESH = timedelta(milliseconds=200)
+"""How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
+
+Turns = Mapping[str, Turn]
+"""By model."""
+
+
+class Workload(NamedTuple):
+    """An object whose pods take accelerators."""
+
+    kind: str
+    key: Key
+
+
+class TurnWatch:
+    """Remembers what each workload holds and wants, and has those looked at whose turn has changed.
+
+    Args:
+        nodes: Knows the nodes.
+        enqueue: Called with a workload that is to be looked at.
+    """
+
+    def __init__(self, nodes: NodeWatch, enqueue: Callable[[Workload], None]) -> None:
+        self._nodes = nodes
+        self._enqueue = enqueue
+        self._claims: dict[Workload, tuple[Claim, ...]] = {}
+        self._turns: dict[Workload, Turns] = {}
+        """Only of workloads for which it matters."""
+        self._short: set[Workload] = set()
+        """Workloads with a model that found no room when they were observed last."""
+        self._decided: tuple[datetime, tuple[Node, ...] | None] = (datetime.min.replace(tzinfo=UTC), None)
+        """When all turns were decided last, and for which nodes."""
+        self._stuck: dict[tuple[str, str], datetime] = {}
+        """Models that find no room, and since when."""
+
+    def turns(self, workload: Workload, claims: Sequence[Claim], now: datetime) -> Turns:
+        """Turns of a workload's models, now that it claims this; by model, where it matters."""
+        changed = self._note(workload, claims)
+        self._measure(claims, now)
+        if (self._short or self._turns) and (changed or self._stale(now)):
+            self._decide(workload, self._contested(), now)
+        return self._turns.get(workload, {})
+
+    def forget(self, workload: Workload) -> None:
+        """The workload has gone. What it held comes free by itself, and those who wait look again."""
+        for claim in self._claims.get(workload, ()):
+            self._stuck.pop(claim.name, None)
+        self._note(workload, ())
+        self._turns.pop(workload, None)
+
+    def _stale(self, now: datetime) -> bool:
+        """Whether nodes or time may have changed what was decided last."""
+        at, nodes = self._decided
+        return nodes is not self._nodes.nodes() or not at <= now < at + FRESH
+
+    def _note(self, workload: Workload, found: Sequence[Claim]) -> bool:
+        """Keep what a workload claims. Returns whether that is something else than before."""
+        changed = self._claims.get(workload, ()) != tuple(found)
+        if found:
+            self._claims[workload] = tuple(found)
+        else:
+            self._claims.pop(workload, None)
+        if any(claim.short for claim in found):
+            self._short.add(workload)
+        else:
+            self._short.discard(workload)
+        return changed
+
+    def _measure(self, claims: Sequence[Claim], now: datetime) -> None:
+        """Count how long models have waited for room, when they have found it."""
+        for claim in claims:
+            if claim.stuck(now):
+                self._stuck.setdefault(claim.name, claim.no_room_since or now)
+            elif (since := self._stuck.pop(claim.name, None)) and claim.holds:
+                waited = (now - since).total_seconds()
+                metrics.ACCELERATOR_WAIT_SECONDS.labels(claim.resource).observe(waited)
+        metrics.WAITING_FOR_ACCELERATORS.set(len(self._stuck))
+
+    def _contested(self) -> dict[tuple[str, str], tuple[Workload, Claim]]:
+        """Claims on accelerators that somebody waits for."""
+        wanted = {
+            claim.resource for workload in self._short for claim in self._claims[workload] if claim.short
+        }
+        return {
+            claim.name: (workload, claim)
+            for workload, found in self._claims.items()
+            for claim in found
+            if claim.resource in wanted
+        }
+
+    def _decide(
+        self, own: Workload, contested: Mapping[tuple[str, str], tuple[Workload, Claim]], now: datetime
+    ) -> None:
+        nodes = self._nodes.nodes()
+        self._decided = (now, nodes)
+        decided: dict[Workload, dict[str, Turn]] = {}
+        offered = () if nodes is None else capacities(nodes)
+        for name, turn in turns([claim for _, claim in contested.values()], offered, now).items():
+            decided.setdefault(contested[name][0], {})[name[1]] = turn
+        for workload in {*self._turns, *decided}:
+            if workload != own and self._turns.get(workload) != decided.get(workload):
+                self._enqueue(workload)
+        self._turns = dict(decided)

@@ -1,0 +1,196 @@
+"""What a reconcile writes for an object of a kind: what it owns, its status and its events."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.controller import metrics
+from daybreak.controller.events import Event
+from daybreak.controller.kind import LeaseLost
+from daybreak.kube import status
+from daybreak.kube.apply import Applier, is_controlled_by, key_of
+from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import of
+
+SOON_SECONDS = 2.0
+"""When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
+FOREIGN_SECONDS = 15.0
+"""When to look again whether a name is still taken: objects without our labels are not watched."""
+REFUSED_SECONDS = 60.0
+"""When to try again what the API server has refused."""
+FRESH_SECONDS = 60.0
+"""How long after an owner was last heard of it is believed to be there."""
+
+log = structlog.get_logger("daybreak.writer")
+
+
+@dataclass(frozen=True)
+class Target:
+    """An owned object as it should be and as it is."""
+
+    wanted: dict[str, Any]
+    live: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What came of writing."""
+
+    wrote: bool
+    """Whether anything was written."""
+    refusal: str = ""
+    """What the API server has refused, with its words; empty: nothing."""
+
+
+class Writer:
+    """Writes for the objects of one kind, as long as the lease is held.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        applier: Writes owned objects.
+        resource: The kind of the owners.
+        may_act: Whether the lease is held this moment.
+    """
+
+    def __init__(
+        self, api: Api, cache: Cache, applier: Applier, resource: Resource, may_act: Callable[[], bool]
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._applier = applier
+        self._resource = resource
+        self._may_act = may_act
+
+    def check(self) -> None:
+        """Raise LeaseLost when nothing may be written any more."""
+        if not self._may_act():
+            raise LeaseLost
+
+    async def apply(self, targets: Iterable[Target]) -> Applied:
+        """Write what differs, up to the first object that is refused."""
+        wrote = False
+        for target in targets:
+            self.check()
+            try:
+                if await self._applier.apply(target.wanted, target.live):
+                    metrics.WRITES.labels(target.wanted["kind"]).inc()
+                    wrote = True
+            except ApiError as error:
+                if not error.refused:
+                    raise
+                refusal = f"{target.wanted['kind']} {target.wanted['metadata']['name']}: {error.message}"
+                return Applied(wrote, refusal)
+        return Applied(wrote)
+
+    async def delete(self, surplus: Iterable[Manifest]) -> bool:
+        """Delete what is not wanted any more. Returns whether there was anything."""
+        wrote = False
+        for live in surplus:
+            self.check()
+            await self._applier.delete(live)
+            metrics.WRITES.labels(live["kind"]).inc()
+            wrote = True
+        return wrote
+
+    async def may_own(self, key: Key, uid: str, targets: Sequence[Target]) -> bool:
+        """Whether this very owner is still there, where its objects are to be made or taken.
+
+        Each kind has its own watch, and one may be ahead of the other. An object without an owner may be one
+        that is being orphaned this moment, by a deletion of which the watch of owners has not told yet: only
+        the API server knows. One that was there and is not any more may have been deleted with its owner. One
+        that was never there may be made for an owner that has gone only if that was while nobody watched; the
+        garbage collector would remove for ever what we make for ever.
+        """
+        orphans = any(
+            target.live is not None and not is_controlled_by(target.live, uid) for target in targets
+        )
+        missing = [target.wanted for target in targets if target.live is None]
+        lost = any(self._cache.lost(of(wanted), key_of(wanted)) for wanted in missing)
+        stale = bool(missing) and self._cache.age(self._resource, key) > FRESH_SECONDS
+        if not orphans and not lost and not stale:
+            return True
+        found = await status.read(self._api, self._resource, key)
+        if found is None:
+            self._cache.forget(self._resource, key)
+            return False
+        self._cache.put(self._resource, found)
+        metadata = found["metadata"]
+        return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
+
+    async def write_status(self, key: Key, manifest: Manifest, after: Mapping[str, Any]) -> bool:
+        """Make `after` the status of this object in this version. Returns False when the object is gone."""
+        self.check()
+        try:
+            await status.write_status(self._api, self._cache, self._resource, manifest, after)
+        except ApiError as error:
+            if error.not_found:
+                self._cache.forget(self._resource, key)
+                return False
+            raise
+        metrics.WRITES.labels("status").inc()
+        return True
+
+    async def tell(self, manifest: Manifest, events: Iterable[Event], now: datetime) -> None:
+        """Post events; what cannot be posted stands in the status, which is written already."""
+        for event in events:
+            try:
+                await status.emit(
+                    self._api,
+                    self._resource,
+                    manifest,
+                    warning=event.warning,
+                    reason=event.reason,
+                    action=event.action,
+                    note=event.note,
+                    now=now,
+                )
+            except ApiError as error:
+                log.warning(
+                    "event not posted",
+                    kind=self._resource.kind,
+                    object=str(key_of(manifest)),
+                    reason=event.reason,
+                    error=str(error),
+                )
+
+
+def is_of_predecessor(live: Manifest, resource: Resource, name: str, uid: str) -> bool:
+    """Whether it belongs to a deleted owner of the same name: the garbage collector will take it."""
+    owner = controller(live)
+    return (
+        owner is not None
+        and owner.get("kind") == resource.kind
+        and owner.get("name") == name
+        and owner.get("uid") != uid
+    )
+
+
+def surplus_of(
+    cache: Cache, owner: Key, uid: str, owned: Iterable[Resource], kept: Iterable[Manifest]
+) -> list[dict[str, Any]]:
+    """Objects that an owner controls and does not have any more, without those on their way out.
+
+    Args:
+        cache: What is known of the cluster.
+        owner: What stands for the owner on its objects.
+        uid: The owner's.
+        owned: Kinds of objects that it may have.
+        kept: Objects that it has, or that stay as they are.
+    """
+    names = {(of(manifest), key_of(manifest)) for manifest in kept}
+    return [
+        live
+        for resource in owned
+        for live in cache.of_service(resource, owner)
+        if is_controlled_by(live, uid)
+        and (resource, key_of(live)) not in names
+        and not live["metadata"].get("deletionTimestamp")
+    ]

@@ -1,0 +1,87 @@
+"""What a namespace says of its own gateway's pods: a ConfigMap with a known name."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, ValidationError
+
+from daybreak.api.common.base import ApiModel, readable
+from daybreak.api.common.kubernetes_types import Toleration
+from daybreak.api.common.scalars import Labels
+from daybreak.api.common.unstructured import at
+from daybreak.api.pods import gateway_pods
+from daybreak.api.pods.gateway_pods import GatewayResources
+from daybreak.platform import Platform
+
+FILE = "gateway.yaml"
+"""The ConfigMap's one key."""
+LONGEST = 16_384
+"""Most characters of it that are read."""
+
+
+class InvalidGatewaySettings(ValueError):
+    """A namespace says something of its gateway that means nothing, in one sentence for each."""
+
+
+class GatewaySettings(ApiModel):
+    """Settings of the gateway of one namespace, by the names of the chart's values of `gateway`. Each one
+    that is there stands in place of the installation's; the others are the installation's."""
+
+    replicas: Annotated[int, Field(ge=1, le=99)] | None = None
+    """Gateway pods."""
+    resources: GatewayResources | None = None
+    """Requests and limits of the gateway's container."""
+    node_selector: Labels | None = None
+    """Labels that a node must have."""
+    tolerations: list[Toleration] | None = None
+    """Taints that the pods tolerate."""
+    affinity: dict[str, Any] | None = None
+    """Affinity of the pods."""
+    priority_class_name: Annotated[str, Field(max_length=253)] | None = None
+    """PriorityClass of the pods."""
+    topology_spread_constraints: list[dict[str, Any]] | None = None
+    """How the pods spread."""
+
+
+def of_namespace(platform: Platform, manifest: Mapping[str, Any] | None) -> Platform:
+    """The installation's settings with those of a namespace's ConfigMap; None: it has none.
+
+    Raises InvalidGatewaySettings.
+    """
+    if manifest is None:
+        return platform
+    said = _read(manifest)
+    given = {
+        name: value for name in GatewaySettings.model_fields if (value := getattr(said, name)) is not None
+    }
+    replicas = given.pop("replicas", platform.gateway_replicas)
+    pods = platform.gateway_pods.model_copy(update=given)
+    if wrong := gateway_pods.problems(pods):
+        raise InvalidGatewaySettings("; ".join(wrong))
+    return replace(platform, gateway_replicas=replicas, gateway_pods=pods)
+
+
+def _read(manifest: Mapping[str, Any]) -> GatewaySettings:
+    data = at(manifest, "data")
+    if unknown := sorted(set(data) - {FILE}):
+        raise InvalidGatewaySettings(f"{', '.join(unknown)}: only the key {FILE} is read")
+    text = str(data.get(FILE) or "")
+    if len(text) > LONGEST:
+        raise InvalidGatewaySettings(f"{FILE} has more than {LONGEST} characters")
+    try:
+        # A few lines of them can stand for more than there is memory.
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            raise InvalidGatewaySettings(f"{FILE} has an alias (*name): write out what it stands for")
+        said = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where is not None else ""
+        raise InvalidGatewaySettings(f"{FILE} is no YAML{line}") from error
+    except RecursionError as error:
+        raise InvalidGatewaySettings(f"{FILE} is nested too deeply") from error
+    try:
+        return GatewaySettings.model_validate({} if said is None else said)
+    except ValidationError as error:
+        raise InvalidGatewaySettings(readable(error, "gateway")) from error

@@ -1,0 +1,59 @@
+"""Accelerator seconds of a workload: held, spent on waking, and given back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api.common.unstructured import parse_time, written
+from daybreak.api.gates.savings_status import SavingsStatus
+
+
+@dataclass(frozen=True)
+class Accelerators:
+    """What a workload holds, and does not hold, at one moment."""
+
+    held: int = 0
+    """By models that are awake, or on their way to sleep."""
+    waking: int = 0
+    """By models on the way up."""
+    given_back: int = 0
+    """Not held, because of sleep."""
+
+
+def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> SavingsStatus:
+    """The sums after a look at a moment. As long as nothing has changed they are those of before, so that
+    time alone writes nothing."""
+    if before is None:
+        return _noted(SavingsStatus(since=written(moment), until=written(moment)), now)
+    if now == Accelerators(before.held_now, before.waking_now, before.given_back_now):
+        return before
+    return _noted(counted(before, moment), now)
+
+
+def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
+    """The sums up to a moment."""
+    passed = max(0.0, (moment - (parse_time(before.until) or moment)).total_seconds())
+    return before.model_copy(
+        update={
+            "until": written(moment),
+            "held": round(before.held + passed * before.held_now, 1),
+            "waking": round(before.waking + passed * before.waking_now, 1),
+            "given_back": round(before.given_back + passed * before.given_back_now, 1),
+        }
+    )
+
+
+def savings_before(status: Mapping[str, Any]) -> SavingsStatus | None:
+    """The sums as a status says them; None when it does not, or not in their form: then they begin anew."""
+    try:
+        return SavingsStatus.model_validate(status["savings"]) if "savings" in status else None
+    except ValidationError:
+        return None
+
+
+def _noted(savings: SavingsStatus, now: Accelerators) -> SavingsStatus:
+    noted = {"held_now": now.held, "waking_now": now.waking, "given_back_now": now.given_back}
+    return savings.model_copy(update=noted)

@@ -1,0 +1,71 @@
+"""Counting what sleep saves and what wakes have taken."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from prometheus_client import REGISTRY
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from daybreak.api.common.unstructured import mapping, mappings, text, whole
+from daybreak.api.gates.savings_status import SavingsStatus
+from daybreak.controller import metrics
+from daybreak.gates.ledger import counted
+from daybreak.kube.cache import Key
+
+
+class Savings(Collector):
+    """Accelerator seconds of every service, from their statuses, up to the moment in which somebody asks."""
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
+        self._known: dict[Key, SavingsStatus] = {}
+
+    def see(self, key: Key, savings: SavingsStatus | None) -> None:
+        """Say what the status of a service says; None: nothing, or it has gone."""
+        if savings is None:
+            self._known.pop(key, None)
+        else:
+            self._known[key] = savings
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """As prometheus_client asks for it, in the process's main thread or another one."""
+        family = CounterMetricFamily(
+            "daybreak_gpu_seconds",
+            "Accelerators of a service times seconds: held awake, held on the way up, given back by sleep.",
+            labels=["namespace", "service", "state"],
+        )
+        now = self._clock()
+        for key, before in list(self._known.items()):
+            sums = counted(before, now)
+            for state, seconds in (
+                ("held", sums.held), ("waking", sums.waking), ("given_back", sums.given_back)
+            ):  # fmt: skip
+                family.add_metric([key.namespace, key.name, state], seconds)
+        yield family
+
+
+SAVINGS = Savings()
+REGISTRY.register(SAVINGS)
+
+
+def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Count the wakes of which a status says for the first time that they have ended."""
+    was, now = _wakes(before), _wakes(after)
+    for model, wake in now.items():
+        if wake.get("seconds") is None or was.get(model, {}).get("seconds") is not None:
+            continue
+        depth = text(wake.get("depth"))
+        metrics.WAKES.labels(key.namespace, key.name, model, depth).inc()
+        if wake.get("failed"):
+            continue  # how long it took is mostly the time until somebody acted
+        metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
+        for step, seconds in mapping(wake.get("phases")).items():
+            metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(seconds))
+
+
+def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The last wake of each model, as a status says it."""
+    gates = mappings(mapping(status.get("gate")).get("models"))
+    return {text(gate.get("name")): mapping(gate.get("wake")) for gate in gates}

@@ -1,0 +1,68 @@
+"""Names that lead to models of several services, each with its share, as the router is told them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import quote
+
+MOST_BYTES = 16 * 2**10
+"""Of routes in one command. HAProxy reads what its buffer takes, twice as much; no route is longer."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One of the models that a route leads to."""
+
+    service: str
+    model: str
+    """What the request asks for when it comes there."""
+    port: int
+    """The port of the service in the HAProxy that holds."""
+    weight: int
+    """Its share, compared with the others; above 0."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """Names that lead to several models."""
+
+    route: str
+    """The LLMRoute."""
+    names: tuple[str, ...]
+    """What clients send as the model."""
+    ways: tuple[Way, ...]
+    """Where requests go; none: they are answered 503."""
+    sticky: str = ""
+    """A header: requests with the same value of it go the same way. Empty: none."""
+    keys: tuple[str, ...] = ()
+    """SHA-256 digests of the API keys that may ask for all of the models, in hexadecimal: the names are told
+    to who has one. With none they are told to all."""
+
+
+def commands(shares: Collection[Share]) -> list[str]:
+    """The commands that say all routes anew, which hold from the last one on."""
+    pieces: list[list[str]] = [[]]
+    for each in map(word, shares):
+        if pieces[-1] and sum(map(len, pieces[-1])) + len(each) > MOST_BYTES:
+            pieces.append([])
+        pieces[-1].append(each)
+    last = len(pieces) - 1
+    return [f"router share {at} {last} {','.join(piece) or '-'}" for at, piece in enumerate(pieces)]
+
+
+def word(share: Share) -> str:
+    """A route as a part of a command."""
+    ways = "+".join(
+        f"{_plain(way.service)}/{way.port}/{way.weight}/{_plain(way.model)}" for way in share.ways
+    )
+    parts = (
+        _plain(share.route),
+        _plain(share.sticky),
+        "+".join(digest.lower() for digest in share.keys),
+        "+".join(map(_plain, share.names)),
+        ways,
+    )
+    return ":".join(parts)
+
+
+def _plain(text: str) -> str:
+    return quote(text, safe="")

@@ -1,0 +1,123 @@
+-- Routes: names that clients send as a model, and that lead to models of several services, each with its share.
+--
+-- Smooth weighted round robin: after any number of requests no way has had a whole one more than its share, nor as many
+-- fewer as there are ways. A request with the header that a route sticks to goes where that header's value leads: weighted
+-- rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and a way that comes or goes
+-- moves only the values that are its own.
+
+local percent = require("percent")
+
+local ways = {}
+
+local RANGE = 1 << 53  -- whole numbers up to here are exact as floating-point numbers
+
+local routes = {}  -- name of a route's object → route
+local names = {}   -- name that clients send → route
+local counts = {}  -- name of a route's object → way → requests; a way that has gone is counted on as long as the route is there
+
+-- Which way comes next.
+function ways.next(route)
+    local best
+    for _, way in ipairs(route.ways) do
+        way.credit = way.credit + way.weight
+        if not best or way.credit > best.credit then
+            best = way
+        end
+    end
+    if best then
+        best.credit = best.credit - route.weight
+    end
+    return best
+end
+
+-- Where a value leads. hash: makes a whole number of 64 bits of a text.
+function ways.of(route, value, hash)
+    local best, nearest
+    for _, way in ipairs(route.ways) do
+        local part = ((hash(way.id .. "\n" .. value) >> 11) + 1) / RANGE  -- above 0, up to 1
+        local distance = -math.log(part) / way.weight
+        if not best or distance < nearest then
+            best, nearest = way, distance
+        end
+    end
+    return best
+end
+
+-- Chooses the way of a request, and counts it. nil: there is none.
+function ways.choose(txn, route)
+    local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
+    local way
+    if value ~= "" then
+        way = ways.of(route, value, function(text) return txn.c:xxh64(text) end)
+    else
+        way = ways.next(route)
+    end
+    if way then
+        local counted = counts[route.id]
+        counted[way.id] = (counted[way.id] or 0) + 1
+    end
+    return way
+end
+
+-- The route that a name stands for, or nil.
+function ways.named(name)
+    return names[name]
+end
+
+-- All names, in no order.
+function ways.names()
+    return names
+end
+
+local function read_ways(words)
+    local found, weight = {}, 0
+    for service, port, share, model in words:gmatch("([^/+]+)/(%d+)/(%d+)/([^/+]+)") do
+        local one = {
+            port = math.tointeger(tonumber(port)),
+            weight = math.tointeger(tonumber(share)),
+            model = percent.decoded(model),
+            id = service .. "/" .. model,
+            credit = 0,
+        }
+        weight = weight + one.weight
+        found[#found + 1] = one
+    end
+    return found, weight
+end
+
+-- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
+function ways.set(words)
+    local fresh, called, counted = {}, {}, {}
+    for id, sticky, keys, said, text in words:gmatch("([^,:]+):([^,:]*):([^,:]*):([^,:]*):([^,:]*)") do
+        local before, route = routes[id], { id = id, text = text, keys = {} }
+        if before and before.text == text then
+            route.ways, route.weight = before.ways, before.weight
+        else
+            route.ways, route.weight = read_ways(text)
+        end
+        route.sticky = sticky ~= "" and percent.decoded(sticky) or nil
+        for digest in keys:gmatch("%x+") do
+            table.insert(route.keys, digest)
+        end
+        for name in said:gmatch("[^+]+") do
+            called[percent.decoded(name)] = route
+        end
+        fresh[id], counted[id] = route, counts[id] or {}
+    end
+    routes, names, counts = fresh, called, counted
+end
+
+-- What each way has got: JSON, by the route's object and the way, as they were told (percent-encoded).
+function ways.json()
+    local each = {}
+    for id, counted in pairs(counts) do
+        local got = {}
+        for way, count in pairs(counted) do
+            got[#got + 1] = '"' .. way .. '":' .. count
+        end
+        each[#each + 1] = '"' .. id .. '":{' .. table.concat(got, ",") .. "}"
+    end
+    return "{" .. table.concat(each, ",") .. "}"
+end
+
+return ways

@@ -1,0 +1,56 @@
+"""What a batch holds of scarce accelerators, or wants of them."""
+
+from datetime import timedelta
+
+from daybreak.api.common import names
+from daybreak.api.common.scalars import seconds
+from daybreak.api.common.unstructured import at, parse_time, text
+from daybreak.kinds.llmbatch.observe.observed import Observed
+from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
+from daybreak.ray.views.ray_pods import pod_views
+from daybreak.scheduling.fit import nodes_for
+from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.replica_size import accelerators_per_pod
+from daybreak.scheduling.turns import Claim
+
+
+def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
+    """One for the batch's own model; none of a batch without one, of one that has ended or is suspended, and
+    of one that Kueue admits: Kueue decides whose turn it is."""
+    batch = seen.batch
+    if batch is None or batch.spec.model is None or batch.queue:
+        return ()
+    model = batch.spec.model
+    devices = accelerators_per_pod(model)
+    if not devices or model.accelerator.claim is not None:
+        return ()
+    resource = model.accelerator.resource
+    pods = [pod for pod in pod_views(seen.pods) if pod.group == names.worker_group(model.name)]
+    holds = held_by_node([pod for pod in pods if not pod.over], resource)
+    goes = seen.finished or batch.spec.suspend or bool(seen.problems)
+    if goes and not holds:
+        return ()
+    answers = seen.progress is not None and seen.progress.state == "Running"
+    queued = bool(seen.after)
+    waits = not goes and not answers
+    made = parse_time(text(at(seen.ray_job, "metadata").get("creationTimestamp"))) if seen.ray_job else None
+    asked_for = parse_time(text(at(seen.manifest, "metadata").get("creationTimestamp"))) or seen.now
+    gives_way = batch.spec.yields and batch.spec.resume and made is not None and not queued
+    shortest = timedelta(seconds=seconds(batch.spec.min_run))
+    return (
+        Claim(
+            owner=f"{batch.namespace}/{batch.workload.name}",
+            model=model.name,
+            resource=resource,
+            since=asked_for,
+            devices=devices,
+            holds=holds,
+            waits=waits,
+            no_room_since=no_room_since(pods) if waits else None,
+            queued=waits and queued,
+            nodes=nodes_for(model, nodes) if waits and nodes is not None else None,
+            leaving=goes or queued,
+            background=True,
+            yields_at=made + shortest if gives_way and made is not None and not goes else None,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""The kind LLMBenchmark: observed, decided, planned, applied, and what its status says."""

@@ -1,0 +1,115 @@
+"""The Job: one pod like one of the model's worker pods, in which engines start one after another."""
+
+import hashlib
+import json
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.ray.model import Model
+from daybreak.api.ray.runtime import Runtime
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.kinds.llmbenchmark.objects.metadata import COMPONENT, metadata
+from daybreak.kinds.llmbenchmark.objects.order import KEY_VARIABLE, VARIABLE, claim_of, order
+from daybreak.kinds.llmbenchmark.objects.target import Target
+from daybreak.platform import Platform
+from daybreak.ray import ports
+from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods.workers import worker_group
+from daybreak.ray.quantities import whole_seconds
+
+COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
+RETRIES = 2
+"""How often a pod that was lost is made anew; the benchmark then begins anew."""
+_GRACE_SECONDS = 60
+_MAY_CHANGE = {"suspend", "ttl_after_finished"}
+
+
+def digest(benchmark: LLMBenchmark) -> str:
+    """Digest of the part of the spec that may not change once the benchmark has begun."""
+    plain = benchmark.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_MAY_CHANGE)
+    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(written.encode()).hexdigest()[:16]
+
+
+def job(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
+    """The Job of the benchmark."""
+    found = metadata(benchmark, names.benchmark_job(benchmark.name))
+    found["annotations"] = {names.BENCHMARK_ANNOTATION: digest(benchmark)}
+    spec = {
+        "backoffLimit": RETRIES,
+        "ttlSecondsAfterFinished": whole_seconds(benchmark.spec.ttl_after_finished),
+        "template": _template(benchmark, target, platform),
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": found, "spec": spec}
+
+
+def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
+    runtime = target.runtime.model_copy(update={"direct_ingress": False})
+    name = names.of_benchmark(benchmark.name)
+    if target.model is None:
+        template = _asking(RayWorkload(name, (), runtime), runtime, platform)
+    else:
+        template = _serving(RayWorkload(name, (target.model,), runtime), target.model, platform)
+    template["metadata"]["labels"] |= names.labels(name, COMPONENT)
+    spec = template["spec"]
+    spec["restartPolicy"] = "Never"
+    spec["terminationGracePeriodSeconds"] = _GRACE_SECONDS
+    container = spec["containers"][0]
+    container["command"] = COMMAND
+    container["ports"] = [{"name": COMPONENT, "containerPort": ports.BATCH}]
+    own = _variables(benchmark, target)
+    kept = {each["name"] for each in own}
+    container["env"] = [each for each in container["env"] if each["name"] not in kept] + own
+    for place in _places(benchmark):
+        spec["volumes"].append(place.volume)
+        container["volumeMounts"].append(place.mount)
+    return template
+
+
+def _serving(workload: RayWorkload, model: Model, platform: Platform) -> dict[str, Any]:
+    """The pod of a replica."""
+    found: dict[str, Any] = worker_group(workload, model, platform)["template"]
+    return found
+
+
+def _asking(workload: RayWorkload, runtime: Runtime, platform: Platform) -> dict[str, Any]:
+    """A pod that asks a service, and holds no model."""
+    head = runtime.head
+    return pod_spec.template(
+        workload,
+        platform,
+        component="worker",
+        image=platform.image_of(workload),
+        labels={},
+        ports={},
+        env=pod_spec.environment(workload, {}),
+        requests={"cpu": head.resources.cpu, "memory": head.resources.memory},
+        places=[],
+        node_selector=head.node_selector,
+        tolerations=head.tolerations,
+        grace_seconds=_GRACE_SECONDS,
+        own_volumes=head.volumes,
+        own_mounts=head.volume_mounts,
+        overlay=head.pod_template,
+    )
+
+
+def _variables(benchmark: LLMBenchmark, target: Target) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{"name": VARIABLE, "value": order(benchmark, target)}]
+    reference = benchmark.spec.service_ref
+    if target.model is None and reference is not None and reference.api_key is not None:
+        key = reference.api_key.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
+        found.append({"name": KEY_VARIABLE, "valueFrom": {"secretKeyRef": key}})
+    return found
+
+
+def _places(benchmark: LLMBenchmark) -> list[pod_spec.Place]:
+    """The claim for the report."""
+    output = benchmark.spec.output
+    of_claim = claim_of(output.uri) if output is not None else None
+    if of_claim is None:
+        return []
+    name, path = names.rows_volume(of_claim[0]), names.rows_directory(of_claim[0])
+    volume = {"name": name, "persistentVolumeClaim": {"claimName": of_claim[0]}}
+    return [pod_spec.Place(volume, {"name": name, "mountPath": path})]

@@ -1,0 +1,120 @@
+"""What the job is told: the order that `daybreak_runtime.benchmark` reads, in its words."""
+
+import json
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmbenchmark.load import Lengths, Load
+from daybreak.api.llmbenchmark.status import STEP_LIMIT
+from daybreak.api.ray.model import Model
+from daybreak.kinds.llmbenchmark.objects.target import Target
+from daybreak.ray import ports
+from daybreak.ray.pods.weights import weights
+from daybreak.ray.quantities import as_seconds
+from daybreak.ray.serve.serve_config import engine_kwargs
+from daybreak.scheduling.replica_size import accelerators_per_pod
+
+VARIABLE = "DAYBREAK_BENCHMARK"
+KEY_VARIABLE = "DAYBREAK_BENCHMARK_KEY"
+"""The API key of a service."""
+_CLAIM = "pvc://"
+
+
+def order(benchmark: LLMBenchmark, target: Target) -> str:
+    """The order as JSON, equal for equal specs."""
+    spec = benchmark.spec
+    objective, budget = spec.objective, spec.budget
+    levels = len(spec.load.clients or spec.load.rates or ())
+    starts = STEP_LIMIT // levels
+    found: dict[str, Any] = {
+        "uid": benchmark.uid,
+        "load": _load(spec.load),
+        "sweep": [{"name": each.argument, "values": each.values} for each in spec.sweep],
+        "objective": {
+            "maximize": objective.maximize.value,
+            "ttft_p99_ms": _milliseconds(objective.ttft_p99),
+            "tpot_p99_ms": _milliseconds(objective.tpot_p99),
+            "error_rate": objective.error_rate,
+        },
+        "stop": spec.stop.model_dump(mode="json"),
+        "budget": {
+            "seconds": None if budget.time is None else as_seconds(budget.time),
+            "gpu_seconds": budget.gpu_seconds,
+            "engine_starts": min(starts, budget.engine_starts or starts),
+        },
+        "output": _place(spec.output.uri) if spec.output is not None else None,
+        "port": ports.BATCH,
+    }
+    if target.model is not None:
+        found["engine"] = _engine(benchmark, target.model, target.runtime.image_pull_policy)
+    else:
+        key = spec.service_ref.api_key if spec.service_ref is not None else None
+        found["service"] = {
+            "url": names.url(target.service, benchmark.namespace),
+            "model": target.service_model,
+            "key": KEY_VARIABLE if key is not None else None,
+        }
+    return json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+
+
+def claim_of(uri: str) -> tuple[str, str] | None:
+    """Claim and path of a `pvc://` place; None for another one."""
+    if not uri.startswith(_CLAIM):
+        return None
+    claim, _, path = uri.removeprefix(_CLAIM).partition("/")
+    return claim, path
+
+
+def _place(uri: str) -> str:
+    found = claim_of(uri)
+    return uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"
+
+
+def _milliseconds(duration: str | None) -> float | None:
+    return None if duration is None else 1000 * as_seconds(duration)
+
+
+def _load(load: Load) -> dict[str, Any]:
+    prefix = load.shared_prefix
+    return {
+        "clients": load.clients or [],
+        "rates": load.rates or [],
+        "burstiness": load.burstiness,
+        "prompt_tokens": _lengths(load.prompt_tokens),
+        "output_tokens": _lengths(load.output_tokens),
+        "recorded": [[each.prompt, each.output] for each in load.recorded],
+        "prefix_tokens": 0 if prefix is None else prefix.tokens,
+        "prefixes": 1 if prefix is None else prefix.count,
+        "seconds": as_seconds(load.window),
+        "windows": load.windows,
+        "ramp_seconds": as_seconds(load.ramp),
+        "seed": load.seed,
+    }
+
+
+def _lengths(lengths: Lengths) -> dict[str, Any]:
+    return {
+        "kind": lengths.distribution.value,
+        "mean": lengths.mean,
+        "sigma": lengths.sigma,
+        "min": lengths.min,
+        "max": lengths.max,
+    }
+
+
+def _engine(benchmark: LLMBenchmark, model: Model, pull_policy: str) -> dict[str, Any]:
+    source = weights(names.of_benchmark(benchmark.name), model, pull_policy)
+    found: dict[str, Any] = {
+        "model": model.name,
+        "args": engine_kwargs(model, source),
+        "gpus": accelerators_per_pod(model),
+        "port": ports.DIRECT,
+    }
+    if isinstance(source.model_source, dict):
+        found["source"] = source.model_source["bucket_uri"]
+    else:
+        found["source"] = source.model_source
+    if source.callback is not None:
+        found["bucket"] = model.source
+    return found

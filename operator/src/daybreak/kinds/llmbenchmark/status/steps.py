@@ -1,0 +1,49 @@
+"""The steps of a benchmark, from the job's words into those of the status."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api.common.unstructured import mapping, text
+from daybreak.api.llmbenchmark.status import GainStatus, Percentiles, StepStatus
+
+_SAME = (
+    "settings",
+    "clients",
+    "rate",
+    "requests_per_second",
+    "tokens_per_second",
+    "requests",
+    "errors",
+)
+_OF_ENGINE = ("kv_cache", "running", "waiting", "preemptions")
+_TIMES = {"ttft": "ttft_ms", "tpot": "tpot_ms", "latency": "latency_ms"}
+_FAILURE_LIMIT = 500
+_SETTINGS_LIMIT = 1024
+
+
+def step_status(said: Mapping[str, Any]) -> StepStatus:
+    """One step. What is of another form reads as nothing."""
+    engine = mapping(said.get("engine"))
+    found: dict[str, Any] = {name: said[name] for name in _SAME if name in said}
+    found |= {name: engine[name] for name in _OF_ENGINE if name in engine}
+    found |= {name: Percentiles.model_validate(said[key]) for name, key in _TIMES.items() if key in said}
+    failure = text(said.get("failure")) or text(said.get("exceeds")) or text(said.get("first_error"))
+    if failure:
+        found["failure"] = failure[:_FAILURE_LIMIT]
+    try:
+        return StepStatus.model_validate(found)
+    except ValidationError:
+        return StepStatus(failure="the job has told this step in a form that this operator does not know")
+
+
+def gain_status(said: Mapping[str, Any] | None) -> GainStatus | None:
+    """The best beside the baseline."""
+    return GainStatus.model_validate(dict(said)) if said else None
+
+
+def words(settings: Mapping[str, Any]) -> str:
+    """Settings in words."""
+    found = ", ".join(f"{name}={value}" for name, value in settings.items()) or "baseline"
+    return found[:_SETTINGS_LIMIT]

@@ -1,0 +1,1 @@
+"""Which names lead where, from what is seen."""

@@ -1,0 +1,115 @@
+"""Which names lead where: a pure function of all LLMRoutes and LLMServices of a namespace."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.spec import RouteBackend
+from daybreak.api.llmroute.status import BackendState, RouteReason
+from daybreak.kinds.llmroute.observe.observed import Observed, SeenRoute
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What keeps a route from being as it is written."""
+
+    reason: RouteReason
+    message: str
+    waits: bool = False
+    """Whether it goes by itself."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of one route."""
+
+    names: tuple[str, ...] = ()
+    """Those that lead to its backends."""
+    states: tuple[BackendState, ...] = ()
+    """How its backends are, in the order of the spec."""
+    unaccepted: tuple[Problem, ...] = ()
+    """Why not all of its names do."""
+    unready: tuple[Problem, ...] = field(default=())
+    """What is wrong with backends that have a weight."""
+
+
+def decide(seen: Observed) -> dict[str, Decision]:
+    """What becomes of each route, by its name."""
+    models = {model: service for service in sorted(seen.services) for model in seen.services[service]}
+    owners = {name: f"model {name} of LLMService {service}" for name, service in models.items()}
+    called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
+    found = {}
+    for each in seen.routes:
+        found[each.name] = _one(each, seen, owners, called)
+        for name in found[each.name].names:
+            owners[name] = f"older LLMRoute {each.name}"
+    return found
+
+
+def _one(each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str]) -> Decision:
+    if each.route is None:
+        return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
+    if not seen.gateway:
+        off = "gateways are switched off (the chart's value gateway.enabled), and they carry out routes"
+        return Decision(unaccepted=(Problem(RouteReason.GATEWAY_OFF, off),))
+    route = each.route
+    states = tuple(_state(backend, seen.services) for backend in route.spec.backends)
+    routes = {other.name for other in seen.routes}
+    problems = chain.from_iterable(
+        _of_backend(backend, state, seen.services, routes, called)
+        for backend, state in zip(route.spec.backends, states, strict=True)
+        if backend.weight > 0
+    )
+    return Decision(
+        names=tuple(name for name in route.spec.names if name not in owners),
+        states=states,
+        unaccepted=tuple(_taken(route, owners)),
+        unready=tuple(problems),
+    )
+
+
+def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
+    for name in route.spec.names:
+        if owner := owners.get(name):
+            yield Problem(
+                RouteReason.NAME_TAKEN, f"the name {name} is that of the {owner}, which gets its requests"
+            )
+
+
+def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:
+    return services.get(backend.service, {}).get(backend.model, BackendState.MISSING)
+
+
+def _of_backend(
+    backend: RouteBackend,
+    state: BackendState,
+    services: Mapping[str, Mapping[str, BackendState]],
+    routes: Collection[str],
+    called: Collection[str],
+) -> Iterator[Problem]:
+    service, model = backend.service, backend.model
+    models = services.get(service)
+    if state is BackendState.FAILED:
+        yield Problem(RouteReason.BACKEND_FAILED, f"model {model} of LLMService {service} cannot start")
+    elif state is BackendState.PENDING:
+        waits = f"LLMService {service} has no address for its model {model} yet"
+        yield Problem(RouteReason.BACKEND_PENDING, waits, waits=True)
+    elif models is None and service in routes:
+        yield Problem(
+            RouteReason.ROUTE_TO_ROUTE,
+            f"there is no LLMService {service}; {service} is an LLMRoute, and a route leads to models only",
+        )
+    elif models is None:
+        yield Problem(RouteReason.BACKEND_MISSING, f"there is no LLMService {service}")
+    elif state is BackendState.MISSING and model in called:
+        yield Problem(
+            RouteReason.ROUTE_TO_ROUTE,
+            f"LLMService {service} has no model {model}; {model} is a name of an LLMRoute, and a route leads "
+            "to models only",
+        )
+    elif state is BackendState.MISSING:
+        there = ", ".join(sorted(models)) or "none"
+        yield Problem(
+            RouteReason.BACKEND_MISSING, f"LLMService {service} has no model {model}; there is: {there}"
+        )

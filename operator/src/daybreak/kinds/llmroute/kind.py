@@ -1,0 +1,66 @@
+"""The kind LLMRoute, as the operator runs it: all routes of a namespace are looked at together."""
+
+from collections.abc import Callable, Collection
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.kinds.llmroute.observe.observer import Observer
+from daybreak.kinds.llmroute.reconciler import Reconciler
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.platform import Platform
+
+ALL = "routes"
+"""Stands for all routes of a namespace in the queue."""
+GATHER_SECONDS = 1.0
+"""Over how long changes of services are gathered: statuses change often, and gateways see them anyway."""
+
+
+class LLMRoutes:
+    """Looks after every LLMRoute.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        platform: Settings of the installation.
+        applier: Writes objects.
+        may_act: Whether the lease is held this moment.
+    """
+
+    name = LLM_ROUTES.kind
+    watched: Collection[Resource] = frozenset((LLM_ROUTES, LLM_SERVICES))
+
+    def __init__(
+        self, api: Api, cache: Cache, platform: Platform, applier: Applier, may_act: Callable[[], bool]
+    ) -> None:
+        self._cache = cache
+        observer = Observer(cache, gateway=bool(platform.gateway_image))
+        self._reconciler = Reconciler(api, cache, observer, applier, may_act)
+
+    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+        """All routes of the namespace: at once for a route, soon for a service, if there is a route."""
+        mine = Key(key.namespace, ALL)
+        if resource is LLM_ROUTES:
+            return mine, 0.0
+        return (mine, GATHER_SECONDS) if mine in self.objects() else None
+
+    def objects(self) -> Collection[Key]:
+        """One for every namespace with an LLMRoute."""
+        return {Key(key.namespace, ALL) for key in self._cache.keys(LLM_ROUTES)}
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """None: what nodes mean to a service stands in its status."""
+        return ()
+
+    async def settle(self) -> None:
+        """Nothing is waited for."""
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Look at all routes of a namespace."""
+        await self._reconciler.reconcile(key.namespace)
+        return None
+
+    async def close(self) -> None:
+        """Nothing runs beside the reconciles."""

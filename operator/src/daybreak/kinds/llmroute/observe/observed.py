@@ -1,0 +1,74 @@
+"""What is seen of a namespace whose LLMRoutes are looked at: plain data, without a client."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
+from daybreak.api.gates.gate_status import GateState
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.status import BackendState
+
+_STATES = {
+    GateState.OPEN: BackendState.OPEN,
+    GateState.CLOSED: BackendState.HELD,
+    GateState.FAILED: BackendState.FAILED,
+}
+
+
+@dataclass(frozen=True)
+class SeenRoute:
+    """One LLMRoute."""
+
+    manifest: Manifest
+    route: LLMRoute | None
+    """None: its spec cannot be used."""
+    problem: str = ""
+    """Why not."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return text(mapping(self.manifest.get("metadata")).get("name"))
+
+    @property
+    def seniority(self) -> tuple[str, str]:
+        """The lower one keeps a name that two have. To the second, as Kubernetes writes it."""
+        return text(mapping(self.manifest.get("metadata")).get("creationTimestamp")), self.name
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A namespace with LLMRoutes."""
+
+    routes: tuple[SeenRoute, ...]
+    """Oldest first."""
+    services: Mapping[str, Mapping[str, BackendState]]
+    """The models of each LLMService, adapters included, and how they are."""
+    gateway: bool = True
+    """Whether there are gateways in this installation."""
+
+
+def seen_route(manifest: Manifest) -> SeenRoute:
+    """Read an LLMRoute."""
+    try:
+        return SeenRoute(manifest, LLMRoute.from_manifest(manifest))
+    except InvalidSpec as error:
+        return SeenRoute(manifest, None, str(error))
+
+
+def models(service: Manifest) -> dict[str, BackendState]:
+    """The models of an LLMService, and how they are: those that can be asked for, and those of the spec."""
+    found = {
+        text(model.get("name")): BackendState.PENDING
+        for model in mappings(at(service, "spec").get("models"))
+        if text(model.get("name"))
+    }
+    for entry in mappings(at(service, "status", "gate").get("models")):
+        # A state of a newer operator that is unknown here: requests are held.
+        state = _STATES.get(text(entry.get("state")), BackendState.HELD)  # type: ignore[call-overload]
+        adapters = entry.get("adapters")
+        for name in (entry.get("name"), *(adapters if isinstance(adapters, list) else ())):
+            if text(name):
+                found[text(name)] = state
+    return found

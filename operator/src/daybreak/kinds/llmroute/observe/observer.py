@@ -1,0 +1,41 @@
+"""Gathers everything known of a namespace's LLMRoutes from the cache."""
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kube.cache import Cache
+
+
+class Observer:
+    """Reads the cache.
+
+    Args:
+        cache: What is known of the cluster.
+        gateway: Whether there are gateways in this installation.
+    """
+
+    def __init__(self, cache: Cache, *, gateway: bool) -> None:
+        self._cache = cache
+        self._gateway = gateway
+
+    def observe(self, namespace: str) -> Observed:
+        """What is known of this namespace at this moment."""
+        routes = sorted(
+            (
+                seen_route(manifest)
+                for manifest in self._of(LLM_ROUTES, namespace)
+                if not manifest["metadata"].get("deletionTimestamp")
+            ),
+            key=lambda seen: seen.seniority,
+        )
+        services = {
+            service["metadata"]["name"]: models(service) for service in self._of(LLM_SERVICES, namespace)
+        }
+        return Observed(tuple(routes), services, self._gateway)
+
+    def _of(self, kind: Resource, namespace: str) -> list[Manifest]:
+        keys = (key for key in self._cache.keys(kind) if key.namespace == namespace)
+        found = (self._cache.get(kind, key) for key in keys)
+        return [manifest for manifest in found if manifest is not None]

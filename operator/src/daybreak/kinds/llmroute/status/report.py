@@ -1,0 +1,100 @@
+"""The status of an LLMRoute, put together from what was decided."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.common.unstructured import condition, mapping, whole
+from daybreak.api.llmroute.spec import LLMRouteSpec
+from daybreak.api.llmroute.status import (
+    BackendState,
+    BackendStatus,
+    LLMRouteStatus,
+    RouteConditionType,
+    RouteReason,
+)
+from daybreak.controller import job_status
+from daybreak.controller.events import Event
+from daybreak.controller.job_status import Made
+from daybreak.kinds.llmroute.decide.decision import Decision, Problem
+from daybreak.kinds.llmroute.observe.observed import SeenRoute
+
+ACTION = "Route"
+"""Of every event of a route."""
+_THERE = (BackendState.OPEN, BackendState.HELD, BackendState.FAILED)
+
+
+def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
+    """The status as it should be."""
+    metadata, before = mapping(seen.manifest.get("metadata")), mapping(seen.manifest.get("status"))
+    generation = max(0, whole(metadata.get("generation")))
+    made = _conditions(decision)
+    status = LLMRouteStatus(
+        observed_generation=generation, conditions=job_status.conditions(before, made, now, generation)
+    )
+    if seen.route is None or not decision.states:
+        return status
+    spec = seen.route.spec
+    update = {
+        "names": list(decision.names),
+        "backends": _backends(spec, decision.states),
+        "sticky_header": spec.sticky.header if spec.sticky is not None else None,
+        "asleep": spec.asleep,
+    }
+    return status.model_copy(update=update)
+
+
+def events(before: Any, after: LLMRouteStatus) -> list[Event]:
+    """What has turned: that it is routed, or why somebody has to act."""
+    found = []
+    for each in after.conditions:
+        was = condition(before, each.type)
+        if each.type == RouteConditionType.STALLED and each.status == "True":
+            if (was.get("status"), was.get("reason")) != (each.status, each.reason):
+                found.append(Event(ACTION, True, each.reason, each.message))
+        elif each.type == RouteConditionType.READY and each.status == "True" and was.get("status") != "True":
+            found.append(Event(ACTION, False, each.reason, each.message))
+    return found
+
+
+def _backends(spec: LLMRouteSpec, states: Sequence[BackendState]) -> list[BackendStatus]:
+    pairs = list(zip(spec.backends, states, strict=True))
+    total = sum(backend.weight for backend, state in pairs if state in _THERE)
+    return [
+        BackendStatus(
+            service=backend.service,
+            model=backend.model,
+            weight=backend.weight,
+            share=round(backend.weight / total, 4) if total and state in _THERE else 0.0,
+            state=state,
+        )
+        for backend, state in pairs
+    ]
+
+
+def _conditions(decision: Decision) -> list[Made]:
+    names = ", ".join(decision.names)
+    accepted = _made(RouteConditionType.ACCEPTED, decision.unaccepted, f"{names}: routed by weight")
+    ready = _made(
+        RouteConditionType.READY,
+        (*decision.unaccepted, *decision.unready),
+        f"{names}: every backend with a weight is there",
+    )
+    wrong = [each for each in (*decision.unaccepted, *decision.unready) if not each.waits]
+    stalled = Made(
+        RouteConditionType.STALLED,
+        bool(wrong),
+        wrong[0].reason if wrong else RouteReason.ROUTED,
+        _words(wrong) if wrong else "nothing is in the way",
+    )
+    return [accepted, ready, stalled]
+
+
+def _made(kind: RouteConditionType, problems: Sequence[Problem], good: str) -> Made:
+    if problems:
+        return Made(kind, False, problems[0].reason, _words(problems))
+    return Made(kind, True, RouteReason.ROUTED, good)
+
+
+def _words(problems: Sequence[Problem]) -> str:
+    return "; ".join(each.message for each in problems)

@@ -1,0 +1,200 @@
+"""How a change of a service reaches what runs: what the rollouts' machine is told, and what it decides."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from daybreak.api.common import names
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.rollout import OnFailure, RolloutPhase
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.llmservice.status import ModelState
+from daybreak.gates.state_machine import Health, SleepState
+from daybreak.kinds.llmservice.decide.caches import caches
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.problems.problem import Problem
+from daybreak.problems.redact import excerpt
+from daybreak.ray.serve.replica_range import replica_range
+from daybreak.ray.views.ray_pods import pod_views, unschedulable
+from daybreak.rollouts.deadline import deadline
+from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again, step
+from daybreak.rollouts.strategy import Surroundings
+from daybreak.scheduling import fit, room
+from daybreak.scheduling.replica_size import pods_per_replica
+from daybreak.scheduling.turns import PATIENCE
+
+REFUSAL_LIMIT = 2000
+"""How much is told of what the API server says, in characters."""
+
+
+def decide_rollout(
+    seen: Observed, snapshot: Snapshot, models: Sequence[ModelHealth], stalled: Sequence[Problem]
+) -> tuple[RolloutState | None, timedelta | None]:
+    """What becomes of a change, and when to look again for its sake.
+
+    Args:
+        seen: What is seen of the service.
+        snapshot: The same, read.
+        models: Its models, judged.
+        stalled: What somebody has to act on, of what runs or starts.
+    """
+    own, wish = seen.own_revision, _wish(seen)
+    if own is None or wish is None:
+        return seen.rollout, None
+    situation = _situation(seen, snapshot, models, stalled, own.name, wish)
+    state = step(seen.rollout, situation, wish)
+    return state, look_again(state, situation)
+
+
+def rolled_out(health: Health, seen: Observed, state: RolloutState | None) -> Health:
+    """How a model is for its gate, where its service is being changed.
+
+    What cannot start is not told to clients as long as something else will be tried: they stay held for that.
+    """
+    if state is None:
+        return health
+    asked = seen.asked_for
+    rolls_back = asked is not None and asked.spec.rollout.on_failure is OnFailure.ROLL_BACK
+    spared = state.phase is RolloutPhase.ROLLING_BACK or (state.falls_back and rolls_back)
+    return replace(
+        health,
+        failed="" if spared else health.failed,
+        replaces=state.replaces,
+        drain=seen.longest_shutdown,
+    )
+
+
+def drain_left(state: SleepState, seen: Observed) -> timedelta | None:
+    """How much longer what runs may take before its pods are replaced; None: none are."""
+    if state.phase is not Phase.REPLACING or state.asleep is not None:
+        return None
+    left = state.since + seen.longest_shutdown - seen.now
+    return left if left > timedelta(0) else None
+
+
+def _wish(seen: Observed) -> Wish | None:
+    if seen.wanted is None or seen.asked_for is None:
+        return None
+    rollout = seen.asked_for.spec.rollout
+    return Wish(
+        seen.wanted.name,
+        rollout.strategy,
+        rollout.on_failure,
+        paused=seen.rollouts_paused,
+        refused=seen.pin_refused,
+    )
+
+
+def _situation(
+    seen: Observed,
+    snapshot: Snapshot,
+    models: Sequence[ModelHealth],
+    stalled: Sequence[Problem],
+    revision: str,
+    wish: Wish,
+) -> Situation:
+    ray, states = snapshot.ray, seen.sleep_states
+    replacing = any(state.phase is Phase.REPLACING for state in states.values())
+    carried_out = _carried_out(seen) and ray.observed
+    coming = [pod for pod in snapshot.pods if ray.upgrading and pod.cluster == ray.pending]
+    no_room = unschedulable(coming)
+    short = no_room is not None and seen.now - no_room[0] >= PATIENCE
+    return Situation(
+        revision=revision,
+        known={each.name for each in seen.revisions},
+        changes=seen.changes,
+        around=Surroundings(
+            serving=_serving(seen, models),
+            holds=seen.gateway is not None and not seen.gateway.leaving,
+            crowded=_crowded(seen) if seen.changes else None,
+            misfit=_misfit(seen) if wish.revision != revision else "",
+        ),
+        answers=carried_out and not ray.upgrading and _answer(snapshot, models),
+        asleep=snapshot.asleep and not replacing,
+        vacated=seen.asleep is SleepDepth.CLUSTER and (not ray.exists or ray.leaving),
+        beside=ray.upgrading,
+        no_room=no_room[1] if no_room is not None and short else "",
+        stuck=_stuck(seen, stalled, carried_out=carried_out),
+        preparing=_preparing(seen) if wish.revision != revision else "",
+        filling=bool(snapshot.waited_for),
+        limit=limit(seen),
+        now=seen.now,
+    )
+
+
+def limit(seen: Observed) -> timedelta:
+    """How long a change may take."""
+    asked = seen.asked_for.spec.rollout.deadline if seen.asked_for is not None else "Auto"
+    return deadline(asked, (gate.wake for gate in seen.gates.values()))
+
+
+def _carried_out(seen: Observed) -> bool:
+    """Whether the RayService is what the revision asks for."""
+    if seen.service is None or seen.ray_service is None:
+        return False
+    was = BuiltWith.of(seen.ray_service)
+    return was is None or was.wishes == wishes(seen.service)
+
+
+def _stuck(seen: Observed, stalled: Sequence[Problem], *, carried_out: bool) -> str:
+    """Why the revision cannot start; empty: it can, or what is told is of the one before."""
+    if seen.refusal:
+        return f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
+    return "; ".join(problem.message for problem in stalled) if carried_out else ""
+
+
+def _answer(snapshot: Snapshot, models: Sequence[ModelHealth]) -> bool:
+    """Whether every model that is awake has answered as what it is now, and one is."""
+    up = [model for model in models if model.state is not ModelState.ASLEEP]
+    return bool(up) and all(model.answering and model.state is not ModelState.UPDATING for model in up)
+
+
+def _serving(seen: Observed, models: Sequence[ModelHealth]) -> bool:
+    """Whether requests are let through to a model that answers."""
+    states = seen.sleep_states
+    return any(
+        model.answering and (model.name not in states or states[model.name].gate is GateState.OPEN)
+        for model in models
+    )
+
+
+def _preparing(seen: Observed) -> str:
+    """The copies of weights that the revision which is asked for needs, and that are not there."""
+    target = seen.target_service
+    views = caches(seen, target) if target is not None else ()
+    return "; ".join(
+        f"model {view.model}: {view.problem.message if view.problem is not None else view.doing}"
+        for view in views
+        if not view.complete and view.model not in seen.given_back
+    )
+
+
+def _crowded(seen: Observed) -> str | None:
+    """Why there is no room now for a second Ray cluster, of as many replicas as run; None: nobody can see.
+
+    Where the fit check is off, nodes do not tell: new ones come, or they are held by other things than pods.
+    """
+    target = seen.target_service
+    if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
+        return None
+    placed = Counter(pod.group for pod in pod_views(seen.pods) if pod.counts and pod.placed)
+    replicas = {}
+    for model in target.spec.models:
+        allowed = replica_range(target.workload, model)
+        run = placed[names.worker_group(model.name)] // pods_per_replica(model)
+        replicas[model.name] = (
+            0 if model.name in seen.given_back else max(allowed.initial, min(run, allowed.max))
+        )
+    return room.crowded(target.workload, replicas, seen.nodes, seen.booked)
+
+
+def _misfit(seen: Observed) -> str:
+    """What of the revision that is asked for fits on no node."""
+    target = seen.target_service
+    if target is None or seen.nodes is None or not seen.fit_checked:
+        return ""
+    return "; ".join(misfit.message for misfit in fit.fit(target.workload, seen.nodes))

@@ -1,0 +1,1 @@
+"""The kind ModelServer: an engine in a container, behind the gateway."""

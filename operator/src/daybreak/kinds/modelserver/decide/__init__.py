@@ -1,0 +1,1 @@
+"""What to do about a ModelServer: pure functions of what is seen."""

@@ -1,0 +1,141 @@
+"""How a ModelServer's pods are, read off what is seen."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.unstructured import at, condition, text, whole
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.gates.sleep_policy import overdue
+from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.problem import Problem, lasting
+from daybreak.problems.redact import excerpt
+from daybreak.ray.views.accelerator_pods import no_room_since
+from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
+
+
+@dataclass(frozen=True)
+class View:
+    """What is seen, with what follows from it."""
+
+    seen: Observed
+    server: ModelServer
+
+    @cached_property
+    def pods(self) -> Sequence[PodView]:
+        """All of its pods."""
+        return pod_views(self.seen.pods)
+
+    @cached_property
+    def current(self) -> str:
+        """Digest of what the Deployment's pods run; empty: there is no Deployment."""
+        return configuration(self.seen.deployment)
+
+    @cached_property
+    def _current_pods(self) -> Sequence[PodView]:
+        return [pod for pod in self.pods if pod.counts and configuration(pod.manifest) == self.current]
+
+    @cached_property
+    def ready(self) -> Sequence[PodView]:
+        """Pods that take requests, whatever they run."""
+        return [pod for pod in self.pods if pod.counts and pod.ready]
+
+    @cached_property
+    def ready_now(self) -> Sequence[PodView]:
+        """Those of them that run what they should."""
+        return [pod for pod in self._current_pods if pod.ready]
+
+    @cached_property
+    def answered(self) -> str:
+        """What has answered, after the answers of this look: digest of what its pods run; empty: nothing."""
+        if self.current and self.ready_now and any(answer.answered for answer in self.seen.answers):
+            return self.current
+        # What has slept is asked anew.
+        return "" if self.seen.asleep else text(self.seen.status.get("answered"))
+
+    @property
+    def answering(self) -> bool:
+        """Whether requests get an answer."""
+        return any(configuration(pod.manifest) == self.answered for pod in self.ready if self.answered)
+
+    @property
+    def ask(self) -> bool:
+        """Whether it is to be asked for an answer."""
+        return not self.seen.asleep and bool(self.ready_now) and self.answered != self.current
+
+    @property
+    def silent(self) -> str:
+        """What it said in place of an answer; empty: nothing."""
+        return next((answer.message for answer in self.seen.answers if not answer.answered), "")
+
+    @cached_property
+    def updating(self) -> bool:
+        """Whether a change is on its way to pods that are awake."""
+        status = at(self.seen.deployment, "status")
+        generation = whole(at(self.seen.deployment, "metadata").get("generation"))
+        late = bool(self.seen.deployment) and whole(status.get("observedGeneration")) < generation
+        others = [pod for pod in self.pods if pod.counts and configuration(pod.manifest) != self.current]
+        return late or bool(others) or (bool(self.answered) and self.answered != self.current)
+
+    @cached_property
+    def problem(self) -> Problem | None:
+        """What keeps pods from being ready, what somebody must act on first."""
+        if self.seen.asleep:
+            return None
+        failed = condition(at(self.seen.deployment, "status"), "ReplicaFailure")
+        if failed.get("status") == "True" and not self._current_pods:
+            said = f"no pod can be made: {excerpt(text(failed.get('message')))}"
+            return Problem(Reason.REFUSED, said, stalled=True)
+        found = [problem for pod in self._current_pods if (problem := pod_problem(pod)) is not None]
+        stalled = condition(self.seen.status, ConditionType.STALLED)
+        standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
+        worst = min(found, key=lambda problem: not problem.stalled, default=None)
+        return lasting(worst, standing)
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators that its pods hold."""
+        resource = self.server.spec.accelerator.resource
+        return sum(accelerators(pod, resource) for pod in self.pods)
+
+    @property
+    def wakes_from_sleep(self) -> bool:
+        """Whether it is on the way up from sleep, not for the first time."""
+        gate = self.seen.gate
+        return gate is not None and gate.wake is not None and gate.wake.under_way
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its wake has lasted longer than its requests were held."""
+        return self.seen.gate is not None and overdue(self.seen.gate, self.seen.now)
+
+    @property
+    def no_room(self) -> bool:
+        """Whether it wakes from sleep, and has not found room for one pod."""
+        room = any(pod.placed for pod in self._current_pods)
+        stuck = no_room_since(self.pods) is not None or bool(self.seen.turn.after)
+        return self.wakes_from_sleep and not room and stuck
+
+    @property
+    def queued(self) -> bool:
+        """Whether it makes no pods, since others come before it where accelerators are scarce."""
+        state = self.seen.sleep_state
+        waking = state is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
+        return bool(self.seen.turn.after) and waking
+
+    @property
+    def doing(self) -> str:
+        """What is waited for."""
+        if self.queued:
+            return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+        if self.seen.deployment is None or not self._current_pods:
+            return "its pods are being made"
+        if self.ready_now:
+            return self.silent or "its engine is asked for a first answer"
+        if any(pod.placed for pod in self._current_pods):
+            return "its engine is starting"
+        return "its pods wait for a node"

@@ -1,0 +1,1 @@
+"""The objects of a ModelServer, each by a pure function."""

@@ -1,0 +1,120 @@
+"""The Deployment: the engine's pods, none of them in sleep."""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.common.unstructured import at, text
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.validation import ENGINE_CONTAINER
+from daybreak.api.ray.model import AcceleratorKind
+from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, probe
+from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.platform import Platform
+from daybreak.ray.pods import pod_spec, weights
+from daybreak.scheduling.replica_size import worker_cpu, worker_need, worker_shared_memory
+
+LEAVE_SECONDS = 5
+"""How long an engine goes on after its pod was told to end: gateways hear of it, and send nothing more."""
+EXIT_SECONDS = 10
+"""What it may take to end after its last request."""
+_NOT_OF_PODS = {"replicas", "max_ongoing_requests", "state", "sleep", "hold", "access"}
+"""Fields of a spec that change nothing in pods."""
+
+
+def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[str, Any]:
+    """The Deployment, with so many pods."""
+    found = metadata(server, names.server_deployment(server.name))
+    found["annotations"] = {names.WISHES_ANNOTATION: wishes(server)}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": found,
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 1,
+            "selector": own_pods(server),
+            # A pod goes when one in its place is ready: no request finds nobody.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+            "template": template(server, platform),
+        },
+    }
+
+
+def wishes(server: ModelServer) -> str:
+    """Digest of what the spec says of the pods."""
+    plain = server.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_OF_PODS)
+    return _digest(plain)
+
+
+def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
+    """Digest of what a Deployment's pods run, or a pod; empty: of none."""
+    found = at(deployment_or_pod, "spec", "template", "metadata", "labels") or at(
+        deployment_or_pod, "metadata", "labels"
+    )
+    return text(found.get(names.CONFIGURATION_LABEL))
+
+
+def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
+    """The pods' template."""
+    model, workload, policy = server.model, server.workload, server.spec.image_pull_policy
+    need = worker_need(model)
+    # What a bucket holds is the engine's to read: nothing of Ray's copies it.
+    own = _weights(server, policy)
+    places = [pod_spec.memory_place(worker_shared_memory(model)), pod_spec.cache_place()]
+    if own.volume is not None and own.mount is not None:
+        places.append(pod_spec.Place(own.volume, own.mount))
+    claim = model.accelerator.claim
+    found = pod_spec.template(
+        workload,
+        platform,
+        component=names.SERVER_COMPONENT,
+        image=platform.image_of(workload),
+        labels={names.MODEL_LABEL: names.worker_group(model.name)},
+        ports={"http": server.profile.port},
+        env=pod_spec.environment(workload, _environment(server), weights.environment(model)),
+        requests=dict(need.requests),
+        places=places,
+        claim=None if claim is None else claim.template_name,
+        overlay=model.pod_template,
+        node_selector=dict(need.node_selector),
+        tolerations=need.tolerations,
+        grace_seconds=LEAVE_SECONDS + drain_seconds(server) + EXIT_SECONDS,
+        container_name=ENGINE_CONTAINER,
+    )
+    container = found["spec"]["containers"][0]
+    container |= command(server, own)
+    container["readinessProbe"] = probe(server)
+    container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}
+    # Its last words say why it did not start.
+    container["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    found["metadata"]["labels"][names.CONFIGURATION_LABEL] = _digest(found)
+    return found
+
+
+def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:
+    source = ModelSource.parse(server.spec.model.source)
+    if source.scheme in (Scheme.S3, Scheme.GCS):
+        return weights.Weights(source.reference)
+    return weights.weights(server.owner, server.model, pull_policy)
+
+
+def _environment(server: ModelServer) -> dict[str, str]:
+    model = server.model
+    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY}
+    if server.spec.image is not None:
+        # An image of somebody else's may have a home that our user cannot write to.
+        found["HOME"] = pod_spec.CACHE_DIRECTORY
+    if model.accelerator.kind is AcceleratorKind.GPU:
+        return found | pod_spec.COMPILERS
+    return found | {"OMP_NUM_THREADS": str(max(1, math.floor(parse_quantity(worker_cpu(model)))))}
+
+
+def _digest(plain: Any) -> str:
+    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(written.encode()).hexdigest()[:16]

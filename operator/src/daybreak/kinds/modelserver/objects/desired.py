@@ -1,0 +1,54 @@
+"""Everything that a ModelServer stands for, in the order in which it is applied."""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.kinds.modelserver.objects.deployment import deployment
+from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.kinds.modelserver.objects.network import front_service, network_policy
+from daybreak.platform import Platform
+
+
+def desired(
+    server: ModelServer, platform: Platform, gateway_port: int | None, replicas: int
+) -> list[dict[str, Any]]:
+    """Objects of the server: what pods need comes before the Deployment that makes them.
+
+    Args:
+        server: The server.
+        platform: Settings of the installation.
+        gateway_port: The gateway's port for it; None: it is reached without a gateway.
+        replicas: Pods that there are to be.
+    """
+    objects: list[dict[str, Any]] = []
+    if server.spec.service_account_name is None:
+        objects.append(_service_account(server))
+    if platform.network_policy:
+        objects.append(network_policy(server, platform, gateway=gateway_port is not None))
+    return [
+        *objects,
+        _disruption_budget(server),
+        front_service(server, gateway_port),
+        deployment(server, platform, replicas),
+    ]
+
+
+def _service_account(server: ModelServer) -> dict[str, Any]:
+    """The account of the pods where the user has named none: without rights, its token mounted nowhere."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(server, names.service_account(server.owner)),
+        "automountServiceAccountToken": False,
+    }
+
+
+def _disruption_budget(server: ModelServer) -> dict[str, Any]:
+    """A drain of nodes takes one pod at a time."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(server, names.disruption_budget(server.owner)),
+        "spec": {"maxUnavailable": 1, "selector": own_pods(server)},
+    }

@@ -1,0 +1,74 @@
+"""The engine's container: image, command, arguments, probe."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.profiles import filled
+from daybreak.ray.pods.weights import Weights
+from daybreak.ray.quantities import whole_seconds
+from daybreak.ray.serve.serve_config import engine_kwargs
+
+PROBE_SECONDS = 2
+"""How often the kubelet asks whether requests may come."""
+
+
+def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
+    """`command` and `args` of the container."""
+    profile, found = server.profile, {}
+    values = {
+        "weights": place(weights),
+        "model": server.spec.model.name,
+        "port": str(profile.port),
+        "drain": str(drain_seconds(server)),
+    }
+    if words := filled(profile.command, values):
+        found["command"] = words
+    arguments = filled(profile.args, values)
+    if profile.flags:
+        arguments += flags(engine_kwargs(server.model, weights))
+    if arguments:
+        found["args"] = arguments
+    return found
+
+
+def drain_seconds(server: ModelServer) -> int:
+    """Seconds in which requests may end when a pod goes."""
+    return whole_seconds(server.spec.graceful_shutdown_timeout)
+
+
+def place(weights: Weights) -> str:
+    """Where the engine finds the model: a repository, a path, or a bucket that it reads itself."""
+    source = weights.model_source
+    return source if isinstance(source, str) else source["bucket_uri"]
+
+
+def probe(server: ModelServer) -> dict[str, Any]:
+    """Whether requests may come. An engine that loads for an hour is no failure, so nothing ends it."""
+    profile = server.profile
+    return {
+        "httpGet": {"path": profile.readiness_path, "port": profile.port},
+        "periodSeconds": PROBE_SECONDS,
+        "timeoutSeconds": 5,
+        "failureThreshold": 3,
+    }
+
+
+def flags(arguments: Mapping[str, Any]) -> list[str]:
+    """Engine arguments as vLLM's command line takes them."""
+    found: list[str] = []
+    for name, value in arguments.items():
+        flag = f"--{name.replace('_', '-')}"
+        match value:
+            case None:
+                continue
+            case bool():
+                found.append(flag if value else f"--no-{flag[2:]}")
+            case list() | tuple():
+                found += [flag, *map(str, value)]
+            case dict():
+                found += [flag, json.dumps(value, sort_keys=True)]
+            case _:
+                found += [flag, str(value)]
+    return found

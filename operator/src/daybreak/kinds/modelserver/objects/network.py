@@ -1,0 +1,63 @@
+"""What leads to the pods: the Service that clients use, and the NetworkPolicy that closes all other ways."""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.platform import Platform
+from daybreak.ray.egress import to_cluster
+
+PORT = 80
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, Any]:
+    """The Service that clients use.
+
+    It leads to the gateway's port for the server, or without a gateway to the pods.
+    """
+    to_pods = {names.SERVICE_LABEL: server.owner}
+    target = server.profile.port if gateway_port is None else gateway_port
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(server, names.front_service(server.name), "front"),
+        "spec": {
+            "type": "ClusterIP",
+            # An address of each family that the cluster has.
+            "ipFamilyPolicy": "PreferDualStack",
+            "selector": to_pods if gateway_port is None else names.gateway_selector(),
+            "ports": [
+                {
+                    "name": "http",
+                    "port": PORT,
+                    "targetPort": target,
+                    "protocol": "TCP",
+                    "appProtocol": "http",
+                }
+            ],
+        },
+    }
+
+
+def network_policy(server: ModelServer, platform: Platform, *, gateway: bool) -> dict[str, Any]:
+    """The policy: requests come from the gateway and the operator only; without a gateway from anywhere."""
+    operator = {
+        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
+        "podSelector": {"matchLabels": names.operator_selector()},
+    }
+    through = {"podSelector": {"matchLabels": names.gateway_selector()}}
+    ports = [{"protocol": "TCP", "port": server.profile.port}]
+    egress = [*to_cluster(platform.api_server_ports), *(dict(rule) for rule in platform.ray_egress)]
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(server, names.network_policy(server.owner)),
+        "spec": {
+            "podSelector": own_pods(server),
+            "policyTypes": ["Ingress", "Egress"] if platform.ray_egress else ["Ingress"],
+            "ingress": [{"from": [through, operator], "ports": ports} if gateway else {"ports": ports}],
+            **({"egress": egress} if platform.ray_egress else {}),
+        },
+    }

@@ -1,0 +1,46 @@
+"""What a ModelServer holds of scarce accelerators, or wants of them."""
+
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.gates.sleep_policy import overdue
+from daybreak.gates.state_machine import busy, yields_at
+from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
+from daybreak.ray.views.ray_pods import pod_views
+from daybreak.scheduling.fit import nodes_for
+from daybreak.scheduling.replica_size import accelerators_per_pod
+from daybreak.scheduling.turns import Claim
+
+
+def claims(seen: Observed) -> tuple[Claim, ...]:
+    """One, if it takes accelerators by their resource; none without a gateway, as it never sleeps then."""
+    state, server = seen.sleep_state, seen.server
+    if server is None or seen.gateway is None or state is None or seen.problems:
+        return ()
+    model = server.model
+    devices, resource = accelerators_per_pod(model), model.accelerator.resource
+    if not devices or model.accelerator.claim is not None:
+        return ()
+    pods = [pod for pod in pod_views(seen.pods) if not pod.over]
+    policy, traffic, gate = seen.sleep_policy, seen.gateway.traffic, seen.gate
+    waits = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
+    leaving = state.asleep is not None or state.phase is Phase.DRAINING
+    claim = Claim(
+        owner=f"{server.namespace}/{server.owner}",
+        model=model.name,
+        resource=resource,
+        since=state.since,
+        devices=devices,
+        holds=held_by_node(pods, resource),
+        waits=waits,
+        no_room_since=no_room_since(pods) if waits else None,
+        queued=waits and gate is not None and bool(gate.after),
+        asked=bool(traffic.held),
+        overdue=gate is not None and overdue(gate, seen.now),
+        nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
+        leaving=leaving,
+        priority=policy.sleep.priority if policy.sleep is not None else 0,
+        yields_at=yields_at(state, policy, traffic, seen.now),
+        busy=busy(traffic),
+        stays_down=leaving and policy.takes_turns and bool(traffic.held),
+    )
+    return (claim,)

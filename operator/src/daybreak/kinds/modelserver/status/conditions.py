@@ -1,0 +1,142 @@
+"""What is true of a ModelServer: each condition, by what is seen and what was decided of its sleep.
+
+The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
+"""
+
+from datetime import datetime, timedelta
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.unstructured import condition
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.controller.job_status import Made
+from daybreak.gates.state_machine import SleepState
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.decide.view import View
+from daybreak.problems.problem import Problem
+
+FINDING = timedelta(seconds=10)
+"""How long gateways may take to find a pod that answers, before it is said that none does."""
+
+
+def made(view: View, blocked: Problem | None, state: SleepState | None) -> list[Made]:
+    """All conditions."""
+    stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
+    found = ready(view, blocked, state)
+    return [found, _active(view, state), _reconciling(view, stalled, state, found), _stalled(stalled)]
+
+
+def ready(view: View, blocked: Problem | None, state: SleepState | None) -> Made:
+    """Ready: whether an answer comes, be it after a wake."""
+    seen, was = view.seen, condition(view.seen.status, ConditionType.READY).get("status")
+    if blocked is not None:
+        kept = "; what was applied before stays as it is" if seen.deployment is not None else ""
+        return _ready(False, blocked.reason, f"{blocked.message}{kept}")
+    if state is None or seen.gateway is None:
+        return _awake(view)
+    if state.asleep is not None and state.gate is GateState.FAILED:
+        return _ready(False, Reason.ASLEEP, state.reason)
+    if state.phase is Phase.FAILED:
+        return _awake(view)
+    traffic = seen.gateway.traffic
+    if traffic.acknowledged < 0:
+        said = "no gateway of the namespace is heard: see its Deployment daybreak-gateway"
+        return _ready(False if was in ("True", "False") else None, Reason.GATEWAY_MISSING, said)
+    if state.asleep is not None:
+        said = "asleep: a request wakes it, and is answered when it is up"
+        return _ready(True, Reason.ASLEEP, said)
+    if state.phase is Phase.DRAINING:
+        return _ready(True, Reason.ANSWERING, "falling asleep: a request turns it round")
+    if not view.answering:
+        return _waking(view, state, came_from_ready=was == "True")
+    if state.gate is GateState.OPEN and not traffic.routed and not _finding(state, traffic, seen.now):
+        said = "its model answers, but no gateway reaches its pods: requests are held; see whether a "
+        unknown = was not in ("True", "False")
+        return _ready(None if unknown else False, Reason.NOT_ROUTED, f"{said}NetworkPolicy is in the way")
+    return _awake(view)
+
+
+def _awake(view: View) -> Made:
+    if view.answering:
+        url = names.url(view.server.name, view.server.namespace)
+        return _ready(True, Reason.ANSWERING, f"the model answers at {url}")
+    if view.problem is not None:
+        return _ready(False, view.problem.reason, view.problem.message)
+    if view.silent:
+        return _ready(False, Reason.NOT_ANSWERING, view.silent)
+    standing = condition(view.seen.status, ConditionType.READY)
+    if view.ask and standing.get("reason") == Reason.NOT_ANSWERING:
+        # It is being asked again; until it says something else this is true.
+        return _ready(False, Reason.NOT_ANSWERING, str(standing.get("message")))
+    return _ready(None, Reason.PROGRESSING, view.doing)
+
+
+def _waking(view: View, state: SleepState, *, came_from_ready: bool) -> Made:
+    said = _awake(view)
+    if state.gate is not GateState.CLOSED:
+        return said
+    if view.overdue and view.seen.gate is not None:
+        held = view.seen.gate.hold_seconds
+        told = f"the wake has taken longer than requests are held, which is {held} s: {said.message}"
+        return _ready(False, Reason.WAKE_OVERDUE, told)
+    # In the decision to wake itself it still sleeps.
+    if came_from_ready and (view.wakes_from_sleep or view.seen.asleep):
+        doing = "its pods are asked for" if view.seen.asleep else said.message
+        return _ready(True, Reason.WAKING, f"waking, requests are held until it is up: {doing}")
+    return said
+
+
+def _finding(state: SleepState, traffic: Traffic, now: datetime) -> bool:
+    return now - state.since < FINDING or traffic.unrouted < FINDING
+
+
+def look_again(state: SleepState, traffic: Traffic, now: datetime) -> timedelta | None:
+    """When time alone may change what is said; None: never."""
+    if state.gate is not GateState.OPEN or traffic.routed:
+        return None
+    left = max(state.since + FINDING - now, FINDING - traffic.unrouted)
+    return left if left > timedelta(0) else None
+
+
+def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
+    return Made(ConditionType.READY, holds, reason, message)
+
+
+def _active(view: View, state: SleepState | None) -> Made:
+    if any(pod.counts for pod in view.pods):
+        return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
+    if state is not None and state.asleep is not None:
+        said = "it has no pod; a request wakes it"
+        return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
+    if view.queued:
+        return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)
+    return Made(ConditionType.ACTIVE, False, Reason.STARTING, "no pod is there yet")
+
+
+def _reconciling(view: View, stalled: Problem | None, state: SleepState | None, ready: Made) -> Made:
+    def said(holds: bool, reason: str, message: str) -> Made:
+        return Made(ConditionType.RECONCILING, holds, reason, message)
+
+    if stalled is not None:
+        return said(False, stalled.reason, "stopped until somebody acts: see Stalled")
+    if state is not None and state.asleep is not None:
+        return said(False, Reason.STEADY, "asleep, as it should be")
+    if state is not None and ready.holds and state.phase in (Phase.DRAINING, Phase.WAKING):
+        # What traffic brings about is no change of the spec: nobody has to wait for its end.
+        return said(False, Reason.STEADY, ready.message)
+    if not ready.holds:
+        return said(True, Reason.PROGRESSING, ready.message)
+    if view.updating:
+        why = f": {view.problem.message}" if view.problem is not None else ""
+        return said(True, Reason.UPDATING, f"other pods take the place of those that run{why}")
+    if len(view.ready) < view.server.spec.replicas:
+        why = f", {view.problem.message}" if view.problem is not None else ""
+        number = f"{len(view.ready)} of {view.server.spec.replicas} replicas ready"
+        return said(True, Reason.PROGRESSING, f"{number}{why}")
+    return said(False, Reason.STEADY, "everything is as the spec says")
+
+
+def _stalled(stalled: Problem | None) -> Made:
+    if stalled is not None:
+        return Made(ConditionType.STALLED, True, stalled.reason, stalled.message)
+    return Made(ConditionType.STALLED, False, Reason.STEADY, "nobody has to act")

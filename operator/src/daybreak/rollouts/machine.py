@@ -1,0 +1,276 @@
+"""How far a change is: a pure function of what is seen, what was decided before, and the time.
+
+    Complete ── another revision is asked for ──▶ Progressing ── it answers ──▶ Complete
+                      │                              │
+                      ▼                              ▼ cannot start, or not in time
+              Blocked, Paused                   RollingBack ── the one before answers ──▶ RolledBack
+                                                Failed (where nothing may be, or can be, rolled back)
+
+A revision is what the Ray cluster is made of. The workload is always built of one (`RolloutState.revision`):
+this decides when it is built of another. What was decided is kept in the workload's status and nowhere else.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
+from daybreak.rollouts.strategy import Change, Surroundings, choose
+
+SETTLE = timedelta(seconds=10)
+"""How long after a revision was taken what is told may still be of the one before."""
+ENDED = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK)
+UNDER_WAY = (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK)
+_AT_REST = (*ENDED, RolloutPhase.PREPARING, RolloutPhase.BLOCKED, RolloutPhase.PAUSED)
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the person wants."""
+
+    revision: str
+    """The revision that is to run."""
+    strategy: RolloutStrategy = RolloutStrategy.AUTO
+    on_failure: OnFailure = OnFailure.ROLL_BACK
+    paused: bool = False
+    refused: str = ""
+    """Why it cannot be; empty: it can. What runs goes on then."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """How the workload is."""
+
+    revision: str
+    """The one that it is built of at present."""
+    known: Collection[str]
+    """Revisions that it could be built of."""
+    changes: Mapping[str, Change]
+    """What it takes to come to another revision; without those for which nothing runs that could change."""
+    around: Surroundings
+    answers: bool = False
+    """Whether everything that is awake has answered as that revision."""
+    asleep: bool = False
+    """Whether nothing runs until somebody asks."""
+    vacated: bool = False
+    """Whether the Ray cluster has gone that was to be replaced."""
+    beside: bool = False
+    """Whether the Ray cluster of the last revision that answered serves beside a second one."""
+    no_room: str = ""
+    """The scheduler's words, where a second Ray cluster has found no room; empty: it has, or is none."""
+    stuck: str = ""
+    """Why that revision cannot start; empty: nothing is known to be in its way for good."""
+    preparing: str = ""
+    """What is to be done for the revision that is asked for before what runs is disturbed; empty: nothing."""
+    filling: bool = False
+    """Whether the revision waits for its weights, and has asked for nothing yet."""
+    limit: timedelta = timedelta(minutes=30)
+    """How long it may take to answer."""
+    now: datetime = field(kw_only=True)
+
+
+@dataclass(frozen=True)
+class RolloutState:
+    """What was decided: kept in the status, and the start of the next decision."""
+
+    revision: str
+    """The workload is built of it."""
+    phase: RolloutPhase
+    strategy: RolloutStrategy | None = None
+    reason: str = ""
+    target: str | None = None
+    """The revision that waits to take its place."""
+    answered: str | None = None
+    """The last one that answered."""
+    failed: str | None = None
+    """One that could not start, and is asked for still."""
+    message: str = ""
+    """What it waits for, or why it failed."""
+    started: datetime | None = None
+    """When it was taken; None while it sleeps."""
+
+    @property
+    def replaces(self) -> bool:
+        """Whether what runs is to go before another revision comes."""
+        waits = self.target is not None and self.strategy is RolloutStrategy.REPLACE
+        return waits and self.phase in UNDER_WAY
+
+    @property
+    def timed(self) -> bool:
+        """Whether it fails when it takes too long: a first revision takes the time that it takes."""
+        return self.phase in UNDER_WAY and self.answered is not None
+
+    @property
+    def falls_back(self) -> bool:
+        """Whether something else is tried when what starts at present cannot."""
+        return self.phase in UNDER_WAY and self.answered is not None and self.answered != self.revision
+
+
+def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutState:
+    """The next decision. The same input twice gives the same state: nothing changes by itself."""
+    state = _read(before, seen)
+    if state.failed is not None and state.failed != wish.revision:
+        # Another one is asked for: it is tried at once.
+        state = replace(state, failed=None, message="")
+        if state.phase in (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK, RolloutPhase.FAILED):
+            ended = state.phase is RolloutPhase.ROLLED_BACK
+            state = replace(state, phase=RolloutPhase.COMPLETE if ended else RolloutPhase.PROGRESSING)
+    if wish.refused and state.failed is None:
+        return _waits(state, state.revision, seen, wish, RolloutPhase.BLOCKED, wish.refused)
+    goal = wish.revision if state.failed is None else state.answered or state.revision
+    if goal != state.revision:
+        return _move(state, goal, seen, wish)
+    return _settle(replace(state, target=None) if state.target is not None else state, seen, wish)
+
+
+def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
+    """When time alone may change what has just been decided; None: never."""
+    if not state.timed or state.started is None:
+        return None
+    moments = (state.started + SETTLE, state.started + seen.limit)
+    return min((moment - seen.now for moment in moments if moment > seen.now), default=None)
+
+
+def _read(before: RolloutState | None, seen: Situation) -> RolloutState:
+    """What was decided before, without revisions that are not known any more."""
+    if before is None:
+        return RolloutState(seen.revision, RolloutPhase.PROGRESSING)
+    answered = before.answered if before.answered in seen.known else None
+    if before.revision != seen.revision:
+        # Its content is lost, so the workload is built of what is asked for.
+        return RolloutState(seen.revision, RolloutPhase.PROGRESSING, answered=answered)
+    return replace(before, answered=answered)
+
+
+def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> RolloutState:
+    """Another revision is to run."""
+    back, change = state.failed is not None, seen.changes.get(goal)
+    if wish.paused and not back:
+        return _waits(state, goal, seen, wish, RolloutPhase.PAUSED, "rollouts are paused: see rollout.paused")
+    if seen.vacated and state.replaces:
+        return _taken(state, goal, seen, state.strategy, state.reason)
+    if seen.asleep:
+        return _taken(state, goal, seen, None, "it sleeps: the next wake runs it")
+    if change is None:
+        return _taken(state, goal, seen, None, "nothing runs that could be disturbed")
+    if not change.restarts:
+        return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, "nothing is restarted by it")
+    if state.answered is None and not seen.around.serving:
+        return _taken(state, goal, seen, None, "nothing has answered yet that could be disturbed")
+    if seen.beside and goal == state.answered:
+        said = "its Ray cluster serves still, and goes on"
+        return _taken(state, goal, seen, RolloutStrategy.BLUE_GREEN, said)
+    stays = state.replaces and state.target == goal and wish.strategy in _REPLACED
+    if stays:
+        return state
+    road = choose(wish.strategy, change, seen.around, back=back)
+    if road.strategy is None:
+        return _waits(state, goal, seen, wish, RolloutPhase.BLOCKED, road.reason)
+    if road.strategy is RolloutStrategy.REPLACE:
+        if seen.preparing and not back:
+            return _waits(state, goal, seen, wish, RolloutPhase.PREPARING, seen.preparing)
+        return replace(
+            state,
+            target=goal,
+            strategy=road.strategy,
+            reason=road.reason,
+            phase=_under_way(state),
+            message=state.message if back else "",
+            started=None,
+        )
+    return _taken(state, goal, seen, road.strategy, road.reason)
+
+
+_REPLACED = (RolloutStrategy.AUTO, RolloutStrategy.REPLACE)
+"""Strategies with which a replacement that was begun goes on."""
+
+
+def _waits(
+    state: RolloutState, goal: str, seen: Situation, wish: Wish, phase: RolloutPhase, said: str
+) -> RolloutState:
+    """The revision is not begun, and what ran before goes on."""
+    if state.replaces:
+        state = replace(state, phase=RolloutPhase.PROGRESSING, strategy=None, reason="", target=None)
+    settled = _settle(state, seen, wish)
+    if settled.phase not in _AT_REST or settled.failed is not None:
+        return settled
+    return replace(settled, phase=phase, target=goal if goal != state.revision else None, message=said)
+
+
+def _taken(
+    state: RolloutState, goal: str, seen: Situation, strategy: RolloutStrategy | None, reason: str
+) -> RolloutState:
+    """The workload is built of it from now on."""
+    return replace(
+        state,
+        revision=goal,
+        target=None,
+        phase=_under_way(state),
+        strategy=strategy,
+        reason=reason,
+        message=state.message if state.failed is not None else "",
+        started=None if seen.asleep else seen.now,
+    )
+
+
+def _under_way(state: RolloutState) -> RolloutPhase:
+    return RolloutPhase.PROGRESSING if state.failed is None else RolloutPhase.ROLLING_BACK
+
+
+def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
+    """The revision that runs is the one that is to run."""
+    if seen.answers:
+        phase = RolloutPhase.COMPLETE if state.failed is None else RolloutPhase.ROLLED_BACK
+        message = state.message if state.failed is not None else ""
+        return replace(state, phase=phase, answered=state.revision, message=message)
+    if state.phase in ENDED:
+        # It has answered: what happens to it from then on is not of its rollout.
+        return state
+    if state.phase in _AT_REST:
+        answered = state.answered == state.revision
+        phase = RolloutPhase.COMPLETE if answered else RolloutPhase.PROGRESSING
+        return replace(state, phase=phase, message="")
+    if seen.asleep or seen.filling:
+        return replace(state, started=None, phase=_under_way(state))
+    if state.started is None:
+        return replace(state, started=seen.now, phase=_under_way(state))
+    if seen.no_room and state.strategy is RolloutStrategy.BLUE_GREEN and _may_replace(state, seen, wish):
+        return replace(
+            state,
+            revision=state.answered or state.revision,
+            target=state.revision,
+            strategy=RolloutStrategy.REPLACE,
+            reason=f"the second Ray cluster found no room: {seen.no_room}",
+            started=None,
+        )
+    wrong = _wrong(state, seen)
+    if not wrong:
+        return replace(state, phase=_under_way(state), message=state.message if state.failed else "")
+    rolls_back = state.failed is None and wish.on_failure is OnFailure.ROLL_BACK and not wish.paused
+    if rolls_back and state.answered is not None and state.answered != state.revision:
+        back = replace(state, failed=state.revision, message=wrong, phase=RolloutPhase.ROLLING_BACK)
+        return _move(back, state.answered, seen, wish)
+    if state.phase is RolloutPhase.FAILED:
+        return state if state.failed is not None else replace(state, message=wrong)
+    said = (
+        wrong if state.failed is None else f"{state.message}; and what answered before cannot start: {wrong}"
+    )
+    return replace(state, phase=RolloutPhase.FAILED, message=said)
+
+
+def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
+    old = state.answered is not None and state.answered != state.revision
+    return old and wish.strategy is RolloutStrategy.AUTO and seen.around.holds and state.failed is None
+
+
+def _wrong(state: RolloutState, seen: Situation) -> str:
+    """Why the revision that starts has failed; empty when it has not."""
+    assert state.started is not None  # noqa: S101 - checked by the caller
+    taken = seen.now - state.started
+    if taken < SETTLE or state.answered is None:
+        return ""
+    if seen.stuck:
+        return seen.stuck
+    if taken >= seen.limit:
+        return f"it has not answered within {round(seen.limit.total_seconds())} s"
+    return ""

@@ -1,0 +1,64 @@
+"""What was decided of a change, as the status says it: written, and read back."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from daybreak.api.common.unstructured import parse_time, written
+from daybreak.api.gates.rollout import RolloutStatus
+from daybreak.rollouts.machine import RolloutState
+from daybreak.rollouts.revisions import Revision
+
+_WORDS_LIMIT = 4000
+
+
+def kept(status: Mapping[str, Any]) -> RolloutStatus | None:
+    """The rollout as the status says it; None when it does not, or not in its form."""
+    try:
+        return RolloutStatus.model_validate(status.get("rollout"))
+    except ValidationError:
+        return None
+
+
+def state_of(status: Mapping[str, Any]) -> RolloutState | None:
+    """What was decided before; None: nothing yet."""
+    said = kept(status)
+    if said is None:
+        return None
+    return RolloutState(
+        revision=said.revision,
+        phase=said.phase,
+        strategy=said.strategy,
+        reason=said.reason or "",
+        target=said.target,
+        answered=said.answered,
+        failed=said.failed,
+        message=said.message or "",
+        started=parse_time(said.started_at) if said.started_at else None,
+    )
+
+
+def said(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -> RolloutStatus:
+    """What was decided, for the status; `limit` is how long the change may take."""
+    started = state.started
+    due = started + limit if started is not None and state.timed else None
+    return RolloutStatus(
+        phase=state.phase,
+        strategy=state.strategy,
+        reason=state.reason[:_WORDS_LIMIT] or None,
+        number=number(state.revision, revisions),
+        revision=state.revision,
+        target=state.target,
+        answered=state.answered,
+        failed=state.failed,
+        message=state.message[:_WORDS_LIMIT] or None,
+        started_at=written(started) if started is not None else None,
+        deadline=written(due) if due is not None else None,
+    )
+
+
+def number(name: str | None, revisions: Sequence[Revision]) -> int:
+    """A revision's number; 0 when it is not known."""
+    return next((each.number for each in revisions if each.name == name), 0)

@@ -1,0 +1,114 @@
+"""Whether there is room now for one more of a workload, beside everything that is there.
+
+What pods of others than Daybreak's workloads hold is not known here. The scheduler knows: its word counts
+where it says something else.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.scheduling.fit import Question, capacities, questions
+from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, lets_in
+
+Booked = Mapping[str, Mapping[str, Decimal]]
+"""What pods hold of each resource in base units, by node."""
+
+
+def crowded(
+    workload: RayWorkload, replicas: Mapping[str, int], nodes: tuple[Node, ...], booked: Booked
+) -> str:
+    """Why there is no room for another Ray cluster of the workload, with the numbers; empty when there is.
+
+    Args:
+        workload: What it is to run.
+        replicas: With how many replicas of each model.
+        nodes: The nodes.
+        booked: What is taken of them.
+    """
+    places = capacities(nodes)
+    free = {
+        each.name: {
+            resource: amount - booked.get(each.name, {}).get(resource, Decimal(0))
+            for resource, amount in each.offers.items()
+        }
+        for each in places
+    }
+    for question, pods in _largest_first(workload, replicas):
+        for number in range(pods):
+            node = _place(question.demand, places, free)
+            if node is None:
+                return _words(question, pods, number, places, free)
+            for resource, amount in question.demand.requests.items():
+                free[node][resource] -= amount
+    return ""
+
+
+def _largest_first(workload: RayWorkload, replicas: Mapping[str, int]) -> list[tuple[Question, int]]:
+    found = [
+        (question, 1 if question.model is None else question.pods * replicas.get(question.model.name, 1))
+        for question in questions(workload)
+    ]
+    return sorted(found, key=lambda each: _size(each[0].demand), reverse=True)
+
+
+def _size(demand: Demand) -> tuple[Decimal, Decimal]:
+    return Decimal(demand.devices), demand.requests.get("cpu", Decimal(0))
+
+
+def _place(
+    demand: Demand, places: tuple[NodeCapacity, ...], free: Mapping[str, Mapping[str, Decimal]]
+) -> str | None:
+    """The node with the least to spare that takes the pod now; None: there is none."""
+
+    def left(node: str) -> tuple[Decimal, Decimal]:
+        own = free[node]
+        return own.get(demand.device, Decimal(0)), own.get("cpu", Decimal(0))
+
+    takes = [each.name for each in _allowed(demand, places) if _fits(demand, free[each.name])]
+    return min(takes, key=left, default=None)
+
+
+def _allowed(demand: Demand, places: tuple[NodeCapacity, ...]) -> list[NodeCapacity]:
+    wanted = demand.selector.items()
+    return [
+        each
+        for each in places
+        if all(each.labels.get(key) == value for key, value in wanted) and lets_in(each, demand)
+    ]
+
+
+def _fits(demand: Demand, free: Mapping[str, Decimal]) -> bool:
+    return all(free.get(resource, Decimal(0)) >= amount for resource, amount in demand.requests.items())
+
+
+def _words(
+    question: Question,
+    pods: int,
+    placed: int,
+    places: tuple[NodeCapacity, ...],
+    free: Mapping[str, Mapping[str, Decimal]],
+) -> str:
+    demand = question.demand
+    whose = "its head" if question.model is None else f"model {question.model.name}"
+    scarce = demand.device or _scarce(demand, places, free)
+    most = max((free[each.name].get(scarce, Decimal(0)) for each in _allowed(demand, places)), default=None)
+    if most is None:
+        return f"{whose} needs {pods} pods, and no node takes them"
+    unit = "cores" if scarce == "cpu" else "bytes of memory" if scarce == "memory" else scarce
+    have = f"at most {max(most, Decimal(0)).normalize():f} are free on one node"
+    more = f", after {placed} of {pods} pods" if placed else ""
+    return f"{whose} needs {demand.requests[scarce].normalize():f} {unit} for a pod, and {have}{more}"
+
+
+def _scarce(
+    demand: Demand, places: tuple[NodeCapacity, ...], free: Mapping[str, Mapping[str, Decimal]]
+) -> str:
+    """The resource of which the fewest nodes have enough."""
+    allowed = _allowed(demand, places)
+    return min(
+        demand.requests,
+        key=lambda resource: sum(
+            free[each.name].get(resource, Decimal(0)) >= demand.requests[resource] for each in allowed
+        ),
+    )

@@ -1,0 +1,165 @@
+"""Pin the bases of the images by digest: each Dockerfile's BASE_IMAGE gets the digest that its tag has now.
+
+A tag can be moved, and a build of the same commit would then be another image. This asks the registry of each
+base, over the API that all of them have (OCI distribution), and writes NAME:TAG@sha256:… into the
+Dockerfiles. The digest is that of the index, so one line fits amd64 and arm64. It needs a network, so it is
+done by hand, when a base is to be renewed (`make pin-bases`), and committed.
+
+    python scripts/pin_bases.py            # look up and write
+    python scripts/pin_bases.py --check    # say whether all bases have a digest; nothing is looked up
+"""
+
+import argparse
+import json
+import re
+import sys
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+IMAGES = Path(__file__).resolve().parents[1] / "images"
+_BASE = re.compile(r"^ARG BASE_IMAGE=(?P<reference>\S+)$", re.MULTILINE)
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_INDEXES = (
+    "application/vnd.oci.image.index.v1+json",
+    "application/vnd.docker.distribution.manifest.list.v2+json",
+)
+_DOCKER_HUB = "registry-1.docker.io"
+_SECONDS = 30
+
+
+class NotPinned(Exception):
+    """A base has no digest, and none can be found; says why."""
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What a Dockerfile names: `[REGISTRY/]NAME:TAG[@DIGEST]`."""
+
+    registry: str
+    repository: str
+    tag: str
+    digest: str
+    written: str
+    """Name and tag as they are written."""
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read one. Raises NotPinned where there is no tag to look up."""
+        written, _, digest = text.partition("@")
+        name, colon, tag = written.rpartition(":")
+        if not colon or "/" in tag:
+            raise NotPinned(f"{text} has no tag")
+        first, slash, rest = name.partition("/")
+        if slash and ("." in first or ":" in first or first == "localhost"):
+            return cls(first, rest, tag, digest, written)
+        return cls(_DOCKER_HUB, name if slash else f"library/{name}", tag, digest, written)
+
+    @property
+    def url(self) -> str:
+        """Where its manifest is. A registry on this machine is asked without TLS, as Docker does."""
+        local = self.registry.partition(":")[0] in ("localhost", "127.0.0.1")
+        return f"{'http' if local else 'https'}://{self.registry}/v2/{self.repository}/manifests/{self.tag}"
+
+
+def digest_of(reference: Reference) -> str:
+    """The digest of the index that the tag leads to now. Raises NotPinned."""
+    try:
+        found, kind = _head(reference, None)
+    except OSError as error:
+        raise NotPinned(f"{reference.written}: {reference.registry} cannot be asked: {error}") from error
+    if kind not in _INDEXES:
+        raise NotPinned(f"{reference.written} is for one platform only ({kind}): name an index")
+    if not _DIGEST.fullmatch(found):
+        raise NotPinned(f"{reference.written}: {reference.registry} answers the digest {found!r}")
+    return found
+
+
+def _head(reference: Reference, token: str | None) -> tuple[str, str]:
+    request = urllib.request.Request(reference.url, method="HEAD")  # noqa: S310 - http(s) by construction
+    request.add_header("Accept", ", ".join(_INDEXES))
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    try:
+        with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - the same
+            kind = answer.headers.get("Content-Type", "").partition(";")[0]
+            return answer.headers.get("Docker-Content-Digest", ""), kind
+    except urllib.error.HTTPError as error:
+        asked = error.headers.get("WWW-Authenticate", "")
+        if error.code != 401 or token is not None or not asked.lower().startswith("bearer "):
+            raise
+    return _head(reference, _token(asked))
+
+
+def _token(asked: str) -> str:
+    """A token for whoever comes, which public repositories give."""
+    wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
+    realm = wanted.pop("realm", "")
+    if urllib.parse.urlsplit(realm).scheme not in ("http", "https"):
+        raise OSError(f"its registry asks for a token from {realm!r}")
+    url = f"{realm}?{urllib.parse.urlencode(wanted)}"
+    with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
+        said = json.loads(answer.read(65536))
+    return str(said.get("token") or said.get("access_token") or "")
+
+
+def bases(images: Path) -> dict[Path, Reference]:
+    """Each Dockerfile that has a base, and the base."""
+    found = {}
+    for file in sorted(images.glob("*/Dockerfile")):
+        for match in _BASE.finditer(file.read_text()):
+            found[file] = Reference.parse(match["reference"])
+    return found
+
+
+def pin(images: Path) -> list[str]:
+    """Write the digests of now, when all are known. Returns what was changed, in words."""
+    named = bases(images)
+    digests = {written: digest_of(reference) for written, reference in _distinct(named).items()}
+    changed = []
+    for file, reference in named.items():
+        pinned = f"{reference.written}@{digests[reference.written]}"
+        before = file.read_text()
+        after = _BASE.sub(f"ARG BASE_IMAGE={pinned}", before)
+        if before != after:
+            file.write_text(after)
+            changed.append(f"{file.parent.name}: {pinned}")
+    return changed
+
+
+def _distinct(named: dict[Path, Reference]) -> dict[str, Reference]:
+    return {reference.written: reference for reference in named.values()}
+
+
+def unpinned(images: Path) -> list[str]:
+    """The images whose base has no digest, in words."""
+    return [
+        f"{file.parent.name}: {reference.written} has no digest"
+        for file, reference in bases(images).items()
+        if not _DIGEST.fullmatch(reference.digest)
+    ]
+
+
+def main() -> int:
+    """Write or check; returns 0 when all bases have a digest."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true")
+    if parser.parse_args().check:
+        lines = unpinned(IMAGES)
+        print("\n".join(lines) or "every base has a digest")
+        return 1 if lines else 0
+    try:
+        print("\n".join(pin(IMAGES)) or "every base has the digest of now")
+    except NotPinned as error:
+        print(f"pin-bases: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""The ModelServer of the API tests, and what plays around it.
+
+The Deployment's controller is the real one; the kubelet is played, since there is no node.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from daybreak.api.common import names
+from tests.api.admin import Admin, eventually
+from tests.api.sleeper import LONG_IDLE, write_whole
+
+NAME = "chat"
+OBJECTS = {
+    "ServiceAccount": "server.chat-sa",
+    "NetworkPolicy": "server.chat-ray",
+    "PodDisruptionBudget": "server.chat-ray",
+    "Service": "chat",
+    "Deployment": "chat-server",
+}
+SPEC: dict[str, Any] = {
+    "engine": "vllm",
+    "model": {"name": "tiny", "source": "file:///models/tiny"},
+    "accelerator": {"kind": "cpu"},
+}
+
+
+def chat(**spec: Any) -> dict[str, Any]:
+    """A ModelServer."""
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "ModelServer",
+        "metadata": {"name": NAME},
+        "spec": SPEC | spec,
+    }
+
+
+def everything(admin: Admin) -> dict[str, Any] | None:
+    """The owned objects, when all are there."""
+    found = {kind: admin.get(kind, name) for kind, name in OBJECTS.items()}
+    return found if all(found.values()) else None
+
+
+def status(admin: Admin) -> dict[str, Any]:
+    """What the operator says."""
+    found: dict[str, Any] = (admin.get("ModelServer", NAME) or {}).get("status") or {}
+    return found
+
+
+def condition(admin: Admin, kind: str) -> dict[str, Any]:
+    """A condition; empty when it is not there."""
+    return next((each for each in status(admin).get("conditions", ()) if each["type"] == kind), {})
+
+
+def pods(admin: Admin) -> list[dict[str, Any]]:
+    """Its pods."""
+    found: list[dict[str, Any]] = admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+    return found
+
+
+class Player:
+    """Plays the kubelet, the engine and gateways for it.
+
+    Args:
+        admin: The test's hands in its namespace.
+        answers: Folder that says which services answer; see `played_operator.py`.
+        traffic: Folder that says what gateways say.
+    """
+
+    def __init__(self, admin: Admin, answers: Path, traffic: Path) -> None:
+        self.admin = admin
+        self._answer = answers / f"{admin.namespace}.{NAME}"
+        self._traffic = traffic / f"{admin.namespace}.server.{NAME}"
+
+    def starts(self) -> str:
+        """Its pod runs and is ready. Returns the pod's name."""
+        [pod] = eventually("its pod", lambda: pods(self.admin))
+        name = str(pod["metadata"]["name"])
+        conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
+        running = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
+        self.admin.merge("Pod", name, {"status": running | {"conditions": conditions}}, subresource="status")
+        return name
+
+    def answers(self, words: str = "") -> None:
+        """From now on the model answers; or says these words instead."""
+        write_whole(self._answer, words)
+
+    def silent(self) -> None:
+        """From now on nobody answers."""
+        self._answer.unlink(missing_ok=True)
+
+    def traffic(self, **said: Any) -> None:
+        """What gateways say from now on."""
+        write_whole(self._traffic, json.dumps(said))
+
+    def idle(self) -> None:
+        """Nobody has come for long."""
+        self.traffic(idle=LONG_IDLE)
+
+    def reaches(self, phase: str, gate: str) -> dict[str, Any]:
+        """Wait until the status says this. Returns the model's gate."""
+
+        def there() -> dict[str, Any] | None:
+            said = status(self.admin)
+            found: dict[str, Any] = ((said.get("gate") or {}).get("models") or [{}])[0]
+            return found if (said.get("phase"), found.get("state")) == (phase, gate) else None
+
+        try:
+            return eventually(f"{phase}, gate {gate}", there)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its status is {status(self.admin)}") from None
+
+    def awake(self, **spec: Any) -> dict[str, Any]:
+        """Make it, and bring it up. Returns its model's gate."""
+        self.admin.create(chat(**spec))
+        self.starts()
+        self.answers()
+        return self.reaches("Awake", "Open")

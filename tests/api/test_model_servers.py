@@ -1,0 +1,151 @@
+"""ModelServer on the real API server with the real Deployment controller; kubelet and engine are played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane
+from daybreak.api.common import names
+from tests.api.admin import Admin, Refused, eventually
+from tests.api.objects import tiny
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.servers import NAME, OBJECTS, Player, chat, condition, everything, pods, status
+from tests.api.sleeper import GATEWAY
+
+SOON = {"afterIdle": "1s"}
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+@pytest.fixture
+def player(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
+    """What plays around a server that is not made yet."""
+    yield Player(admin, answers, traffic)
+    if admin.get("ModelServer", NAME):
+        admin.delete("ModelServer", NAME)
+
+
+def replicas(admin: Admin) -> int:
+    """Pods that the Deployment is to have."""
+    return int(admin.get("Deployment", OBJECTS["Deployment"])["spec"]["replicas"])
+
+
+def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
+    admin = player.admin
+    player.awake(sleep=SOON)
+    assert condition(admin, "Ready")["status"] == "True"
+    front = admin.get("Service", NAME)
+    assert front["spec"]["selector"] == names.gateway_selector()
+    gate = status(admin)["gate"]
+    assert front["spec"]["ports"][0]["targetPort"] == gate["port"]
+    [backend] = gate["backends"]
+    assert (backend["cluster"], backend["port"]) == ("server.chat", 8000)
+    eventually("the namespace's gateway", lambda: admin.get("Deployment", names.GATEWAY))
+
+    player.idle()
+    player.silent()
+    closed = player.reaches("Asleep", "Closed")
+    eventually("no pod is to be", lambda: replicas(admin) == 0)
+    eventually("no pod", lambda: not pods(admin))
+    assert condition(admin, "Ready")["status"] == "True", "asleep is healthy"
+    assert condition(admin, "Active")["reason"] == "Asleep"
+
+    player.traffic(held=2)
+    waking = player.reaches("Waking", "Closed")
+    assert waking["epoch"] == closed["epoch"], "it was closed all the time"
+    player.starts()
+    assert condition(admin, "Ready")["status"] == "True", "requests are held"
+    player.answers()
+    opened = player.reaches("Awake", "Open")
+    assert opened["epoch"] > closed["epoch"]
+    assert opened["wake"]["recent"] == [opened["wake"]["seconds"]]
+
+
+def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) -> None:
+    player.awake()
+    admin = player.admin
+    eventually("the gateway", lambda: admin.get("Deployment", names.GATEWAY))
+    admin.delete("ModelServer", NAME)
+    eventually("nothing", lambda: not any(admin.get(kind, name) for kind, name in OBJECTS.items()))
+    eventually("no gateway", lambda: admin.get("Deployment", names.GATEWAY) is None)
+
+
+def test_scaled_by_kubectl_scale(player: Player) -> None:
+    player.awake()
+    player.admin.merge("ModelServer", NAME, {"spec": {"replicas": 2}}, subresource="scale")
+    eventually("two pods", lambda: len(pods(player.admin)) == 2)
+    assert status(player.admin)["selector"] == f"{names.SERVICE_LABEL}=server.{NAME}"
+
+
+def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Player) -> None:
+    admin = player.admin
+    service = tiny(NAME)
+    admin.create(service)
+    eventually("the service's address", lambda: admin.get("Service", NAME))
+    owner = admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"]
+    admin.create(chat())
+    eventually("NameTaken", lambda: condition(admin, "Stalled").get("reason") == "NameTaken")
+    assert "Service/chat" in condition(admin, "Stalled")["message"]
+    assert owner == admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"] == "LLMService"
+    admin.delete("LLMService", NAME)
+    eventually("it is made", lambda: everything(admin))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"engine": "nothing"}, "spec.engine"),
+        ({"engine": "custom"}, "engine custom needs an image"),
+        ({"args": ["a"]}, "args belongs to engine custom"),
+        ({"sleep": {"depth": "Cluster"}}, "a ModelServer has no Ray cluster"),
+        ({"parallelism": {"tensor": 2}}, "accelerator kind cpu has no parallelism"),
+        ({"accelerator": {"type": "H100"}}, "accelerator.type is Ray's name"),
+        ({"replicas": 0}, "spec.replicas"),
+    ],
+)
+def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
+    with pytest.raises(Refused) as refused:
+        admin.create(chat(**spec))
+    assert words in str(refused.value)
+
+
+def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
+    player.admin.create(chat(engineArgs={"max_model_length": 1}))
+    eventually("Stalled", lambda: condition(player.admin, "Stalled").get("reason") == "InvalidSpec")
+    assert "max_model_len" in condition(player.admin, "Stalled")["message"]
+    player.admin.merge("ModelServer", NAME, {"spec": {"engineArgs": {"max_model_length": None}}})
+    eventually("it is made", lambda: everything(player.admin))
+
+
+def test_a_steady_one_is_not_written_to(player: Player) -> None:
+    player.awake()
+    admin = player.admin
+    versions = {kind: each["metadata"]["resourceVersion"] for kind, each in (everything(admin) or {}).items()}
+    own = admin.get("ModelServer", NAME)["metadata"]["resourceVersion"]
+    admin.merge("ModelServer", NAME, {"metadata": {"annotations": {"a": "b"}}})
+    eventually("a reconcile", lambda: admin.get("ModelServer", NAME)["metadata"]["resourceVersion"] != own)
+    other = admin.merge("ModelServer", NAME, {"metadata": {"annotations": {"a": "c"}}})
+    player.traffic(in_flight=1)
+    player.traffic(in_flight=2)
+    after = {kind: each["metadata"]["resourceVersion"] for kind, each in (everything(admin) or {}).items()}
+    versions.pop("Deployment"), after.pop("Deployment")  # its status is the controller's
+    assert after == versions
+    assert (
+        admin.get("ModelServer", NAME)["metadata"]["resourceVersion"] == other["metadata"]["resourceVersion"]
+    )

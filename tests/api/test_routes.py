@@ -1,0 +1,113 @@
+"""LLMRoute on the real API server: what it refuses, and what the operator says of names and backends."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import APPLY, Admin, Refused, eventually
+from tests.api.objects import tiny
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY
+from tests.unit.llmroute.routes import backend, route
+from tests.unit.llmroute.test_spec import BROKEN
+
+BY_THE_SERVER = sorted(BROKEN.keys() - {"an unknown field"})
+"""kubectl refuses unknown fields; others may send them, and they are dropped."""
+
+
+def written(name: str = "chat", **spec: Any) -> dict[str, Any]:
+    """A route as a person writes it."""
+    return {**route(name, **spec), "metadata": {"name": name}}
+
+
+def status(admin: Admin, name: str = "chat") -> dict[str, Any]:
+    """What the operator says."""
+    found: dict[str, Any] = (admin.get("LLMRoute", name) or {}).get("status") or {}
+    return found
+
+
+def condition(admin: Admin, kind: str, reason: str, name: str = "chat") -> dict[str, Any]:
+    """The condition, when it has that reason."""
+
+    def look() -> dict[str, Any] | None:
+        found = {each["type"]: each for each in status(admin, name).get("conditions", ())}
+        return found[kind] if found.get(kind, {}).get("reason") == reason else None
+
+    return eventually(f"{kind}, {reason}", look)
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    traffic = str(tmp_path_factory.mktemp("traffic"))
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, PLAYED_TRAFFIC=traffic, **GATEWAY) as process:
+        yield process
+
+
+@pytest.fixture
+def service(admin: Admin, gated: OperatorProcess) -> Iterator[None]:
+    """An LLMService with the model `tiny`."""
+    admin.create(tiny("one"))
+    eventually("its gate", lambda: (admin.get("LLMService", "one").get("status") or {}).get("gate"))
+    yield
+    for name in ("chat", "young"):
+        if admin.get("LLMRoute", name):
+            admin.delete("LLMRoute", name)
+    if admin.get("LLMService", "one"):
+        admin.delete("LLMService", "one")
+
+
+@pytest.mark.parametrize("case", BY_THE_SERVER)
+def test_what_is_broken_is_refused(admin: Admin, case: str) -> None:
+    manifest, _ = BROKEN[case]
+    with pytest.raises(Refused) as refusal:
+        admin.create({**manifest, "metadata": {"name": manifest["metadata"]["name"]}})
+    assert refusal.value.status == 422
+
+
+def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: None) -> None:
+    backends = [backend("one", "tiny", weight=3), backend("two", "b", weight=1)]
+    admin.create(written(backends=backends, sticky={"header": "X-Session-Id"}))
+    assert "there is no LLMService two" in condition(admin, "Ready", "BackendMissing")["message"]
+    condition(admin, "Stalled", "BackendMissing")
+    condition(admin, "Accepted", "Routed")
+    found = status(admin)
+    assert (found["names"], found["stickyHeader"], found["asleep"]) == (["chat"], "X-Session-Id", "Wake")
+    assert [(each["weight"], each["share"]) for each in found["backends"]] == [(3, 1.0), (1, 0.0)]
+    assert found["observedGeneration"] == admin.get("LLMRoute", "chat")["metadata"]["generation"]
+    # One weight, as a program changes it.
+    one_weight = {**written(), "spec": {"names": ["chat"], "backends": [backend("two", "b", weight=0)]}}
+    by = {"fieldManager": "canary", "force": "true"}
+    admin.request("PATCH", admin.path("LLMRoute", "chat"), one_weight, APPLY, query=by)
+    condition(admin, "Ready", "Routed")
+    assert [each["weight"] for each in status(admin)["backends"]] == [3, 0]
+    # Written once, and then no more.
+    version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
+    admin.merge("LLMService", "one", {"metadata": {"labels": {"look": "again"}}})
+    admin.create(written("young", names=["chat"]))
+    condition(admin, "Accepted", "NameTaken", "young")
+    assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
+    admin.delete("LLMRoute", "chat")
+    condition(admin, "Accepted", "Routed", "young")
+    events = eventually("events", lambda: admin.list("Event"))
+    assert {"BackendMissing", "Routed"} <= {each["reason"] for each in events}
+
+
+def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:
+    admin.create(written(names=["tiny", "free"], backends=[backend("one", "tiny")]))
+    assert "model tiny of LLMService one" in condition(admin, "Accepted", "NameTaken")["message"]
+    assert status(admin)["names"] == ["free"]
+    admin.create(written("young", backends=[backend("chat", "free"), backend("one", "free")]))
+    said = condition(admin, "Ready", "RouteToRoute", "young")["message"]
+    assert "chat is an LLMRoute" in said
+    assert "free is a name of an LLMRoute" in said
+    # With the service the name is free.
+    admin.delete("LLMService", "one")
+    condition(admin, "Accepted", "Routed")
+    assert status(admin)["names"] == ["tiny", "free"]

@@ -1,0 +1,133 @@
+"""An engine in a container behind the gateway: its own port, its own path for health checks, its own name."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.gates.traffic import Report
+from daybreak.kube.resources import PODS
+from tests.api.played import play_pod
+from tests.gateway.fake_serve import FakeServe
+from tests.gateway.scene import Scene
+from tests.gateway.village import Village, village
+
+ENGINE = "/health"
+BODY = b'{"model": "engine"}'
+
+
+def write(place: Village, state: str, port: int, *, path: str = ENGINE, epoch: int = 1) -> None:
+    """Write a ModelServer of the service's name, with its gate, as the operator does."""
+    gate = {"name": "engine", "state": state, "epoch": epoch, "phase": "Awake", "since": "now"}
+    pods = {"cluster": "server.tiny", "port": port, "healthPath": path, "weight": 100}
+    place.cache.put(
+        MODEL_SERVERS,
+        {
+            "kind": "ModelServer",
+            "metadata": {
+                "namespace": "ns",
+                "name": "tiny",
+                "uid": "engine",
+                "creationTimestamp": "2",
+                "resourceVersion": str(epoch),
+            },
+            "spec": {"engine": "vllm", "model": {"name": "engine"}},
+            "status": {
+                "gate": {"port": place.config.first_port + 1, "backends": [pods], "models": [gate]},
+            },
+        },
+    )
+
+
+def run(place: Village, serve: FakeServe) -> None:
+    """Make the engine's pod."""
+    labels = names.labels("server.tiny", names.SERVER_COMPONENT)
+    labels |= {names.MODEL_LABEL: names.worker_group("engine")}
+    metadata = {"namespace": "ns", "name": "engine", "resourceVersion": "1", "labels": labels}
+    place.cache.put(PODS, {"metadata": metadata, "status": {"podIP": serve.address.host, "phase": "Running"}})
+
+
+async def until(place: Village, good: Any) -> Report:
+    """Wait for a report of the engine's gate."""
+    last = None
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                last = place.feed.update(-1).services.get("server.tiny/engine")
+                if last is not None and good(last):
+                    return last
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise AssertionError(f"the engine: {last}") from None
+
+
+async def ask(place: Village, name: str) -> int:
+    """Send one request to the engine; returns the status of its answer."""
+    url = f"http://127.0.0.1:{place.config.first_port + 1}/v1/chat/completions"
+    async with place.clients.post(url, data=BODY, headers={"X-Request-Id": name}) as answer:
+        await answer.read()
+        return answer.status
+
+
+async def test_a_held_request_goes_to_the_engine_when_it_is_well(tmp_path: Path) -> None:
+    """Beside a service of the same name, whose servers are asked as ever."""
+    async with village(tmp_path, "big") as place, FakeServe("127.0.0.200", health=ENGINE) as engine:
+        await place.gate(big="Open")
+        write(place, "Closed", engine.address.port)
+        run(place, engine)
+        await until(place, lambda report: report.epoch == 1)
+        held = asyncio.create_task(ask(place, "held"))
+        await until(place, lambda report: report.held == 1 and report.servers_up == 1)
+        assert not engine.seen
+        write(place, "Open", engine.address.port, epoch=2)
+        assert await held == 200
+        assert engine.seen == {"held": 1}
+        assert (await place.ask("other", b'{"model": "big"}'))[0] == 200
+        assert place.replicas["big"].seen == {"other": 1}
+
+
+async def test_the_path_of_another_engine_is_asked_anew(tmp_path: Path) -> None:
+    async with village(tmp_path) as place, FakeServe("127.0.0.200", health=ENGINE) as engine:
+        write(place, "Open", engine.address.port, path="/elsewhere")
+        run(place, engine)
+        await until(place, lambda report: report.epoch == 1)
+        await asyncio.sleep(1)
+        assert (await until(place, lambda _: True)).servers_up == 0
+        write(place, "Open", engine.address.port, epoch=2)
+        await until(place, lambda report: report.servers_up == 1)
+        assert await ask(place, "first") == 200
+
+
+@pytest.mark.xdist_group("gateway-agent")
+async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
+    """With a real API server, and the rights of the gateway's Role."""
+    async with FakeServe(health=ENGINE) as engine:
+        manifest = {
+            "apiVersion": "daybreak.dev/v1alpha1",
+            "kind": "ModelServer",
+            "metadata": {"name": "chat"},
+            "spec": {"engine": "vllm", "model": {"name": "engine", "source": "file:///m"}},
+        }
+        scene.admin.create(manifest)
+        labels = names.labels("server.chat", names.SERVER_COMPONENT)
+        labels |= {names.MODEL_LABEL: names.worker_group("engine")}
+        play_pod(scene.admin, "chat-server", labels, engine.address.host)
+        gate = {"name": "engine", "state": "Open", "epoch": 1, "holdSeconds": 300}
+        gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+        pods = {"cluster": "server.chat", "port": engine.address.port, "healthPath": ENGINE}
+        status = {"gate": {"port": scene.agent.first_port, "backends": [pods], "models": [gate]}}
+        scene.admin.merge("ModelServer", "chat", {"status": status}, subresource="status")
+        await scene.agent.until("server.chat/engine", lambda report: report.servers_up == 1)
+        assert (await scene.agent.ask(0, "first", BODY))[0] == 200
+        router = scene.agent.router_port - scene.agent.first_port
+        async with asyncio.timeout(30):
+            while (await scene.agent.ask(router, "second", BODY))[0] != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert engine.seen["first"] == engine.seen["second"] == 1
+        scene.admin.delete("ModelServer", "chat")
+        async with asyncio.timeout(30):
+            while (await scene.agent.ask(0, "late", BODY))[0] != 404:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)

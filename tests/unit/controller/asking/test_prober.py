@@ -1,0 +1,179 @@
+"""Questions beside the workers: asked once, answered once, thrown away when they are about something else."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.ray.model import Model
+from daybreak.controller.asking import prober as module
+from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.model_client import Asked
+from daybreak.controller.asking.prober import Prober, Question
+from daybreak.kube.cache import Key
+
+KEY = Key("ns", "s")
+MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} for name in ("one", "two")]
+SERVICE = LLMService.from_manifest({"metadata": {"name": "s", "namespace": "ns"}, "spec": {"models": MODELS}})
+
+
+def questions(about: str, models: int = 2, waking: str = "") -> list[Question]:
+    """Questions to the first models; one of them may be waking."""
+    return [
+        Question(SERVICE, model, "http://head:8000/v1", about, waking=model.name == waking)
+        for model in SERVICE.spec.models[:models]
+    ]
+
+
+class ModelClient:
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may_answer = asyncio.Event()
+        self.slow: set[str] = set()
+        """Who never answers."""
+        self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
+
+    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
+        """What it was told to answer."""
+        self.asked.append(model.name)
+        await self.may_answer.wait()
+        if model.name in self.slow:
+            await asyncio.Event().wait()
+        return self.answer(model.name)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again at once."""
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
+
+
+@pytest.fixture
+def client() -> ModelClient:
+    """Who asks."""
+    return ModelClient()
+
+
+@pytest.fixture
+def called() -> list[Key]:
+    """Whom the asker has called back about."""
+    return []
+
+
+@pytest.fixture
+async def prober(client: ModelClient, called: list[Key]) -> AsyncIterator[Prober]:
+    """The asker, which is closed after the test."""
+    prober = Prober(client, called.append)
+    yield prober
+    await prober.close()
+
+
+async def settle() -> None:
+    """Let what is ready run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+    assert prober.answers(KEY, questions("now")) == ()
+    await settle()
+    assert prober.answers(KEY, questions("now")) == ()
+    assert client.asked == ["one", "two"]
+    client.may_answer.set()
+    await settle()
+    assert set(called) == {KEY}
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True), Answer("two", True))
+    assert prober.answers(KEY, questions("now")) == (), "each answer is given once"
+    await settle()
+    assert client.asked == ["one", "two"] * 2
+
+
+async def test_an_answer_is_given_while_another_model_is_silent(
+    prober: Prober, client: ModelClient, called: list[Key]
+) -> None:
+    client.slow = {"two"}
+    client.may_answer.set()
+    prober.answers(KEY, questions("now"))
+    await settle()
+    assert called == [KEY]
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
+    assert prober.answers(KEY, questions("now")) == ()
+    await settle()
+    assert client.asked.count("two") == 1, "nobody is asked twice at a time"
+
+
+async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
+    prober: Prober, client: ModelClient
+) -> None:
+    """The question to a model that wakes hangs for minutes: the next one must not wait for it."""
+    client.slow = {"one"}
+    client.may_answer.set()
+    prober.answers(KEY, questions("now", models=1, waking="one"))
+    await settle()
+    prober.answers(KEY, questions("now", waking="one"))
+    await settle()
+    assert prober.answers(KEY, questions("now", waking="one")) == (Answer("two", True),)
+    assert client.asked == ["one", "two"]
+
+
+async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: ModelClient) -> None:
+    prober.answers(KEY, questions("now"))
+    await settle()
+    prober.answers(KEY, questions("now", models=1))
+    client.may_answer.set()
+    await settle()
+    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
+
+
+async def test_answers_about_something_else_are_thrown_away(
+    prober: Prober, client: ModelClient, called: list[Key]
+) -> None:
+    prober.answers(KEY, questions("the old cluster"))
+    await settle()
+    assert prober.answers(KEY, questions("the new cluster")) == ()
+    client.may_answer.set()
+    await settle()
+    assert set(called) == {KEY}
+    assert len(called) == 2, "only the new question calls back"
+    assert len(prober.answers(KEY, questions("the new cluster"))) == 2
+
+
+async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelClient) -> None:
+    def broken(name: str) -> Answer:
+        raise RuntimeError("a bug")
+
+    client.answer = broken
+    client.may_answer.set()
+    prober.answers(KEY, questions("now", models=1))
+    await settle()
+    [answer] = prober.answers(KEY, questions("now", models=1))
+    assert not answer.answered
+    assert "a bug" in answer.message
+
+
+async def test_a_pause_between_questions(
+    prober: Prober, client: ModelClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
+    client.may_answer.set()
+    prober.answers(KEY, questions("now"))
+    await settle()
+    assert len(prober.answers(KEY, questions("now"))) == 2
+    assert prober.answers(KEY, questions("now")) == ()
+    await settle()
+    assert client.asked == ["one", "two"]
+
+
+async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+    prober.answers(KEY, questions("now"))
+    await settle()
+    prober.forget(KEY)
+    client.may_answer.set()
+    await settle()
+    assert called == []

@@ -1,0 +1,87 @@
+"""What a namespace may say of its own gateway."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateway_settings import FILE, InvalidGatewaySettings, of_namespace
+from daybreak.platform import Platform
+
+PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1", gateway_replicas=2)
+
+
+def said(text: str, **more: str) -> dict[str, Any]:
+    """The ConfigMap."""
+    return {"metadata": {"name": "daybreak-gateway"}, "data": {FILE: text, **more}}
+
+
+def deployment(platform: Platform) -> dict[str, Any]:
+    """The gateway's Deployment."""
+    return gateway("ns", [], platform)[-1]["spec"]  # type: ignore[no-any-return]
+
+
+def test_nothing_said_changes_nothing() -> None:
+    for manifest in (None, {"data": None}, said(""), said("{}")):
+        assert of_namespace(PLATFORM, manifest) == PLATFORM
+
+
+def test_what_is_said_stands_in_place_of_the_installations() -> None:
+    text = """
+        replicas: 5
+        resources: {requests: {cpu: "1", memory: 2Gi}, limits: {memory: 4Gi}}
+        nodeSelector: {pool: edge}
+        tolerations: [{key: edge, operator: Exists}]
+        affinity: {nodeAffinity: {}}
+        priorityClassName: high
+        topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
+    """
+    found = deployment(of_namespace(PLATFORM, said(text)))
+    pod = found["template"]["spec"]
+    assert found["replicas"] == 5
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "1", "memory": "2Gi"},
+        "limits": {"memory": "4Gi"},
+    }
+    assert (pod["nodeSelector"], pod["priorityClassName"]) == ({"pool": "edge"}, "high")
+    assert pod["tolerations"] == [{"key": "edge", "operator": "Exists"}]
+    assert pod["topologySpreadConstraints"][0]["topologyKey"] == "zone"
+
+
+def test_what_is_left_out_is_the_installations() -> None:
+    placed = PLATFORM.gateway_pods.model_copy(
+        update={"priority_class_name": "low", "node_selector": {"a": "b"}}
+    )
+    platform = Platform(**{**vars(PLATFORM), "gateway_pods": placed})
+    pod = deployment(of_namespace(platform, said("nodeSelector: {}")))["template"]["spec"]
+    assert pod["priorityClassName"] == "low"
+    assert not pod.get("nodeSelector"), "an empty one takes the installation's away"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("replicas: 0", "gateway.replicas"),
+        ("replicas: many", "gateway.replicas"),
+        ("image: evil:1", "gateway.image: there is no such field"),
+        ("podTemplate: {}", "gateway.podTemplate: there is no such field"),
+        ("resources: {limits: {memory: much}}", "gateway.resources.limits.memory"),
+        ("affinity: {nodeAffinty: {}}", "did you mean nodeAffinity"),
+        ("tolerations: [{key: 3}]", "gateway.tolerations[0].key"),
+        ("replicas: [", "gateway.yaml is no YAML in line 1"),
+        ("!!python/object:os.system {}", "gateway.yaml is no YAML"),
+        ("- replicas", "gateway"),
+        ("replicas: 1 #" + "x" * 17_000, "more than 16384"),
+        ("affinity: {a: &a [1], b: *a}", "gateway.yaml has an alias"),
+        ("affinity: " + "[" * 4_000 + "]" * 4_000, "nested too deeply"),
+    ],
+)
+def test_what_means_nothing_is_told_with_its_place(text: str, words: str) -> None:
+    with pytest.raises(InvalidGatewaySettings) as refused:
+        of_namespace(PLATFORM, said(text))
+    assert words in str(refused.value)
+
+
+def test_other_keys_of_the_configmap_are_no_settings() -> None:
+    with pytest.raises(InvalidGatewaySettings, match=r"values\.yaml: only the key"):
+        of_namespace(PLATFORM, said("replicas: 3", **{"values.yaml": "replicas: 4"}))

@@ -1,0 +1,106 @@
+"""The gate of a model whose pods are replaced: it closes, what runs ends, and it wakes at once."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepState, step
+from daybreak.gates.traffic import Traffic
+from tests.unit.llmservice.decide.sleep_states import (
+    ASKED,
+    ASLEEP,
+    AWAKE,
+    CLOSED,
+    DRAINING,
+    FAILED,
+    IDLE,
+    KEPT_ASLEEP,
+    LONG_AGO,
+    MINUTE,
+    NEVER,
+    NOW,
+    OPEN,
+    SLEEPS,
+    STREAMING,
+    UNHEARD,
+    UNTOLD,
+    UPDATING,
+    WAKING,
+)
+
+GOES = Health(answers=True, replaces=True, drain=timedelta(minutes=2))
+STAYS = Health(answers=True)
+STARTS = Health(answers=False)
+BEGUN = SleepState(Phase.REPLACING, NOW, None, CLOSED, 5)
+GONE = replace(BEGUN, asleep=SleepDepth.CLUSTER)
+
+
+@pytest.mark.parametrize("before", [AWAKE, UPDATING, WAKING, FAILED])
+@pytest.mark.parametrize("traffic", [IDLE, ASKED, STREAMING, UNHEARD])
+def test_it_begins_whatever_the_traffic(before: SleepState, traffic: Traffic) -> None:
+    after = step(before, NEVER, traffic, GOES, NOW)
+    assert (after.phase, after.gate, after.asleep, after.since) == (Phase.REPLACING, CLOSED, None, NOW)
+    assert after.epoch == before.epoch + (before.gate is not CLOSED)
+
+
+def test_of_what_has_never_answered_nothing_is_waited_for() -> None:
+    starts = replace(GOES, answers=False)
+    assert step(WAKING, NEVER, STREAMING, starts, NOW) == replace(GONE, epoch=WAKING.epoch)
+    assert step(WAKING, NEVER, UNTOLD, starts, NOW).asleep is None, "unless a gateway lets somebody through"
+
+
+@pytest.mark.parametrize("traffic", [STREAMING, UNHEARD, UNTOLD])
+def test_what_runs_ends_first(traffic: Traffic) -> None:
+    assert step(BEGUN, NEVER, traffic, GOES, NOW + MINUTE) == BEGUN
+
+
+def test_who_is_held_stays_held_and_keeps_nothing_up() -> None:
+    assert step(BEGUN, SLEEPS, ASKED, GOES, NOW + MINUTE) == GONE
+
+
+def test_a_stream_without_end_is_cut_as_at_every_end_of_a_pod() -> None:
+    assert step(BEGUN, NEVER, STREAMING, GOES, NOW + timedelta(seconds=119)) == BEGUN
+    assert step(BEGUN, NEVER, STREAMING, GOES, NOW + timedelta(seconds=120)) == GONE
+
+
+def test_without_word_of_every_gateway_nothing_is_cut() -> None:
+    assert step(BEGUN, NEVER, UNTOLD, GOES, NOW + timedelta(hours=9)) == BEGUN
+    assert step(BEGUN, NEVER, UNHEARD, GOES, NOW + timedelta(hours=9)) == BEGUN
+
+
+def test_it_stays_away_until_another_one_is_to_come_and_wakes_then_for_nobody() -> None:
+    assert step(GONE, SLEEPS, ASKED, GOES, NOW + MINUTE) == GONE
+    after = step(GONE, SLEEPS, IDLE, STARTS, NOW + MINUTE)
+    assert (after.phase, after.gate, after.asleep, after.epoch) == (Phase.WAKING, CLOSED, None, GONE.epoch)
+
+
+def test_called_off_it_goes_on() -> None:
+    after = step(BEGUN, SLEEPS, ASKED, STAYS, NOW + MINUTE)
+    assert (after.phase, after.gate, after.epoch) == (Phase.AWAKE, OPEN, BEGUN.epoch + 1)
+
+
+def test_one_that_sleeps_gives_the_rest_back_and_sleeps_on() -> None:
+    after = step(ASLEEP, SLEEPS, ASKED, GOES, NOW)
+    assert after == replace(ASLEEP, asleep=SleepDepth.CLUSTER)
+    assert step(after, SLEEPS, IDLE, STARTS, NOW) == replace(after, asleep=SleepDepth.CLUSTER)
+
+
+def test_one_that_falls_asleep_does_so() -> None:
+    after = step(DRAINING, SLEEPS, IDLE, GOES, NOW)
+    assert (after.phase, after.asleep) == (Phase.ASLEEP, SleepDepth.WORKERS)
+    assert step(DRAINING, SLEEPS, ASKED, GOES, NOW).phase is Phase.REPLACING
+
+
+def test_one_that_a_person_puts_to_sleep_meanwhile_sleeps() -> None:
+    closed = step(BEGUN, KEPT_ASLEEP, IDLE, GOES, NOW)
+    assert (closed.gate, closed.reason) == (GateState.FAILED, FORCED_ASLEEP)
+    after = step(GONE, KEPT_ASLEEP, IDLE, STARTS, NOW)
+    assert (after.phase, after.asleep, after.gate) == (Phase.ASLEEP, SleepDepth.CLUSTER, GateState.FAILED)
+
+
+def test_its_time_is_that_of_its_phase() -> None:
+    begun = step(AWAKE, NEVER, STREAMING, GOES, NOW)
+    assert (AWAKE.since, begun.since) == (LONG_AGO, NOW)

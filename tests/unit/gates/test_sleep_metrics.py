@@ -1,0 +1,124 @@
+"""What sleep saves is counted while it lasts; a wake is counted when it has ended."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.controller import metrics
+from daybreak.gates.ledger import Accelerators, count, savings_before
+from daybreak.gates.sleep_metrics import SAVINGS, Savings, count_wakes
+from daybreak.kube.cache import Key
+from daybreak.scheduling.replica_size import accelerators_awake
+from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, Manifest, service
+
+
+def status(**wake: Any) -> Any:
+    """A status with the last wake of one model."""
+    return {"gate": {"models": [{"name": "m", "wake": {"depth": "Workers", **wake}}]}}
+
+
+WAKING = status()
+AWAKE = status(seconds=42)
+ONE, OTHER = Key("ns", "one"), Key("ns", "other")
+
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+HELD, WAKES, SLEEPS = Accelerators(held=2), Accelerators(waking=2), Accelerators(given_back=2)
+
+
+def later(seconds: float) -> datetime:
+    """A moment after the first one."""
+    return NOW + timedelta(seconds=seconds)
+
+
+def test_each_second_is_counted_as_what_the_accelerators_were() -> None:
+    sums = None
+    for second, accelerators in ((0, WAKES), (30, HELD), (100, SLEEPS), (400, WAKES), (440, HELD)):
+        sums = count(sums, accelerators, later(second))
+    assert sums is not None
+    assert (sums.waking, sums.held, sums.given_back) == (140, 140, 600)
+    assert (sums.waking_now, sums.held_now, sums.given_back_now) == (0, 2, 0)
+
+
+def test_time_alone_changes_nothing() -> None:
+    first = count(None, SLEEPS, NOW)
+    assert count(first, SLEEPS, later(3600)) is first
+
+
+def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
+    first = count(None, SLEEPS, NOW)
+    said = first.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert savings_before({"savings": said}) == first
+    assert savings_before({"savings": {"held": "much"}}) is None
+    assert savings_before({}) is None
+
+
+def told(savings: Savings) -> dict[tuple[str, str], float]:
+    """What Prometheus would read, by service and state."""
+    [family] = savings.collect()
+    return {
+        (sample.labels["service"], sample.labels["state"]): sample.value
+        for sample in family.samples
+        if sample.value
+    }
+
+
+def test_it_grows_while_the_service_sleeps() -> None:
+    savings = Savings(lambda: later(10))
+    savings.see(ONE, count(None, SLEEPS, NOW))
+    savings.see(OTHER, count(None, HELD, NOW))
+    assert told(savings) == {("one", "given_back"): 20, ("other", "held"): 20}
+    savings.see(ONE, None)
+    assert told(savings) == {("other", "held"): 20}
+
+
+def held(model: Manifest, **spec: Any) -> int:
+    """Accelerators of a model that is awake."""
+    found = service(model, **spec)
+    return accelerators_awake(found.workload, found.spec.models[0])
+
+
+def test_what_a_sleeping_model_saves() -> None:
+    assert held({**GPU_MODEL, "replicas": {"min": 2}}) == 2
+    assert held({**GPU_MODEL, "replicas": {"min": 0}}) == 1
+    assert held(CPU_MODEL) == 0, "a CPU is no accelerator"
+
+
+def test_it_is_told_with_the_other_metrics() -> None:
+    assert [family.name for family in SAVINGS.collect()] == ["daybreak_gpu_seconds"]
+
+
+def counted(name: str, before: Any, after: Any) -> float:
+    """How many wakes of that service are counted after these two statuses."""
+    count_wakes(Key("ns", name), before, after)
+    return float(metrics.WAKES.labels("ns", name, "m", "Workers")._value.get())
+
+
+def test_a_wake_is_counted_when_it_has_ended() -> None:
+    assert counted("six", WAKING, AWAKE) == 1
+    for before, after in ((AWAKE, AWAKE), (WAKING, WAKING), (AWAKE, WAKING)):
+        assert counted("six", before, after) == 1
+    assert counted("six", WAKING, AWAKE) == 2
+
+
+def test_how_long_a_wake_took_that_had_failed_is_no_measure() -> None:
+    failed = status(seconds=18_000, failed=True, phases={"firstToken": 18_000})
+    sums = [metrics.WAKE_SECONDS.labels("Workers"), metrics.WAKE_STEP_SECONDS.labels("Workers", "firstToken")]
+    before = [each._sum.get() for each in sums]
+    assert counted("eight", status(failed=True), failed) == 1
+    assert [each._sum.get() for each in sums] == before
+
+
+def test_each_step_is_counted_with_the_wake() -> None:
+    phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
+    deep = status(depth="Cluster", seconds=42, phases=phases)
+    counted("seven", status(depth="Cluster", phases={"headReady": 0}), deep)
+    steps = metrics.WAKE_STEP_SECONDS
+    assert steps.labels("Cluster", "workerReady")._sum.get() == 30
+    assert steps.labels("Cluster", "firstToken")._sum.get() == 42
+    counted("seven", deep, deep)
+    assert steps.labels("Cluster", "workerReady")._sum.get() == 30, "once"
+
+
+def test_a_fixed_number_of_replicas_counts_for_every_model() -> None:
+    assert held(GPU_MODEL, replicas=3) == 3
+    assert held(GPU_MODEL, replicas=0) == 1, "one is made for a request"

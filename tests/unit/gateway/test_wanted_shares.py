@@ -1,0 +1,117 @@
+"""What the router is told of routes, from their statuses and from services."""
+
+from typing import Any
+
+from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
+from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.router.shares import MOST_BYTES, Share, Way, commands
+from daybreak.gateway.router.wanted_shares import wanted_shares
+from tests.unit.llmroute.routes import service
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+def served(name: str, port: int, model: str, state: str = "Open", keys: tuple[ApiKey, ...] = ()) -> Wanted:
+    found = wanted(service(name, model, state=state, port=port), (), Ports(), keys)
+    assert found is not None
+    return found
+
+
+def route(name: str = "chat", created: str = "1", **status: Any) -> dict[str, Any]:
+    backends = [
+        {"service": "one", "model": "a", "weight": 9},
+        {"service": "two", "model": "b", "weight": 1},
+    ]
+    return {
+        "metadata": {"name": name, "creationTimestamp": created},
+        "status": {"names": [name], "backends": backends, **status},
+    }
+
+
+A, B = Way("one", "a", 20000, 9), Way("two", "b", 20001, 1)
+BOTH = [served("one", 20000, "a"), served("two", 20001, "b")]
+
+
+def test_a_route_leads_to_its_backends_by_weight() -> None:
+    assert wanted_shares([route(stickyHeader="X-Session-Id")], BOTH) == [
+        Share("chat", ("chat",), (A, B), "X-Session-Id")
+    ]
+
+
+def test_a_backend_that_is_not_there_or_has_no_weight_gets_nothing() -> None:
+    assert wanted_shares([route()], BOTH[:1]) == [Share("chat", ("chat",), (A,))]
+    backends = [
+        {"service": "one", "model": "a", "weight": 0},
+        {"service": "one", "model": "other", "weight": 1},
+        {"service": "two", "model": "b-tuned", "weight": 1},
+    ]
+    adapter = Way("two", "b-tuned", 20001, 1)
+    assert wanted_shares([route(backends=backends)], BOTH) == [Share("chat", ("chat",), (adapter,))]
+    assert wanted_shares([route()], []) == [Share("chat", ("chat",), ())]
+
+
+def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
+    asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
+    assert wanted_shares([route(asleep="Wake")], asleep)[0].ways == (A, B)
+    assert wanted_shares([route(asleep="Skip")], asleep)[0].ways == (A,)
+    both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b", "Failed")]
+    assert wanted_shares([route(asleep="Skip")], both)[0].ways == (A, B), "somebody must be woken"
+
+
+def test_a_name_is_the_models_first_and_then_the_older_routes() -> None:
+    routes = [route("young", "2", names=["chat", "own", "a"]), route("old", "1", names=["chat"])]
+    for order in (routes, routes[::-1]):
+        assert [(each.route, each.names) for each in wanted_shares(order, BOTH)] == [
+            ("old", ("chat",)),
+            ("young", ("own",)),
+        ]
+
+
+def test_a_route_without_a_status_or_with_a_strange_one_is_passed_over() -> None:
+    strange: list[dict[str, Any]] = [
+        {"metadata": {"name": "new"}},
+        {"metadata": {"name": "odd"}, "status": {"names": "chat", "backends": 3}},
+        {"metadata": {"name": "odder"}, "status": {"names": [3, ""], "backends": [{"service": 3}]}},
+    ]
+    assert wanted_shares(strange, BOTH) == []
+
+
+def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
+    both = (ApiKey("x", ONE), ApiKey("y", TWO))
+    keyed = [served("one", 20000, "a", keys=both), served("two", 20001, "b", keys=both[1:])]
+    assert wanted_shares([route()], keyed)[0].keys == (TWO,)
+    half = [served("one", 20000, "a", keys=both), BOTH[1]]
+    assert wanted_shares([route()], half)[0].keys == (ONE, TWO)
+    apart = [served("one", 20000, "a", keys=both[:1]), served("two", 20001, "b", keys=both[1:])]
+    assert wanted_shares([route()], apart)[0].keys == (NOBODY,), "not open to all"
+    ended = [served("one", 20000, "a", keys=(ApiKey("x", ONE, expires=100),)), BOTH[1]]
+    assert wanted_shares([route()], ended, now=100)[0].keys == (NOBODY,)
+
+
+def test_routes_are_words_whatever_the_names() -> None:
+    assert commands([]) == ["router share 0 0 -"]
+    odd = Share("r:1", ("a+b,c", "ü"), (Way("s/1", "org/m", 20000, 2), A), "X-Session-Id", ("AB", "cd"))
+    assert commands([odd, Share("none", ("n",), ())]) == [
+        "router share 0 0 "
+        "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a,none:::n:"
+    ]
+
+
+def test_many_routes_are_told_in_pieces() -> None:
+    name = "m/" * 48
+    longest = [
+        Share(
+            f"{number:63}",
+            tuple(f"{name[:-3]}{at:03}" for at in range(16)),
+            tuple(Way("s" * 41, name, 20000, 1_000_000) for _ in range(16)),
+            "h" * 64,
+            (ONE,) * 32,
+        )
+        for number in range(5)
+    ]
+    found = commands(longest)
+    last = len(found) - 1
+    assert [each.split()[2:4] for each in found] == [[str(at), str(last)] for at in range(last + 1)]
+    assert len(found) > 1
+    assert max(map(len, found)) < 2 * MOST_BYTES
+    assert sum(each.count("s" * 41) for each in found) == 5 * 16

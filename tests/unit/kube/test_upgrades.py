@@ -1,0 +1,11 @@
+"""The JSON patch that calls a second Ray cluster off."""
+
+from daybreak.kube.upgrades import patch
+
+
+def test_only_that_cluster_in_the_version_that_was_read() -> None:
+    ray_service = {"metadata": {"resourceVersion": "42"}}
+    version, name, change = patch(ray_service, "chat-bbbbb")
+    assert (version["op"], version["value"]) == ("test", "42")
+    assert (name["op"], name["value"]) == ("test", "chat-bbbbb")
+    assert change == {"op": "replace", "path": "/status/pendingServiceStatus", "value": {}}

@@ -1,0 +1,113 @@
+"""What a batch holds of accelerators, and when it gives them back."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.llmbatch.status import BatchPhase, BatchReason
+from daybreak.kinds.llmbatch.decide.decision import decide
+from daybreak.kinds.llmbatch.observe.claims import claims
+from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
+from daybreak.kinds.llmbatch.status.report import events, known, report
+from daybreak.scheduling.turns import Claim, Turn
+from tests.unit.llmbatch.batches import NOW, manifest, seen
+
+GPU_MODEL = {"name": "big", "source": "hf://o/big"}
+RUNNING = Progress("Running", final=False, total=100, done=40)
+
+
+def pod(*, placed: bool) -> dict[str, Any]:
+    """A worker pod with one GPU."""
+    said = {"type": "PodScheduled", "status": str(placed), "lastTransitionTime": "2026-01-02T03:04:00Z"}
+    return {
+        "metadata": {
+            "name": "w",
+            "labels": {
+                names.RAY_NODE_TYPE_LABEL: "worker",
+                names.RAY_GROUP_LABEL: names.worker_group("big"),
+                names.RAY_CLUSTER_LABEL: "c",
+            },
+        },
+        "spec": {
+            **({"nodeName": "n"} if placed else {}),
+            "containers": [{"name": "ray-worker", "resources": {"requests": {"nvidia.com/gpu": "1"}}}],
+        },
+        "status": {
+            "phase": "Running" if placed else "Pending",
+            "conditions": [said if placed else said | {"reason": "Unschedulable"}],
+        },
+    }
+
+
+def job(seconds: float = 300) -> dict[str, Any]:
+    """A RayJob that was made so long ago."""
+    made = (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
+    return {"metadata": {"creationTimestamp": made}, "spec": {}, "status": {}}
+
+
+def claim(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **more: Any) -> Claim:
+    """The one claim of a batch."""
+    [found] = claims(seen(manifest(status=status, **{"model": GPU_MODEL} | (spec or {})), **more), None)
+    return found
+
+
+def test_one_that_runs_holds_and_gives_way_after_its_shortest_run() -> None:
+    found = claim(ray_job=job(300), pods=(pod(placed=True),), progress=RUNNING)
+    assert (found.owner, found.holds, found.waits) == ("team/batch.night", {"n": 1}, False)
+    assert found.background
+    assert found.yields_at == NOW - timedelta(seconds=240)
+
+
+def test_one_without_room_waits() -> None:
+    found = claim(ray_job=job(), pods=(pod(placed=False),))
+    assert found.waits
+    assert found.stuck(NOW)
+
+
+@pytest.mark.parametrize("spec", [{"yield": False}, {"resume": False}])
+def test_one_that_may_not_stop_does_not_give_way(spec: dict[str, Any]) -> None:
+    assert claim(spec=spec, ray_job=job(), pods=(pod(placed=True),), progress=RUNNING).yields_at is None
+
+
+def test_one_that_has_given_way_is_in_the_queue() -> None:
+    found = claim({"after": ["team/chat"]}, pods=(pod(placed=True),))
+    assert (found.queued, found.leaving, found.stuck(NOW)) == (True, True, True)
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        manifest(),
+        manifest(model=GPU_MODEL, suspend=True),
+        manifest(model=GPU_MODEL, labels={"kueue.x-k8s.io/queue-name": "q"}),
+        manifest(model=None, serviceRef={"name": "chat"}),
+    ],
+)
+def test_others_take_no_part(whole: Any) -> None:
+    assert claims(seen(whole), None) == ()
+
+
+def turned(status: dict[str, Any] | None = None, turn: Turn | None = None) -> Observed:
+    """A batch that runs, and whose turn this is."""
+    return seen(
+        manifest(status=status, model=GPU_MODEL), ray_job=job(), progress=RUNNING, turn=turn or Turn()
+    )
+
+
+def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
+    what = turned(turn=Turn(gives_way_to="team/chat"))
+    decision = decide(what)
+    status = report(what, decision)
+    assert (decision.apply, decision.running, status.after) == (True, False, ["team/chat"])
+    assert status.phase is BatchPhase.PENDING
+    [told] = events(known({}), status)
+    assert told.reason == BatchReason.WAITING_FOR_ACCELERATORS
+    kept = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    # The same again is no news; and when nobody is before it, it runs.
+    again = turned(kept, Turn(after=("team/chat",)))
+    assert events(known(kept), report(again, decide(again))) == []
+    free = turned(kept)
+    assert decide(free).running
+    assert report(free, decide(free)).after is None

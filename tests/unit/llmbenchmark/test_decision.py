@@ -1,0 +1,210 @@
+"""What is done about a benchmark and what is said of it, from what is seen."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from daybreak.api.llmbenchmark import validation
+from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.kinds.llmbenchmark.decide.decision import decide
+from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
+from daybreak.kinds.llmbenchmark.observe.observer import read as read_manifest
+from daybreak.kinds.llmbenchmark.observe.progress_reports import read, running_job
+from daybreak.kinds.llmbenchmark.status.report import events, report
+from tests.unit.llmbenchmark.benchmarks import benchmark, manifest, of_service, service
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+STEP = {
+    "settings": {"max_num_seqs": 4},
+    "clients": 8,
+    "requests_per_second": 9.5,
+    "tokens_per_second": 300.0,
+    "requests": 190,
+    "errors": 1,
+    "ttft_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
+    "tpot_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
+    "latency_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
+    "windows": [9.4, 9.6],
+    "engine": {"kv_cache": 0.25, "running": 4.0, "waiting": 4.0, "preemptions": 0},
+}
+LAST = Progress(
+    state="Succeeded",
+    final=True,
+    stopped="max_num_seqs: 8 is worse than 4, beyond noise",
+    engine_starts=4,
+    noise=0.01,
+    steps=(STEP,),
+    best=STEP,
+    baseline=STEP | {"settings": {}},
+    gain={"ratio": 2.7, "noise": 0.05, "certain": True},
+)
+
+
+def seen(status: dict[str, Any] | None = None, of: dict[str, Any] | None = None, **more: Any) -> Observed:
+    whole = manifest(**(of or {})) | ({"status": status} if status else {})
+    found, problems = read_manifest(whole)
+    return replace(Observed(whole, found, problems, NOW), **more)
+
+
+def job(**status: Any) -> dict[str, Any]:
+    annotations = {"daybreak.dev/benchmark": digest(benchmark())}
+    return {"metadata": {"name": "tune-benchmark", "annotations": annotations}, "status": status}
+
+
+def ended(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
+    said = {"type": kind, "status": "True", "reason": reason, "message": message}
+    return job(conditions=[said])
+
+
+def pod(ready: bool = True, **status: Any) -> dict[str, Any]:
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    said = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [condition], **status}
+    resources = {"requests": {"nvidia.com/gpu": "2"}}
+    spec = {"nodeName": "n", "containers": [{"name": "ray-worker", "resources": resources}]}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": said}
+
+
+def verdict(at: Observed) -> tuple[str, str, bool]:
+    found = decide(at).verdict
+    assert found is not None
+    return found.phase.value, found.reason.value, found.stalled
+
+
+RUNNING = Progress(state="Running", final=False, now="max_num_seqs 4: 8 clients", steps=(STEP,), best=STEP)
+CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
+    ("new", seen(), ("Pending", "Progressing", False)),
+    ("its pod starts", seen(job=job()), ("Starting", "Progressing", False)),
+    ("it measures", seen(job=job(), progress=RUNNING), ("Running", "Running", False)),
+    ("its last word", seen(job=job(), progress=LAST), ("Succeeded", "Finished", False)),
+    (
+        "no engine",
+        seen(job=job(), progress=Progress("Failed", True, reason="EngineFailed", message="OOM")),
+        ("Failed", "EngineFailed", True),
+    ),
+    (
+        "a reason that is not known",
+        seen(job=job(), progress=Progress("Failed", True, reason="Odd", message="x")),
+        ("Failed", "JobFailed", True),
+    ),
+    ("ended unheard", seen(job=ended("Complete")), ("Succeeded", "Finished", False)),
+    ("failed", seen(job=ended("Failed", "BackoffLimitExceeded", "x")), ("Failed", "JobFailed", True)),
+    ("suspended", seen(of={"suspend": True}), ("Suspended", "Suspended", False)),
+    ("invalid", seen(of={"load": {}}), ("Pending", "InvalidSpec", True)),
+    (
+        "unknown argument",
+        seen(of={"sweep": [{"argument": "max_num_seq", "values": [1]}]}),
+        ("Pending", "InvalidSpec", True),
+    ),
+    ("no service", seen(of=of_service()), ("Pending", "ServiceMissing", True)),
+    ("foreign", seen(foreign=("Job/tune-benchmark",)), ("Pending", "NameTaken", True)),
+    ("refused", seen(refusal="Job: quota"), ("Pending", "Refused", True)),
+    (
+        "changed",
+        seen(status={"job": "other"}, job=job(), progress=RUNNING),
+        ("Running", "SpecChanged", True),
+    ),
+    (
+        "no image",
+        seen(
+            job=job(),
+            pods=(
+                pod(
+                    ready=False,
+                    phase="Pending",
+                    containerStatuses=[
+                        {"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff"}}, "image": "i"}
+                    ],
+                ),
+            ),
+        ),
+        ("Starting", "PodFailed", True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("at", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_how_it_is(at: Observed, expected: tuple[str, str, bool]) -> None:
+    assert verdict(at) == expected
+
+
+def test_an_end_stays() -> None:
+    at = seen(status={"finished": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
+    decision = decide(at)
+    assert (decision.apply, decision.verdict) == (False, None)
+    assert report(at, decision).phase == "Succeeded"
+
+
+def test_a_copy_goes_on_when_its_service_goes() -> None:
+    of = of_service()
+    begun = digest(benchmark(**of))
+    at = seen(status={"job": begun}, of=of, job=job(), progress=RUNNING)
+    assert verdict(at) == ("Running", "Running", False)
+    assert not decide(at).apply
+    assert decide(seen(of=of, service=service())).target is not None
+
+
+def test_the_status_has_every_step_the_best_and_its_gain() -> None:
+    at = seen(job=job(), progress=LAST)
+    found = report(at, decide(at))
+    assert found.recommended == {"max_num_seqs": 4}
+    assert found.recommendation == "max_num_seqs=4"
+    [step] = found.steps
+    assert (step.requests_per_second, step.requests, step.errors, step.kv_cache) == (9.5, 190, 1, 0.25)
+    assert step.ttft is not None
+    assert step.ttft.p99 == 3.0
+    assert found.gain is not None
+    assert (found.gain.ratio, found.gain.certain) == (2.7, True)
+    assert found.stopped == LAST.stopped
+    assert found.finished
+    conditions = {each.type: each.status for each in found.conditions}
+    assert conditions == {"Complete": "True", "Failed": "False", "Reconciling": "False", "Stalled": "False"}
+    assert [each.reason for each in events(LLMBenchmarkStatus(), found)] == ["Succeeded"]
+
+
+def test_steps_that_were_told_stay_when_the_job_is_not_heard() -> None:
+    at = seen(job=job(), progress=RUNNING)
+    before = report(at, decide(at)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    later = report(unheard := seen(status=before, job=ended("Failed", "x", "y")), decide(unheard))
+    assert len(later.steps) == 1
+    assert later.phase == "Failed"
+
+
+def test_its_accelerators_cost() -> None:
+    of = {"model": {"name": "a", "source": "hf://a/b"}}
+    at = seen(of=of, job=job(), pods=(pod(),))
+    before = report(at, decide(at))
+    assert before.gpus == 2
+    plain = before.model_dump(mode="json", by_alias=True, exclude_none=True)
+    at = seen(status=plain, of=of, job=job(), pods=(pod(),), now=NOW + timedelta(seconds=30))
+    assert report(at, decide(at)).gpu_seconds == 60.0
+
+
+def test_what_a_job_says_is_read_with_care() -> None:
+    assert read(b'{"uid": "other"}', "u-1") is None
+    odd = {"uid": "u-1", "state": 7, "steps": [1, {"settings": {}}], "noise": "x", "best": [], "final": 1}
+    found = read(orjson.dumps(odd), "u-1")
+    assert found is not None
+    assert (found.state, found.final, found.noise, found.best, found.steps) == (
+        "",
+        False,
+        None,
+        None,
+        ({"settings": {}},),
+    )
+    at = seen(job=job(), progress=replace(RUNNING, steps=({"settings": 3}, {"requests": "many"}), best=None))
+    assert all(step.failure for step in report(at, decide(at)).steps)
+
+
+def test_the_pod_that_runs_is_asked() -> None:
+    assert running_job("u", [pod(ready=False)], heard=False) is None
+    found = running_job("u", [pod()], heard=True)
+    assert found is not None
+    assert (found.address, found.heard) == ("10.0.0.1", True)
+
+
+def test_the_spec_of_the_tests_is_sound() -> None:
+    assert validation.problems(benchmark()) == ()

@@ -1,0 +1,182 @@
+"""What is made for a benchmark: its Job, what the job is told, and that the runtime reads it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmbenchmark.objects.desired import desired
+from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
+from daybreak.platform import Platform
+from daybreak_runtime.benchmark.order import Order
+from tests.unit.llmbenchmark.benchmarks import benchmark, of_service, service
+
+PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", operator_namespace="daybreak-system")
+
+
+def made(one: LLMBenchmark, of: LLMService | None = None) -> dict[str, Any]:
+    """The Job."""
+    return {each["kind"]: each for each in desired(one, target(one, of), PLATFORM)}["Job"]
+
+
+def pod(job: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = job["spec"]["template"]["spec"]
+    return found
+
+
+def told(job: dict[str, Any]) -> Order:
+    """The order, as the runtime reads it."""
+    [found] = [each for each in pod(job)["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]
+    return Order.read(json.loads(found["value"]))
+
+
+def test_the_pod_is_one_of_the_models_workers_that_runs_the_benchmark() -> None:
+    job = made(benchmark())
+    [container] = pod(job)["containers"]
+    assert container["command"] == ["python", "-m", "daybreak_runtime.benchmark"]
+    assert container["image"] == "ray-cpu"
+    assert container["ports"] == [{"name": "benchmark", "containerPort": 8300}]
+    assert pod(job)["restartPolicy"] == "Never"
+    assert pod(job)["serviceAccountName"] == "benchmark.tune-sa"
+    assert pod(job)["automountServiceAccountToken"] is False
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    assert labels["daybreak.dev/service"] == "benchmark.tune"
+    assert labels["app.kubernetes.io/name"] == "llmbenchmark"
+
+
+def test_the_runtime_reads_what_the_operator_orders() -> None:
+    load = {
+        "clients": [1, 8],
+        "promptTokens": {"distribution": "Uniform", "min": 3, "max": 9},
+        "recorded": [{"prompt": 3, "output": 4}],
+        "sharedPrefix": {"tokens": 5, "count": 2},
+        "window": "1m",
+        "ramp": "500ms",
+    }
+    objective = {"maximize": "TokensPerSecond", "ttftP99": "2s", "tpotP99": "50ms"}
+    found = told(
+        made(
+            benchmark(
+                load=load,
+                objective=objective,
+                stop={"patience": 2},
+                budget={"time": "1h", "engineStarts": 9},
+                output={"uri": "pvc://reports/x"},
+            )
+        )
+    )
+    assert (found.uid, found.port) == ("u-1", 8300)
+    assert (found.load.clients, found.load.recorded, found.load.prefixes) == ((1, 8), ((3, 4),), 2)
+    assert (found.load.prompt_tokens.kind, found.load.seconds, found.load.ramp_seconds) == (
+        "Uniform",
+        60,
+        0.5,
+    )
+    assert (found.objective.ttft_p99_ms, found.objective.tpot_p99_ms) == (2000, 50)
+    assert (found.stop.patience, found.budget.seconds, found.budget.engine_starts) == (2, 3600, 9)
+    assert found.sweep[0].values == (1, 2, 4)
+    assert found.engine is not None
+    assert found.engine.args["max_model_len"] == 1024
+    assert found.engine.source == "/models/tiny"
+    assert found.output is not None
+    assert found.output.startswith("file:///rows/")
+
+
+def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
+    job = made(benchmark(output={"uri": "pvc://reports/x"}))
+    output = told(job).output or ""
+    mounts = [each["mountPath"] for each in pod(job)["containers"][0]["volumeMounts"]]
+    assert any(output.removeprefix("file://").startswith(f"{path}/") for path in mounts)
+    claims = [each.get("persistentVolumeClaim") for each in pod(job)["volumes"]]
+    assert {"claimName": "reports"} in claims
+
+
+def test_a_copy_is_what_the_service_runs_with_accelerators_of_its_own() -> None:
+    job = made(benchmark(**of_service()), service())
+    found = told(job)
+    assert found.engine is not None
+    assert (found.engine.source, found.engine.gpus) == ("a/big", 1)
+    assert found.engine.args["max_num_seqs"] == 64
+    [container] = pod(job)["containers"]
+    assert container["image"] == "ray"
+    assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
+    other = told(made(benchmark(**of_service(model="other")), service()))
+    assert other.engine is not None
+    assert other.engine.source == "a/other"
+
+
+def test_weights_that_the_service_keeps_in_a_claim_are_read_there() -> None:
+    job = made(benchmark(**of_service()), service(cache={"size": "1Gi"}, revision="main"))
+    claims = [each.get("persistentVolumeClaim") for each in pod(job)["volumes"]]
+    assert {"claimName": "chat-big-weights", "readOnly": True} in claims
+    found = told(job)
+    assert found.engine is not None
+    assert found.engine.source.startswith("/models/big/")
+    assert "HF_TOKEN" not in {each["name"] for each in pod(job)["containers"][0]["env"]}
+
+
+def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accelerators() -> None:
+    key = {"secretKeyRef": {"name": "keys", "key": "one"}}
+    one = benchmark(**of_service(where="Service", apiKey=key), sweep=None)
+    job = made(one, service())
+    found = told(job)
+    assert found.engine is None
+    assert found.service is not None
+    assert (found.service.url, found.service.model) == ("http://chat.default.svc/v1", "big")
+    [container] = pod(job)["containers"]
+    assert "nvidia.com/gpu" not in container["resources"]["limits"]
+    [variable] = [each for each in container["env"] if each["name"] == found.service.key]
+    assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
+
+
+@pytest.mark.parametrize(
+    ("reference", "of", "words"),
+    [
+        ({}, None, "there is no LLMService chat"),
+        ({"model": "absent"}, service(), "has no model absent, but big, other"),
+        ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
+    ],
+)
+def test_what_cannot_be_measured(reference: dict[str, Any], of: LLMService | None, words: str) -> None:
+    with pytest.raises(TargetMissing, match=words):
+        target(benchmark(**of_service(**reference)), of)
+
+
+def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:
+    model = {"name": "a", "source": "s3://weights/llama"}
+    found = told(made(benchmark(model=model)))
+    assert found.engine is not None
+    assert found.engine.bucket == "s3://weights/llama"
+    assert found.engine.source.startswith("/var/cache/daybreak/")
+
+
+def test_nobody_but_the_operator_gets_in() -> None:
+    objects = {each["kind"]: each for each in desired(benchmark(), None, PLATFORM)}
+    assert set(objects) == {"ServiceAccount", "NetworkPolicy"}
+    [rule] = objects["NetworkPolicy"]["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": 8300}]
+    [peer] = rule["from"]
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+
+
+def test_steps_are_bounded_whatever_the_sweep() -> None:
+    sweep = [{"argument": "max_num_seqs", "values": list(range(1, 17))}]
+    found = told(made(benchmark(sweep=sweep, load={"clients": list(range(1, 17))})))
+    assert found.budget.engine_starts == 16
+
+
+def test_what_may_change_is_no_part_of_the_digest() -> None:
+    assert digest(benchmark()) == digest(benchmark(suspend=True, ttlAfterFinished="1h"))
+    assert digest(benchmark()) != digest(benchmark(load={"clients": [9]}))
+
+
+def test_an_account_of_ones_own_is_used() -> None:
+    found = desired(benchmark(runtime={"serviceAccountName": "mine"}), _own("mine"), PLATFORM)
+    assert {each["kind"] for each in found} == {"NetworkPolicy", "Job"}
+
+
+def _own(account: str) -> Target:
+    return target(benchmark(runtime={"serviceAccountName": account}), None)

@@ -1,0 +1,121 @@
+"""What may stand in a benchmark, and what is refused with words that help."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.llmbenchmark import crd, load, spec
+from daybreak.api.llmbenchmark.definition import NAME_RULES, LLMBenchmark
+from daybreak.api.llmbenchmark.status import BenchmarkConditionType, BenchmarkPhase, BenchmarkReason
+from daybreak.api.llmbenchmark.validation import problems
+from scripts import docstrings
+from scripts.benchmark_api_docs import benchmark_api_md
+from scripts.json_schema import benchmark_json_schema
+from tests.unit.llmbenchmark.benchmarks import MODEL, benchmark, manifest, of_service
+
+BY_RULE: list[tuple[dict[str, Any], str]] = [
+    ({"model": None}, "a benchmark has either a model of its own or a serviceRef"),
+    ({"serviceRef": {"name": "a"}}, "a benchmark has either a model of its own or a serviceRef"),
+    ({"load": {}}, "a load has either clients or rates"),
+    ({"load": {"clients": [1], "rates": [1]}}, "a load has either clients or rates"),
+    ({"load": {"clients": [1], "promptTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
+    (of_service(where="Service"), "a sweep starts engines anew"),
+    ({"output": {"uri": "file:///x"}}, "write pvc://claim/path"),
+    ({"output": {"uri": "pvc://a/../b"}}, "'..' may not stand in a path"),
+    ({"colour": "red"}, "there is no such field"),
+]
+BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
+    ({"sweep": [{"argument": "max_num_seq", "values": [1]}]}, "max_num_seqs"),
+    ({"sweep": [{"argument": "tensor_parallel_size", "values": [1]}]}, "spec.sweep: tensor_parallel_size"),
+    ({"sweep": [{"argument": "max_num_seqs", "values": ["many"]}]}, "spec.sweep: max_num_seqs"),
+    ({"sweep": [{"argument": "max_num_seqs", "values": [1, 1]}]}, "a value is there twice"),
+    ({"model": MODEL | {"engine": {"args": {"max_num_seq": 1}}}}, "spec.model.engine.args.max_num_seq"),
+    (
+        {"model": {"name": "a", "source": "hf://a/b", "cache": {"size": "1Gi"}}},
+        "a benchmark fills no claim",
+    ),
+    ({"model": {"name": "a", "source": "hf://a/b", "parallelism": {"pipeline": 2}}}, "placement STRICT_PACK"),
+    ({"sweep": [{"argument": "chat_template", "values": ["x" * 110_000]}]}, "more than a job can be told"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BY_RULE)
+def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSpec) as found:
+        LLMBenchmark.from_manifest(manifest(**change))
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
+def test_what_stalls(change: dict[str, Any], words: str) -> None:
+    assert words in "; ".join(problems(benchmark(**change)))
+
+
+def test_every_rule_is_tried() -> None:
+    own = [
+        rule.message
+        for module in (spec, load)
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, ApiModel) and each.__module__ == module.__name__
+        for rule in each.rules
+    ]
+    assert len(own) == 4
+    for message in own:
+        assert any(words in message or message in words for _, words in BY_RULE), message
+
+
+@pytest.mark.parametrize("name", ["Tune", "1st", "a-", "a" * 41])
+def test_names_that_are_refused(name: str) -> None:
+    whole = manifest()
+    whole["metadata"]["name"] = name
+    with pytest.raises(InvalidSpec, match=r"metadata\.name"):
+        LLMBenchmark.from_manifest(whole)
+    assert not all(rule.holds(name) for rule in NAME_RULES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        of_service(),
+        {**of_service(where="Service"), "sweep": None},
+        {"load": {"rates": [0.5, 2], "recorded": [{"prompt": 3, "output": 4}]}},
+        {"sweep": [{"argument": "gpu_memory_utilization", "values": [0.5, 0.9]}]},
+    ],
+)
+def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+    assert problems(benchmark(**change)) == ()
+    whole = manifest(**change)
+    whole["metadata"] = {"name": "tune"}
+    jsonschema.validate(whole, benchmark_json_schema())
+
+
+def test_the_crd_names_itself_and_shows_progress() -> None:
+    found = crd.crd()
+    assert found["metadata"]["name"] == "llmbenchmarks.daybreak.dev"
+    assert found["spec"]["names"]["shortNames"] == ["llmbench"]
+    [version] = found["spec"]["versions"]
+    assert {"Progress", "Best", "Gain"} <= {c["name"] for c in version["additionalPrinterColumns"]}
+
+
+@pytest.mark.parametrize("words", [BenchmarkConditionType, BenchmarkPhase, BenchmarkReason])
+def test_every_word_has_a_meaning(words: type) -> None:
+    assert all(docstrings.of_members(words).values())
+
+
+def test_every_field_has_a_meaning() -> None:
+    rows = [line for line in benchmark_api_md().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)
+
+
+def test_each_reason_is_on_the_page_and_no_other() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "benchmark.md").read_text().partition("## Reasons")[2]
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]
+    assert sorted(named) == sorted(reason.value for reason in BenchmarkReason)

@@ -1,0 +1,42 @@
+"""LLMRoutes and LLMServices of the tests, as manifests."""
+
+from typing import Any
+
+from daybreak.api.common.resource import API_VERSION
+from daybreak.api.llmroute.definition import KIND
+
+Manifest = dict[str, Any]
+
+
+def backend(service: str = "one", model: str = "a", **more: Any) -> Manifest:
+    """A backend."""
+    return {"service": service, "model": model, **more}
+
+
+def route(name: str = "chat", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Manifest:
+    """A route whose name is its own, with one backend, unless the spec says otherwise."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": name,
+            "generation": 1,
+            "creationTimestamp": created,
+        },
+        "spec": {"names": [name], "backends": [backend()], **spec},
+    }
+
+
+def service(name: str = "one", *models: str, state: str = "Open", port: int = 20000) -> Manifest:
+    """An LLMService with models, `a` unless named, whose gates have this state; empty: it has none yet."""
+    called = models or ("a",)
+    gates = [{"name": model, "state": state, "epoch": 1, "adapters": [f"{model}-tuned"]} for model in called]
+    gate = {"port": port, "models": gates}
+    created = "2026-01-01T00:00:00Z"
+    return {
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": created},
+        "spec": {"models": [{"name": model} for model in called]},
+        "status": {"gate": gate} if state else {},
+    }

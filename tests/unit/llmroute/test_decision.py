@@ -1,0 +1,150 @@
+"""Which names lead where, and what the status says of it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteReason
+from daybreak.kinds.llmroute.decide.decision import Decision, decide
+from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.status.report import events, report
+from tests.unit.llmroute.routes import backend, route, service
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def observed(routes: Sequence[Any], services: Sequence[Any] = (), **more: Any) -> Observed:
+    seen = sorted((seen_route(each) for each in routes), key=lambda each: each.seniority)
+    return Observed(tuple(seen), {each["metadata"]["name"]: models(each) for each in services}, **more)
+
+
+def one(manifest: Any, services: Sequence[Any] = (), **more: Any) -> tuple[Decision, LLMRouteStatus]:
+    seen = observed([manifest], services, **more)
+    decision = decide(seen)[manifest["metadata"]["name"]]
+    return decision, report(seen.routes[0], decision, NOW)
+
+
+def conditions(status: LLMRouteStatus) -> dict[str, tuple[str, str]]:
+    return {each.type: (each.status, each.reason) for each in status.conditions}
+
+
+def message(status: LLMRouteStatus, kind: str) -> str:
+    return next(each.message for each in status.conditions if each.type == kind)
+
+
+def test_a_route_whose_backends_are_there_is_ready() -> None:
+    manifest = route(
+        names=["chat", "chat-2"],
+        backends=[backend(weight=3), backend("two", "b", weight=1), backend("two", "b-tuned", weight=0)],
+        sticky={"header": "X-Session-Id"},
+        asleep="Skip",
+    )
+    _, status = one(manifest, [service(), service("two", "b", state="Closed")])
+    assert conditions(status) == {
+        "Accepted": ("True", "Routed"),
+        "Ready": ("True", "Routed"),
+        "Stalled": ("False", "Routed"),
+    }
+    assert status.names == ["chat", "chat-2"]
+    assert [(each.model, each.share, each.state) for each in status.backends] == [
+        ("a", 0.75, "Open"),
+        ("b", 0.25, "Held"),
+        ("b-tuned", 0.0, "Held"),
+    ]
+    assert (status.sticky_header, status.asleep) == ("X-Session-Id", "Skip")
+
+
+def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
+    manifest = route(backends=[backend(weight=1), backend("gone", "b", weight=9)])
+    _, status = one(manifest, [service()])
+    assert [each.share for each in status.backends] == [1.0, 0.0]
+    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    assert conditions(status)["Stalled"] == ("True", "BackendMissing")
+    assert conditions(status)["Accepted"] == ("True", "Routed"), "the others answer"
+    assert message(status, "Ready") == "there is no LLMService gone"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "reason", "words"),
+    [
+        (backend("one", "b"), service(), RouteReason.BACKEND_MISSING, "has no model b; there is: a, a-tuned"),
+        (backend(), service(state="Failed"), RouteReason.BACKEND_FAILED, "of LLMService one cannot start"),
+        (backend(), service(state=""), RouteReason.BACKEND_PENDING, "has no address for its model a yet"),
+        (backend("chat", "a"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is an LLMRoute"),
+        (backend("one", "chat"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is a name of an LLMRoute"),
+    ],
+)  # fmt: skip
+def test_a_backend_that_cannot_be_asked_is_named(
+    wanted: Any, there: Any, reason: RouteReason, words: str
+) -> None:
+    _, status = one(route(backends=[wanted]), [there])
+    assert conditions(status)["Ready"] == ("False", reason)
+    assert words in message(status, "Ready")
+    waits = reason is RouteReason.BACKEND_PENDING
+    assert conditions(status)["Stalled"][0] == ("False" if waits else "True")
+
+
+def test_a_backend_without_a_weight_may_be_missing() -> None:
+    """As at the beginning of a canary, or after its end."""
+    _, status = one(route(backends=[backend(), backend("next", "b", weight=0)]), [service()])
+    assert conditions(status)["Ready"] == ("True", "Routed")
+    assert status.backends[1].state is BackendState.MISSING
+
+
+def test_a_models_own_name_leads_to_the_model() -> None:
+    manifest = route(names=["a", "a-tuned", "free"])
+    decision, status = one(manifest, [service()])
+    assert decision.names == ("free",)
+    assert conditions(status)["Accepted"] == ("False", "NameTaken")
+    assert conditions(status)["Ready"] == ("False", "NameTaken")
+    assert "the name a is that of the model a of LLMService one" in message(status, "Accepted")
+
+
+def test_of_two_routes_with_one_name_the_older_has_it() -> None:
+    young = route("young", "2026-01-02T00:00:00Z", names=["chat", "own"])
+    old = route("old", "2026-01-01T00:00:00Z", names=["chat"])
+    for both in ([young, old], [old, young]):
+        found = decide(observed(both, [service()]))
+        assert (found["old"].names, found["young"].names) == (("chat",), ("own",))
+        assert not found["old"].unaccepted
+        assert [each.message for each in found["young"].unaccepted] == [
+            "the name chat is that of the older LLMRoute old, which gets its requests"
+        ]
+
+
+def test_a_route_that_cannot_be_read_takes_no_name() -> None:
+    broken = route("old", "2026-01-01T00:00:00Z", names=["chat"], backends=[backend(weight=0)])
+    young = route("young", "2026-01-02T00:00:00Z", names=["chat"])
+    found = decide(observed([broken, young], [service()]))
+    assert found["young"].names == ("chat",)
+    assert [each.reason for each in found["old"].unaccepted] == ["InvalidSpec"]
+    _, status = one(broken)
+    assert conditions(status)["Accepted"] == ("False", "InvalidSpec")
+    assert (status.names, status.backends) == ([], [])
+
+
+def test_without_gateways_nothing_is_routed() -> None:
+    _, status = one(route(), [service()], gateway=False)
+    assert conditions(status)["Accepted"] == ("False", "GatewayOff")
+    assert status.names == []
+
+
+def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
+    manifest = route()
+    seen = observed([manifest], [service()])
+    first = report(seen.routes[0], decide(seen)["chat"], NOW)
+    manifest["status"] = first.model_dump(mode="json", by_alias=True, exclude_none=True)
+    seen = observed([manifest], [service(state="Closed")])
+    later = report(seen.routes[0], decide(seen)["chat"], NOW + timedelta(hours=1))
+    assert later.conditions == first.conditions
+    assert later.backends[0].state is BackendState.HELD
+
+
+def test_what_turns_is_told_once() -> None:
+    missing, there = one(route())[1], one(route(), [service()])[1]
+    before = missing.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert [(each.warning, each.reason) for each in events({}, missing)] == [(True, "BackendMissing")]
+    assert events(before, missing) == []
+    assert [(each.warning, each.reason) for each in events(before, there)] == [(False, "Routed")]

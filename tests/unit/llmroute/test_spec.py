@@ -1,0 +1,58 @@
+"""The form of an LLMRoute: defaults, rules, and messages that a person can act on."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.llmroute import crd
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.spec import Asleep
+from scripts.json_schema import route_json_schema
+from tests.unit.llmroute.routes import backend, route
+
+BROKEN: dict[str, tuple[dict[str, Any], str]] = {
+    "weights 0": (
+        route(backends=[backend(weight=0), backend("two", weight=0)]),
+        "one of the backends needs a weight above 0",
+    ),
+    "a header of our own": (
+        route(sticky={"header": "X-Daybreak-Model"}),
+        "headers that begin with x-daybreak- never come from a client",
+    ),
+    "a header that is none": (route(sticky={"header": "a b"}), "spec.sticky.header"),
+    "no header": (route(sticky={}), "spec.sticky.header: this field is needed"),
+    "no backend": (route(backends=[]), "spec.backends"),
+    "no names": (route(names=[]), "spec.names"),
+    "a name that no model can have": (route(names=["a b"]), "spec.names[0]"),
+    "a weight below 0": (route(backends=[backend(weight=-1)]), "spec.backends[0].weight"),
+    "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
+    "an unknown field": (route(mirror={}), "spec.mirror: there is no such field"),
+    "a long name": ({**route(), "metadata": {"name": "a" * 64}}, "at most 63 characters"),
+}
+
+
+def test_the_least_has_the_documented_defaults() -> None:
+    spec = LLMRoute.from_manifest(route()).spec
+    assert (spec.backends[0].weight, spec.asleep, spec.sticky) == (1, Asleep.WAKE, None)
+
+
+@pytest.mark.parametrize(("manifest", "said"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_is_broken_is_said(manifest: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidSpec) as refusal:
+        LLMRoute.from_manifest(manifest)
+    assert said in str(refusal.value)
+
+
+def test_editors_take_what_the_operator_takes() -> None:
+    written = route(sticky={"header": "X-Session-Id"}, asleep="Skip")
+    written["metadata"] = {"name": "chat"}
+    jsonschema.validate(written, route_json_schema())
+
+
+def test_backends_are_told_apart_by_service_and_model() -> None:
+    """So that a program may change one weight by server-side apply."""
+    spec = crd.schema()["properties"]["spec"]["properties"]["backends"]
+    assert spec["x-kubernetes-list-type"] == "map"
+    assert spec["x-kubernetes-list-map-keys"] == ["service", "model"]

@@ -1,0 +1,162 @@
+"""The Jobs that fill claims are asked how far they are while they copy, over real HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from daybreak.api.common import names
+from daybreak.kinds.llmservice.observe import copy_reports as module
+from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, HttpReporter, copying
+from daybreak.kinds.llmservice.observe.observed import CopyReport
+from daybreak.kube.cache import Key
+from tests.unit.llmservice.decide.scenes import CPU_MODEL, World, manifest, pod
+
+KEY = Key("ns", "s")
+SOURCE = "s3://bucket/tiny"
+DIRECTORY = names.cached_weights(SOURCE, None)
+ONE = Copying("tiny", "127.0.0.1", DIRECTORY)
+
+
+class Reporter:
+    """Says what it is told to say."""
+
+    def __init__(self) -> None:
+        self.said: CopyReport | None = None
+        self.asked = 0
+
+    async def report(self, asked: Copying) -> CopyReport | None:
+        """What it was told."""
+        self.asked += 1
+        return self.said
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until it holds."""
+    for _ in range(2000):
+        if condition():
+            return
+        await asyncio.sleep(0.005)
+    raise TimeoutError
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask again at once."""
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0.005)
+
+
+@pytest.fixture
+def reporter() -> Reporter:
+    """Who is asked."""
+    return Reporter()
+
+
+@pytest.fixture
+def called() -> list[Key]:
+    """Services that were to be looked at again."""
+    return []
+
+
+@pytest.fixture
+async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[CopyProber]:
+    made = CopyProber(reporter, called.append)
+    yield made
+    await made.close()
+
+
+async def test_each_percent_is_told_once(prober: CopyProber, reporter: Reporter, called: list[Key]) -> None:
+    assert prober.copies(KEY, [ONE]) == {}
+    await until(lambda: reporter.asked > 2)
+    assert called == []
+    for copied in range(0, 1001, 2):  # half of a percent is nothing new
+        reporter.said, before = CopyReport(copied, 1000), reporter.asked
+        await until(lambda before=before: reporter.asked > before + 1)  # type: ignore[misc]
+    assert len(called) == 101
+    assert prober.copies(KEY, [ONE]) == {"tiny": CopyReport(1000, 1000)}
+
+
+async def test_another_pod_is_asked_anew_and_none_is_forgotten(
+    prober: CopyProber, reporter: Reporter, called: list[Key]
+) -> None:
+    reporter.said = CopyReport(1, 2)
+    prober.copies(KEY, [ONE])
+    await until(lambda: bool(called))
+    assert prober.copies(KEY, [replace(ONE, address="127.0.0.2")]) == {}
+    assert prober.copies(KEY, []) == {}
+    asked = reporter.asked
+    await asyncio.sleep(0.05)
+    assert reporter.asked <= asked + 1
+
+
+def test_the_pods_that_copy_are_asked() -> None:
+    cached = {**CPU_MODEL, "source": SOURCE, "cache": {"size": "1Gi"}}
+    world = World(manifest(cached, {**CPU_MODEL, "name": "plain"}))
+
+    def fills(
+        ip: str, model: str = "tiny", component: str = "cache", state: str = "running"
+    ) -> dict[str, Any]:
+        made = pod(f"pod-{ip}")
+        labels = names.labels("chat", component) | {names.MODEL_LABEL: names.worker_group(model)}
+        made["metadata"]["labels"] = labels
+        made["status"] = {"podIP": ip, "containerStatuses": [{"name": "fill", "state": {state: {}}}]}
+        return made
+
+    pods = (
+        fills("1"),
+        fills("2", state="waiting"),
+        fills("3", component="worker"),
+        fills("4", model="plain"),
+        fills(""),
+    )
+    assert copying(replace(world.seen, pods=pods)) == (Copying("tiny", "1", DIRECTORY),)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "found"),
+    [
+        (200, '{"directory": "%s", "copied": 3, "bytes": 8}', CopyReport(3, 8)),
+        (200, '{"directory": "%s", "copied": 9, "bytes": 8}', CopyReport(8, 8)),
+        (200, '{"directory": "%s", "copied": -9, "bytes": null}', CopyReport(0, None)),
+        (200, '{"directory": "%s", "copied": "x", "bytes": 8}', CopyReport(0, 8)),
+        (200, '{"directory": "another-%s", "copied": 3, "bytes": 8}', None),
+        (200, '["%s"]', None),
+        (200, '{"%s', None),
+        (404, "{}", None),
+        (302, "{}", None),
+        (200, " " * (module.BODY_LIMIT + 1), None),
+    ],
+)
+async def test_a_job_s_answer_is_read_with_care(
+    status: int, body: str, found: CopyReport | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        said = body.replace("%s", DIRECTORY)
+        return web.Response(status=status, text=said, headers={"location": "/elsewhere"})
+
+    app = web.Application()
+    app.router.add_get("/-/fill", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    monkeypatch.setattr(module, "FILL", runner.addresses[0][1])
+    reporter = HttpReporter()
+    try:
+        assert await reporter.report(ONE) == found
+    finally:
+        await reporter.close()
+        await runner.cleanup()
+
+
+async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FILL", 1)
+    reporter = HttpReporter()
+    assert await reporter.report(ONE) is None
+    await reporter.close()

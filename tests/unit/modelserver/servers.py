@@ -1,0 +1,81 @@
+"""ModelServers for the tests, and what is seen of them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.objects.deployment import configuration, deployment
+from daybreak.kinds.modelserver.observe.observed import GatewayView, Observed
+from daybreak.kinds.modelserver.observe.observer import read
+from tests import installed
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+PLATFORM = installed.platform()
+SPEC: dict[str, Any] = {
+    "engine": "vllm",
+    "model": {"name": "tiny", "source": "file:///models/tiny"},
+    "accelerator": {"kind": "cpu"},
+    "sleep": {"afterIdle": "15m"},
+}
+CUSTOM: dict[str, Any] = {"engine": "custom", "image": "engine:1"}
+ASKED = Traffic(known=True, in_flight=1, acknowledged=10**15, routed=True)
+"""Somebody asks."""
+QUIET = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)
+"""Nobody has asked for an hour."""
+
+
+def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A manifest; None leaves a field out."""
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "ModelServer",
+        "metadata": {"name": "chat", "namespace": "default", "uid": "u-1", "generation": 1},
+        "spec": {name: value for name, value in (SPEC | spec).items() if value is not None},
+        **({"status": status} if status is not None else {}),
+    }
+
+
+def server(**spec: Any) -> ModelServer:
+    """A ModelServer."""
+    return ModelServer.from_manifest(manifest(**spec))
+
+
+def live(one: ModelServer, replicas: int = 1) -> dict[str, Any]:
+    """Its Deployment, as Kubernetes has seen it."""
+    found = deployment(one, PLATFORM, replicas)
+    found["metadata"]["generation"] = 1
+    return found | {"status": {"observedGeneration": 1}}
+
+
+def pod(one: ModelServer, *, ready: bool = True, runs: str | None = None, **status: Any) -> dict[str, Any]:
+    """A pod of its Deployment, on a node; `runs` is the digest of what it runs, if not the present one."""
+    label = configuration(live(one)) if runs is None else runs
+    labels = names.labels(one.owner, names.SERVER_COMPONENT) | {names.CONFIGURATION_LABEL: label}
+    since = (NOW - timedelta(seconds=5)).isoformat()
+    conditions = [
+        {"type": kind, "status": "True" if holds else "False", "lastTransitionTime": since}
+        for kind, holds in (("Ready", ready), ("PodScheduled", True))
+    ]
+    return {
+        "metadata": {"name": f"chat-{label}", "labels": labels, "creationTimestamp": since},
+        "spec": {"nodeName": "one", "containers": []},
+        "status": {"phase": "Running", "podIP": "10.0.0.7", "conditions": conditions, **status},
+    }
+
+
+def seen(
+    status: dict[str, Any] | None = None,
+    *pods: dict[str, Any],
+    traffic: Traffic | None = QUIET,
+    now: datetime = NOW,
+    spec: dict[str, Any] | None = None,
+    **more: Any,
+) -> Observed:
+    """What is seen of one with a Deployment; `traffic` None: there is no gateway."""
+    whole = manifest(status, **(spec or {}))
+    one, problems = read(whole)
+    gateway = None if traffic is None else GatewayView(20000, traffic)
+    made = {"deployment": live(one) if one is not None else None, "pods": pods, **more}
+    return Observed(whole, one, problems, now, gateway, **made)

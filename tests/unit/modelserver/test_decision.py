@@ -1,0 +1,269 @@
+"""What to do about a ModelServer, and what is said of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.controller.asking.answer import Answer
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.decide.decision import Decision, decide
+from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.scheduling.turns import Turn
+from tests.unit.modelserver.servers import ASKED, NOW, QUIET, live, pod, seen, server
+
+ONE = server()
+RUNS = configuration(live(ONE))
+ANSWERED = (Answer("tiny", True),)
+HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
+
+
+def said(decision: Decision) -> dict[str, Any]:
+    """The status, as it is written."""
+    return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def told(decision: Decision, kind: str) -> tuple[str, str]:
+    """A condition's status and reason."""
+    [found] = [each for each in decision.status.conditions if each.type == kind]
+    return found.status, found.reason
+
+
+def after(decision: Decision, before: Observed, **more: Any) -> Observed:
+    """The same a moment later, with the status that was written."""
+    return replace(before, manifest={**before.manifest, "status": said(decision)}, **more)
+
+
+def awake(traffic: Traffic = ASKED) -> Observed:
+    """One that has answered."""
+    first = seen(None, pod(ONE), traffic=traffic, answers=ANSWERED)
+    return after(decide(first), first, answers=())
+
+
+def asleep() -> Observed:
+    """One that sleeps."""
+    one = replace(awake(QUIET), now=NOW + timedelta(hours=2))
+    draining = after(decide(one), one)
+    assert decide(one).status.phase is Phase.DRAINING
+    down = decide(draining)
+    return after(down, draining, pods=(), deployment=live(ONE, 0))
+
+
+def test_a_new_one_is_made_and_waited_for() -> None:
+    decision = decide(seen(None, deployment=None))
+    assert decision.apply
+    assert not decision.ask
+    assert decision.status.phase is Phase.WAKING
+    assert told(decision, "Ready") == ("Unknown", "Progressing")
+    assert told(decision, "Reconciling") == ("True", "Progressing")
+
+
+def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
+    one = seen(None, pod(ONE))
+    decision = decide(one)
+    assert decision.ask
+    assert decision.sleep_state is not None
+    assert decision.sleep_state.gate is GateState.CLOSED
+    answered = decide(replace(one, answers=ANSWERED))
+    assert not answered.ask
+    assert answered.status.answered == RUNS
+    assert answered.sleep_state is not None
+    assert answered.sleep_state.gate is GateState.OPEN
+    assert told(answered, "Ready") == ("True", "Answering")
+    gate = answered.status.gate
+    assert gate is not None
+    [pods] = gate.backends
+    assert (pods.cluster, pods.port, pods.health_path) == ("server.chat", 8000, "/health")
+
+
+def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
+    one = seen(None, pod(ONE), answers=(Answer("tiny", False, "it says 500"),))
+    decision = decide(one)
+    assert told(decision, "Ready") == ("False", "NotAnswering")
+    first = decision.requeue_after
+    later = decide(after(decision, one, answers=(), now=NOW + timedelta(minutes=10)))
+    assert told(later, "Ready") == ("False", "NotAnswering"), "it is asked, and has said nothing new"
+    assert first is not None
+    assert later.requeue_after is not None
+    assert later.requeue_after > first
+
+
+def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
+    one = asleep()
+    decision = decide(one)
+    assert decision.status.phase is Phase.ASLEEP
+    assert one.asleep
+    assert told(decision, "Ready") == ("True", "Asleep")
+    assert told(decision, "Active") == ("False", "Asleep")
+    assert told(decision, "Reconciling") == ("False", "Steady")
+    assert decision.status.answered is None, "it proves itself anew"
+
+
+def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    woken = decide(one)
+    assert woken.sleep_state is not None
+    assert woken.sleep_state.asleep is None
+    assert told(woken, "Ready") == ("True", "Waking")
+    up = after(woken, one, deployment=live(ONE), pods=(pod(ONE, ready=False),))
+    assert told(decide(up), "Ready") == ("True", "Waking")
+    assert not decide(up).ask
+    there = replace(up, pods=(pod(ONE),))
+    assert decide(there).ask
+    opened = decide(replace(there, answers=ANSWERED))
+    assert opened.sleep_state is not None
+    assert opened.sleep_state.gate is GateState.OPEN
+    gate = opened.status.gate
+    assert gate is not None
+    wake = gate.models[0].wake
+    assert wake is not None
+    assert wake.seconds is not None
+
+
+def test_a_wake_that_lasts_longer_than_requests_are_held_is_told() -> None:
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    up = after(decide(one), one, now=one.now + timedelta(hours=1))
+    assert told(decide(up), "Ready") == ("False", "WakeOverdue")
+
+
+def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
+    one = awake()
+    gone = decide(replace(one, pods=(pod(ONE, ready=False),)))
+    assert gone.sleep_state is not None
+    assert gone.sleep_state.gate is GateState.OPEN, "who was let through is with it"
+    back = decide(after(gone, one))
+    assert not back.ask
+    assert told(back, "Ready") == ("True", "Answering")
+
+
+def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
+    crashed = {
+        "name": "engine",
+        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+        "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such model"}},
+    }
+    one = seen(None, pod(ONE, ready=False, containerStatuses=[crashed]))
+    decision = decide(one)
+    assert told(decision, "Stalled") == ("True", "ContainerCrashing")
+    assert told(decision, "Ready") == ("False", "ContainerCrashing")
+    assert decision.status.phase is Phase.FAILED
+    assert decision.sleep_state is not None
+    assert "no such model" in decision.sleep_state.reason, "clients are told"
+    running = dict(crashed, state={"running": {}})
+    trying = decide(after(decision, one, pods=(pod(ONE, ready=False, containerStatuses=[running]),)))
+    assert trying.status.phase is Phase.WAKING, "another attempt"
+
+
+def test_pods_that_are_refused_are_told() -> None:
+    failed = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
+    made = live(ONE)
+    made["status"]["conditions"] = [failed]
+    decision = decide(seen(None, deployment=made))
+    assert told(decision, "Stalled") == ("True", "Refused")
+    assert "exceeded quota" in next(each.message for each in decision.status.conditions)
+
+
+def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() -> None:
+    one = awake()
+    changed = {"engineArgs": {"max_num_seqs": 2}}
+    other = server(**changed)
+    on_the_way = seen(dict(one.status), pod(ONE), traffic=ASKED, spec=changed)
+    decision = decide(on_the_way)
+    assert told(decision, "Ready") == ("True", "Answering")
+    assert decision.status.phase is Phase.UPDATING
+    assert told(decision, "Reconciling") == ("True", "Updating")
+    both = decide(after(decision, on_the_way, pods=(pod(ONE), pod(other))))
+    assert both.ask
+    done = after(decision, on_the_way, pods=(pod(other),), answers=ANSWERED)
+    assert decide(done).status.phase is Phase.AWAKE
+    assert decide(done).status.answered == configuration(live(other))
+
+
+def test_without_a_gateway_it_never_sleeps() -> None:
+    one = seen(None, pod(ONE), traffic=None, answers=ANSWERED)
+    decision = decide(one)
+    assert decision.sleep_state is None
+    assert decision.status.gate is None
+    assert decision.status.phase is Phase.AWAKE
+    assert told(decision, "Ready") == ("True", "Answering")
+
+
+@pytest.mark.parametrize("spec", [{"engine": "nothing"}, {"engineArgs": {"no_such_thing": 1}}])
+def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
+    before = awake()
+    decision = decide(seen(dict(before.status), pod(ONE), spec=spec, deployment=live(ONE)))
+    assert not decision.apply
+    assert told(decision, "Stalled") == ("True", "InvalidSpec")
+    assert decision.status.gate is not None, "gateways go on"
+    assert decision.status.gate.models[0].state is GateState.OPEN
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [({"foreign": ("Service/chat",)}, Reason.NAME_TAKEN), ({"refusal": "no"}, Reason.REFUSED)],
+)
+def test_what_is_in_the_way_is_told(more: dict[str, Any], reason: Reason) -> None:
+    decision = decide(replace(awake(), **more))
+    assert told(decision, "Stalled") == ("True", reason)
+
+
+def test_a_name_that_is_free_again_stalls_no_more() -> None:
+    taken = replace(awake(), foreign=("Service/chat",))
+    free = after(decide(taken), replace(taken, foreign=()))
+    assert told(decide(free), "Stalled") == ("False", "Steady")
+
+
+def test_state_asleep_refuses_and_is_not_ready() -> None:
+    one = replace(awake(QUIET), now=NOW + timedelta(hours=2))
+    forced = {
+        **one.manifest,
+        "metadata": {**one.manifest["metadata"], "annotations": {"daybreak.dev/state": "Asleep"}},
+    }
+    one = replace(one, manifest=forced)
+    down = decide(after(decide(one), one))
+    assert down.status.phase is Phase.ASLEEP
+    assert told(down, "Ready") == ("False", "Asleep")
+    assert down.sleep_state is not None
+    assert down.sleep_state.gate is GateState.FAILED
+
+
+def test_no_gateway_heard_is_not_ready() -> None:
+    one = awake()
+    silent = replace(one, gateway=replace(one.gateway, traffic=Traffic(known=False)))  # type: ignore[type-var]
+    assert told(decide(silent), "Ready") == ("False", "GatewayMissing")
+
+
+def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
+    one = awake()
+    lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
+    apart = replace(one, gateway=replace(one.gateway, traffic=lost))  # type: ignore[type-var]
+    assert told(decide(apart), "Ready") == ("True", "Answering"), "they are still looking"
+    later = replace(apart, now=NOW + timedelta(minutes=2))
+    assert told(decide(later), "Ready") == ("False", "NotRouted")
+
+
+def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    waits = after(decide(one), one, turn=Turn(after=("default/other",)))
+    decision = decide(waits)
+    assert told(decision, "Active") == ("False", "WaitingForAccelerators")
+    assert decision.status.gate is not None
+    assert decision.status.gate.models[0].after == ["default/other"]
+
+
+def test_one_that_is_deleted_says_so() -> None:
+    one = awake()
+    metadata = {**one.manifest["metadata"], "deletionTimestamp": "2026-05-04T12:00:00Z"}
+    decision = decide(replace(one, manifest={**one.manifest, "metadata": metadata}))
+    assert not decision.apply
+    assert told(decision, "Ready") == ("False", "Terminating")
+
+
+def test_the_same_twice_says_the_same() -> None:
+    for one in (awake(), asleep()):
+        once = decide(one)
+        assert said(decide(after(once, one))) == said(once)

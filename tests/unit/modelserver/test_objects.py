@@ -1,0 +1,139 @@
+"""What a ModelServer stands for."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, wishes
+from daybreak.kinds.modelserver.objects.desired import desired
+from daybreak.ray.ports import SERVE
+from tests.unit.modelserver.servers import CUSTOM, PLATFORM, server
+
+
+def container(**spec: Any) -> dict[str, Any]:
+    """The engine's container."""
+    pods = deployment(server(**spec), PLATFORM, 1)["spec"]["template"]["spec"]
+    [found] = pods["containers"]
+    assert found["name"] == "engine"
+    return dict(found)
+
+
+def of_kind(kind: str, gateway: int | None = 20001, **spec: Any) -> dict[str, Any]:
+    """One of its objects."""
+    [found] = [each for each in desired(server(**spec), PLATFORM, gateway, 1) if each["kind"] == kind]
+    return found
+
+
+def test_vllm_is_started_with_its_own_names() -> None:
+    found = container(engineArgs={"max_model_len": 1024, "enable_prefix_caching": False})
+    assert found["command"] == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
+    words = " ".join(found["args"])
+    assert words.startswith(
+        "--model /models/tiny --served-model-name tiny --port 8000 --shutdown-timeout 120"
+    )
+    assert "--max-model-len 1024" in words
+    assert "--no-enable-prefix-caching" in words
+    assert "--allowed-media-domains" in words, "no address of a client's is asked"
+    assert found["image"] == PLATFORM.ray_cpu_image
+    assert found["readinessProbe"]["httpGet"] == {"path": "/health", "port": 8000}
+    assert found["ports"] == [{"name": "http", "containerPort": SERVE}]
+
+
+def test_vllm_hears_of_parallelism_and_revision() -> None:
+    found = container(
+        model={"name": "m", "source": "hf://a/b", "revision": "main"},
+        accelerator={"kind": "gpu"},
+        parallelism={"tensor": 2, "pipeline": 2},
+    )
+    words = " ".join(found["args"])
+    assert "--model a/b" in words
+    assert "--tensor-parallel-size 2 --pipeline-parallel-size 2" in words
+    assert "--revision main" in words
+    assert found["resources"]["requests"]["nvidia.com/gpu"] == "4", "all of them in one pod"
+
+
+def test_a_custom_engine_is_started_as_it_is_written() -> None:
+    found = container(
+        **CUSTOM, command=["serve", "{weights}"], args=["{model}:{port}", "{drain}", '{"a": 1}'],
+        port=9000, readinessPath="/up", gracefulShutdownTimeout="30s",
+    )  # fmt: skip
+    assert found["command"] == ["serve", "/models/tiny"]
+    assert found["args"] == ["tiny:9000", "30", '{"a": 1}']
+    assert found["readinessProbe"]["httpGet"] == {"path": "/up", "port": 9000}
+    plain = container(**CUSTOM)
+    assert "command" not in plain
+    assert "args" not in plain
+
+
+def test_weights_of_a_claim_are_mounted() -> None:
+    found = container(model={"name": "m", "source": "pvc://claim/deep"})
+    [mount] = [each for each in found["volumeMounts"] if each["name"] == names.WEIGHTS_VOLUME]
+    assert mount["readOnly"]
+    assert f"--model {mount['mountPath']}/deep" in " ".join(found["args"])
+
+
+def test_in_sleep_there_is_no_pod_and_nothing_else_differs() -> None:
+    awake, asleep = (desired(server(), PLATFORM, 20001, replicas) for replicas in (1, 0))
+    assert asleep[-1]["spec"].pop("replicas") == 0
+    assert awake[-1]["spec"].pop("replicas") == 1
+    assert awake == asleep
+
+
+def test_objects_are_named_apart_from_a_services() -> None:
+    objects = desired(server(), PLATFORM, 20001, 1)
+    assert {each["kind"]: each["metadata"]["name"] for each in objects} == {
+        "ServiceAccount": "server.chat-sa",
+        "NetworkPolicy": "server.chat-ray",
+        "PodDisruptionBudget": "server.chat-ray",
+        "Service": "chat",
+        "Deployment": "chat-server",
+    }
+    labels = [each["metadata"]["labels"] for each in objects]
+    labels.append(objects[-1]["spec"]["template"]["metadata"]["labels"])
+    assert {each[names.SERVICE_LABEL] for each in labels} == {"server.chat"}
+    assert {each[names.NAME_LABEL] for each in labels} == {"modelserver"}
+    for each in objects:
+        [owner] = each["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"]) == ("ModelServer", "chat", "u-1")
+
+
+def test_it_is_reached_through_the_gateway_alone() -> None:
+    front = of_kind("Service")["spec"]
+    assert front["selector"] == names.gateway_selector()
+    assert front["ports"][0]["targetPort"] == 20001
+    [rule] = of_kind("NetworkPolicy")["spec"]["ingress"]
+    assert rule["ports"] == [{"protocol": "TCP", "port": SERVE}]
+    assert {"podSelector": {"matchLabels": names.gateway_selector()}} in rule["from"]
+
+
+def test_without_a_gateway_its_pods_are_reached() -> None:
+    front = of_kind("Service", None, **CUSTOM, port=9000)["spec"]
+    assert front["selector"] == {names.SERVICE_LABEL: "server.chat"}
+    assert front["ports"][0]["targetPort"] == 9000
+    [rule] = of_kind("NetworkPolicy", None)["spec"]["ingress"]
+    assert "from" not in rule
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({"replicas": 3}, True),
+        ({"sleep": None}, True),
+        ({"hold": {"maxRequests": 1}}, True),
+        ({"maxOngoingRequests": 1}, True),
+        ({"engineArgs": {"max_num_seqs": 1}}, False),
+        ({"image": "other"}, False),
+        ({"env": [{"name": "A", "value": "b"}]}, False),
+    ],
+)
+def test_what_needs_new_pods(change: dict[str, Any], same: bool) -> None:
+    before, after = (deployment(server(**each), PLATFORM, 1) for each in ({}, change))
+    assert (configuration(before) == configuration(after)) is same
+    assert (wishes(server()) == wishes(server(**change))) is same
+
+
+def test_a_pod_leaves_before_its_engine_ends() -> None:
+    pods = deployment(server(gracefulShutdownTimeout="1m"), PLATFORM, 1)["spec"]["template"]["spec"]
+    wait = pods["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert pods["terminationGracePeriodSeconds"] >= wait + 60

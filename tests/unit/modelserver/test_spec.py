@@ -1,0 +1,167 @@
+"""What may stand in a ModelServer, and what is refused with words that help."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.common.source import OF_THE_HUB
+from daybreak.api.modelserver import crd, spec
+from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
+from daybreak.api.modelserver.profiles import EngineProfile, profiles, unknown
+from daybreak.api.modelserver.spec import EngineName
+from daybreak.api.modelserver.validation import problems
+from scripts.json_schema import server_json_schema
+from scripts.server_api_docs import server_api_md
+from tests.unit.modelserver.servers import CUSTOM, manifest, server
+
+MODEL = {"name": "tiny", "source": "hf://a/b"}
+BY_RULE: list[tuple[dict[str, Any], str]] = [
+    ({"engine": "vlm"}, "spec.engine"),
+    ({"engine": "custom"}, "engine custom needs an image"),
+    ({"command": ["run"]}, "command belongs to engine custom: the others have their own"),
+    ({"args": ["run"]}, "args belongs to engine custom: the others have their own"),
+    ({"port": 9000}, "port belongs to engine custom: the others have their own"),
+    ({"readinessPath": "/up"}, "readinessPath belongs to engine custom: the others have their own"),
+    (
+        CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
+        "model.trustRemoteCode belongs to engine vllm: write args",
+    ),
+    (
+        {"model": MODEL | {"trustRemoteCode": True, "revision": "main"}},
+        "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
+    ),
+    ({"model": {"name": "tiny", "source": "file:///m", "revision": "main"}}, OF_THE_HUB[1].message),
+    (
+        {"model": {"name": "t", "source": "file:///m", "token": {"secretKeyRef": {"name": "s", "key": "k"}}}},
+        OF_THE_HUB[0].message,
+    ),
+    (
+        {"parallelism": {"tensor": 2}},
+        "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
+    ),
+    (
+        {"accelerator": {"type": "H100"}},
+        "accelerator.type is Ray's name of an accelerator: use accelerator.nodeSelector",
+    ),
+    (
+        {"sleep": {"depth": "Cluster"}},
+        "a ModelServer has no Ray cluster: leave sleep.depth and sleep.clusterAfterIdle out",
+    ),
+    ({"replicas": 0}, "spec.replicas"),
+    ({"colour": "red"}, "there is no such field"),
+]
+BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
+    ({"engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: "),
+    ({"engineArgs": {"tensor_parallel_size": 2}}, "parallelism.tensor"),
+    ({"engineArgs": {"max_num_seqs": "many"}}, "spec.engineArgs.max_num_seqs"),
+    (CUSTOM | {"engineArgs": {"max_model_len": 1}}, "spec.engineArgs: it belongs to engine vllm"),
+    (CUSTOM | {"args": ["--model={weight}"]}, "spec.args: {weight} has no value; did you mean {weights}?"),
+    (CUSTOM | {"command": ["{colour}"]}, "spec.command: {colour} has no value; there are {weights}"),
+    ({"model": {"name": "tiny", "source": "s3://bucket/m"}}, "nothing copies a bucket into the pod"),
+    ({"resources": {"memory": "500m"}}, "spec.resources.memory: 500m is less than 1Mi"),
+    (
+        {"accelerator": {"claim": {"templateName": "gpus", "devices": 2}}},
+        "spec.accelerator.claim.devices: a pod computes on 1, not on 2",
+    ),
+    ({"env": [{"name": "A", "value": "1"}, {"name": "A"}]}, "spec.env: A stands there 2 times"),
+    (
+        {
+            "model": MODEL | {"token": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            "env": [{"name": "HF_TOKEN", "value": "1"}],
+        },
+        "use spec.model.token",
+    ),
+    (
+        {"podTemplate": {"spec": {"containers": [{"name": "engine", "command": ["sh"]}]}}},
+        "spec.podTemplate.spec.containers",
+    ),
+    ({"podTemplate": {"spec": {"serviceAccountName": "a"}}}, "use spec.serviceAccountName"),
+    (
+        {"sleep": {"schedule": [{"start": "61 8 * * *", "duration": "1h"}]}},
+        "spec.sleep.schedule[0].start",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), BY_RULE)
+def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSpec) as found:
+        ModelServer.from_manifest(manifest(**change))
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
+def test_what_stalls(change: dict[str, Any], words: str) -> None:
+    assert words in "; ".join(problems(server(**change)))
+
+
+def test_every_rule_is_tried() -> None:
+    own = [
+        rule.message
+        for each in vars(spec).values()
+        if isinstance(each, type) and issubclass(each, ApiModel) and each.__module__ == spec.__name__
+        for rule in each.rules
+    ]
+    assert own
+    assert set(own) <= {words for _, words in BY_RULE}
+
+
+@pytest.mark.parametrize("name", ["Chat", "1st", "a-", "llm", "a" * 41])
+def test_names_that_are_refused(name: str) -> None:
+    whole = manifest()
+    whole["metadata"]["name"] = name
+    with pytest.raises(InvalidSpec, match=r"metadata\.name"):
+        ModelServer.from_manifest(whole)
+    assert not all(rule.holds(name) for rule in NAME_RULES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"image": "vllm:newest", "engineArgs": {"not_known_here": 1}},
+        CUSTOM | {"command": ["serve", "{weights}"], "args": ["--port={port}", "{}", '{"a": {"b": 1}}']},
+        {"model": {"name": "t", "source": "s3://b/m"}, "engineArgs": {"load_format": "runai_streamer"}},
+        CUSTOM | {"model": {"name": "t", "source": "s3://b/m"}},
+        {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 4}, "state": "Asleep"},
+        {"podTemplate": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A", "value": "b"}]}]}}},
+    ],
+)
+def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+    assert problems(server(**change)) == ()
+    whole = manifest(**change)
+    whole["metadata"] = {"name": "chat"}
+    jsonschema.validate(whole, server_json_schema())
+
+
+def test_each_engine_has_a_profile_and_no_other() -> None:
+    assert set(profiles()) == set(EngineName)
+    for profile in profiles().values():
+        assert not list(unknown([*profile.command, *profile.args]))
+
+
+def test_a_profile_without_a_value_is_refused() -> None:
+    whole = profiles()[EngineName.VLLM].model_dump(by_alias=True)
+    for field in ("port", "readinessPath", "flags"):
+        with pytest.raises(ValueError, match="Field required"):
+            EngineProfile.model_validate({name: value for name, value in whole.items() if name != field})
+    with pytest.raises(ValueError, match="extra"):
+        EngineProfile.model_validate({**whole, "colour": "red"})
+
+
+def test_the_crd_names_itself_and_shows_its_state() -> None:
+    found = crd.crd()
+    assert found["metadata"]["name"] == "modelservers.daybreak.dev"
+    assert found["spec"]["names"]["shortNames"] == ["ms"]
+    [version] = found["spec"]["versions"]
+    assert {"Ready", "Phase", "Engine", "URL"} <= {c["name"] for c in version["additionalPrinterColumns"]}
+    assert version["subresources"]["scale"]["specReplicasPath"] == ".spec.replicas"
+
+
+def test_every_field_has_a_meaning() -> None:
+    rows = [line for line in server_api_md().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)

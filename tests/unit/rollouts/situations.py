@@ -1,0 +1,55 @@
+"""Situations for the tests of rollouts."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.rollouts.machine import RolloutState, Situation, Wish, step
+from daybreak.rollouts.strategy import Change, Surroundings
+
+START = datetime(2026, 11, 23, 9, tzinfo=UTC)
+PODS = Change(pods=True, restarts=True)
+ARGUMENTS = Change(pods=False, restarts=True)
+ROOMY = Surroundings(serving=True, holds=True, crowded="")
+FULL = replace(ROOMY, crowded="no GPU is free")
+
+
+class Story:
+    """A workload whose revision is decided step by step; it is built of what was decided last."""
+
+    def __init__(self, change: Change = PODS, around: Surroundings = FULL) -> None:
+        self.now = START
+        self.change, self.around = change, around
+        self.state: RolloutState | None = None
+        self.wish = Wish("one")
+        self.known = {"one"}
+
+    def up(self) -> "Story":
+        """It has answered."""
+        self.step(answers=True)
+        return self
+
+    def ask(self, revision: str, **wish: Any) -> RolloutState:
+        """A person asks for another revision."""
+        self.known.add(revision)
+        self.wish = replace(self.wish, revision=revision, **wish)
+        return self.step(answers=True)
+
+    def step(self, after: float = 1.0, *, serving: bool = True, **seen: Any) -> RolloutState:
+        """Let time pass, and decide."""
+        self.now += timedelta(seconds=after)
+        built = self.state.revision if self.state is not None else self.wish.revision
+        changes = {name: self.change for name in self.known if name != built}
+        situation = Situation(
+            revision=built,
+            known=self.known,
+            changes=seen.pop("changes", changes),
+            around=replace(self.around, serving=serving),
+            now=self.now,
+            **seen,
+        )
+        self.state = step(self.state, situation, self.wish)
+        again = step(self.state, replace(situation, revision=self.state.revision), self.wish)
+        if self.state.revision == built:
+            assert again == self.state, "the same input twice gives the same state"
+        return self.state

@@ -1,0 +1,65 @@
+"""Which strategy a change is rolled out with, and why."""
+
+from dataclasses import replace
+
+import pytest
+
+from daybreak.api.gates.rollout import RolloutStrategy
+from daybreak.rollouts.strategy import Change, Surroundings, choose
+
+AUTO, IN_PLACE = RolloutStrategy.AUTO, RolloutStrategy.IN_PLACE
+BLUE_GREEN, REPLACE = RolloutStrategy.BLUE_GREEN, RolloutStrategy.REPLACE
+PODS = Change(pods=True, restarts=True)
+ARGUMENTS = Change(pods=False, restarts=True)
+ROOMY = Surroundings(serving=True, holds=True, crowded="")
+FULL = replace(ROOMY, crowded="model m needs 1 nvidia.com/gpu for a pod, and at most 0 are free on one node")
+UNSEEN = replace(ROOMY, crowded=None)
+DOWN = replace(ROOMY, serving=False)
+ALONE = replace(ROOMY, holds=False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "change", "around", "chosen"),
+    [
+        (AUTO, ARGUMENTS, FULL, IN_PLACE),
+        (AUTO, PODS, ROOMY, BLUE_GREEN),
+        (AUTO, PODS, FULL, REPLACE),
+        (AUTO, PODS, UNSEEN, BLUE_GREEN),
+        (AUTO, PODS, DOWN, REPLACE),
+        (AUTO, PODS, ALONE, BLUE_GREEN),
+        (IN_PLACE, ARGUMENTS, FULL, IN_PLACE),
+        (IN_PLACE, PODS, ROOMY, None),
+        (BLUE_GREEN, ARGUMENTS, ROOMY, IN_PLACE),
+        (BLUE_GREEN, PODS, FULL, BLUE_GREEN),
+        (BLUE_GREEN, PODS, DOWN, REPLACE),
+        (REPLACE, ARGUMENTS, ROOMY, REPLACE),
+        (REPLACE, PODS, ROOMY, REPLACE),
+        (REPLACE, PODS, ALONE, None),
+    ],
+)
+def test_which_one(
+    asked: RolloutStrategy, change: Change, around: Surroundings, chosen: RolloutStrategy | None
+) -> None:
+    road = choose(asked, change, around, back=False)
+    assert road.strategy is chosen
+    assert road.reason
+
+
+def test_why_not_two_clusters_is_told_with_the_numbers() -> None:
+    assert "at most 0 are free on one node" in choose(AUTO, PODS, FULL, back=False).reason
+
+
+@pytest.mark.parametrize(("asked", "chosen"), [(AUTO, None), (REPLACE, None), (BLUE_GREEN, BLUE_GREEN)])
+def test_what_fits_nowhere_disturbs_nobody(asked: RolloutStrategy, chosen: RolloutStrategy | None) -> None:
+    nowhere = replace(ROOMY, misfit="model m: a replica needs 16 nvidia.com/gpu on one node")
+    road = choose(asked, PODS, nowhere, back=False)
+    assert road.strategy is chosen
+    if chosen is None:
+        assert "16 nvidia.com/gpu" in road.reason
+
+
+@pytest.mark.parametrize("asked", RolloutStrategy)
+@pytest.mark.parametrize("change", [PODS, ARGUMENTS])
+@pytest.mark.parametrize("around", [ROOMY, FULL, DOWN, ALONE, replace(ROOMY, misfit="nowhere")])
+def test_the_way_back_is_never_refused(asked: RolloutStrategy, change: Change, around: Surroundings) -> None:
+    assert choose(asked, change, around, back=True).strategy is not None

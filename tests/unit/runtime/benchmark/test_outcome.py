@@ -1,0 +1,83 @@
+"""What a step comes to: windows, percentiles, limits, and what is noise."""
+
+import math
+
+import pytest
+
+from daybreak_runtime.benchmark.order import TOKENS, Objective
+from daybreak_runtime.benchmark.outcome import Noise, Seen, noise, percentile, step
+from tests.unit.runtime.benchmark.steps import step as made
+
+WINDOWS = [(10.0, 20.0), (20.0, 30.0)]
+
+
+def seen(end: float, latency: float = 1.0, ttft: float = 0.2, tokens: int = 9, error: str = "") -> Seen:
+    return Seen(end - latency, ttft, latency, tokens, error)
+
+
+def test_a_request_counts_in_the_window_in_which_it_ends() -> None:
+    asked = [seen(9.9), seen(10.0), seen(15.0, latency=14.0), seen(19.9), seen(20.0), seen(30.0)]
+    found = step({}, (1, None), asked, WINDOWS, Objective())
+    assert found.windows == (0.3, 0.1)
+    assert (found.requests, found.requests_per_second, found.tokens_per_second) == (4, 0.2, 1.8)
+
+
+def test_tokens_are_counted_where_they_are_the_objective() -> None:
+    found = step({}, (1, None), [seen(11, tokens=30), seen(12, tokens=10)], WINDOWS, Objective(TOKENS))
+    assert found.windows == (4.0, 0.0)
+    assert found.value == 2.0
+
+
+def test_times_are_those_of_vllms_own_benchmark() -> None:
+    asked = [seen(11, latency=1.0, ttft=0.2, tokens=9), seen(12, latency=0.5, ttft=0.5, tokens=1)]
+    found = step({}, (1, None), asked, WINDOWS, Objective())
+    assert (found.ttft_ms.p50, found.ttft_ms.p99) == (200, 500)
+    assert found.tpot_ms.p99 == 100  # (1.0 - 0.2) s for 8 further tokens; one token has none
+    assert found.latency_ms.p95 == 1000
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    values = [float(n) for n in range(1, 101)]
+    assert [percentile(values, share) for share in (0.5, 0.95, 0.99)] == [50, 95, 99]
+    assert percentile([3.0], 0.99) == 3.0
+    assert percentile([], 0.5) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (Objective(ttft_p99_ms=100), "p99 of TTFT is 200 ms, above 100 ms"),
+        (Objective(tpot_p99_ms=50), "p99 of TPOT is 100 ms, above 50 ms"),
+        (Objective(ttft_p99_ms=200, tpot_p99_ms=100), ""),
+    ],
+)
+def test_limits(objective: Objective, words: str) -> None:
+    assert step({}, (1, None), [seen(11)], WINDOWS, objective).exceeds == words
+
+
+def test_errors_are_counted_told_and_limited() -> None:
+    asked = [seen(11), *(seen(12, error="HTTP 503") for _ in range(3)), seen(13, error="cut")]
+    found = step({}, (1, None), asked, WINDOWS, Objective())
+    assert (found.requests, found.errors, found.first_error) == (1, 4, "HTTP 503")
+    assert "80.0% of the requests failed, of which 1.0% may" in found.exceeds
+    assert step({}, (1, None), asked, WINDOWS, Objective(error_rate=0.8)).exceeds == ""
+
+
+def test_nothing_answered_is_no_measurement() -> None:
+    assert step({}, (1, None), [], WINDOWS, Objective()).exceeds == "no request was answered"
+
+
+def test_noise_is_pooled_over_steps_and_shrinks_with_windows() -> None:
+    steps = [made({}, 10, spread=0.1), made({}, 100, spread=0.1)]
+    known = noise(steps, factor=2, least=0.0)
+    assert math.isclose(known.relative, 0.1, rel_tol=1e-9)
+    # Two means of three windows each: 2 * 0.1 * sqrt(2 / 3).
+    assert math.isclose(known.of(steps[0], steps[1]), 2 * 0.1 * math.sqrt(2 / 3) * 100)
+
+
+def test_a_difference_within_noise_is_no_gain() -> None:
+    known = Noise(relative=0.05, factor=2, least=0.02)
+    assert not known.better(made({}, 108), made({}, 100))
+    assert known.better(made({}, 115), made({}, 100))
+    assert not Noise(0.0, 2, 0.02).better(made({}, 101), made({}, 100))
+    assert noise([], 2, 0.02).relative == 0.0

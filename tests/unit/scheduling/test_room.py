@@ -1,0 +1,58 @@
+"""Whether there is room now for another Ray cluster."""
+
+from decimal import Decimal
+
+from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.room import Booked, crowded
+from tests.unit.llmservice.decide.scenes import GPU_MODEL, Manifest, node, service
+
+NOTHING: Booked = {}
+
+
+def booked(name: str = "node-a", *, gpus: int = 0, cores: int = 0) -> Booked:
+    """What is taken of a node."""
+    return {name: {"nvidia.com/gpu": Decimal(gpus), "cpu": Decimal(cores)}}
+
+
+def said(*nodes: Node, taken: Booked = NOTHING, replicas: int = 1, **model: Manifest | int) -> str:
+    """Why there is no room for a service with one model."""
+    svc = service({**GPU_MODEL, **model})
+    return crowded(svc.workload, {"qwen": replicas}, nodes, taken)
+
+
+def test_an_empty_node_has_room() -> None:
+    assert said(node(gpus=1)) == ""
+
+
+def test_what_others_hold_is_not_free() -> None:
+    assert said(node(gpus=2), taken=booked(gpus=1)) == ""
+    told = said(node(gpus=2), taken=booked(gpus=2))
+    assert "model qwen needs 1 nvidia.com/gpu" in told
+    assert "at most 0 are free on one node" in told
+
+
+def test_a_replica_stands_on_one_node() -> None:
+    two = {"tensor": 2}
+    halves = (node("a", gpus=2), node("b", gpus=2))
+    taken = {**booked("a", gpus=1), **booked("b", gpus=1)}
+    assert "at most 1 are free" in said(*halves, taken=taken, parallelism=two)
+    assert said(*halves, taken=booked("a", gpus=1), parallelism=two) == ""
+
+
+def test_there_must_be_room_for_as_many_replicas_as_run() -> None:
+    nodes = (node("a", gpus=1), node("b", gpus=1))
+    assert said(*nodes, replicas=2) == ""
+    assert "after 2 of 3 pods" in said(*nodes, replicas=3)
+
+
+def test_there_must_be_room_for_a_second_head() -> None:
+    told = said(node(gpus=2, cpu="4"), taken=booked(gpus=1, cores=2))
+    assert "its head needs 1.1 cores" in told or "model qwen needs" in told
+
+
+def test_nodes_that_take_nobody_have_no_room() -> None:
+    assert "no node takes them" in said(node(gpus=8, cordoned=True))
+
+
+def test_who_sleeps_needs_none() -> None:
+    assert said(node(gpus=1), taken=booked(gpus=1), replicas=0) == ""
