@@ -133,18 +133,21 @@ class Exact:
         return "gate" in status and _gate(status)["state"] == "Open"
 
     def _scale_down(self) -> None:
-        for cluster in self.admin.list("RayCluster"):
-            none = [
-                group["groupName"]
-                for group in cluster["spec"].get("workerGroupSpecs", ())
-                if group["maxReplicas"] == 0
-            ]
-            for pod in pods(self.admin, cluster["metadata"]["labels"][names.SERVICE_LABEL]):
-                labels = pod["metadata"]["labels"]
-                here = labels[names.RAY_CLUSTER_LABEL] == cluster["metadata"]["name"]
-                if here and labels["ray.io/group"] in none:
-                    with contextlib.suppress(Refused):
-                        self.admin.delete("Pod", pod["metadata"]["name"])
+        # Pods before clusters: one that is listed was made before its cluster was looked at, so not by a wake
+        # that came in between. KubeRay would wait minutes for a pod that goes before it has seen it
+        # (`scale_expectations.go`: for 30 s, and then for the next event).
+        found = [pod for pod in self.admin.list("Pod") if "ray.io/group" in pod["metadata"].get("labels", {})]
+        none = {
+            (cluster["metadata"]["name"], group["groupName"])
+            for cluster in self.admin.list("RayCluster")
+            for group in cluster["spec"].get("workerGroupSpecs", ())
+            if group["maxReplicas"] == 0
+        }
+        for pod in found:
+            labels = pod["metadata"]["labels"]
+            if (labels[names.RAY_CLUSTER_LABEL], labels["ray.io/group"]) in none:
+                with contextlib.suppress(Refused):
+                    self.admin.delete("Pod", pod["metadata"]["name"])
 
 
 def _gate(status: dict[str, Any]) -> dict[str, Any]:
