@@ -45,14 +45,14 @@ def test_a_service_that_is_not_served_has_no_models() -> None:
     assert others == {}
 
 
-def test_routes_are_three_words_whatever_the_names() -> None:
-    assert words({}) == "- - -"
+def test_models_are_a_word_whatever_their_names() -> None:
+    assert words({}) == "||"
     pages = {"a": Route(1, "one", origins=("https://b.example:8", "*")), "b": Route(1, "one", origins=("*",))}
-    assert words(pages) == "a=1:0,b=1:0 - %2A,https%3A%2F%2Fb.example%3A8"
+    assert words(pages) == "a=1:0,b=1:0||%2A,https%3A%2F%2Fb.example%3A8"
     found = words({"org/a b,c=d": Route(20000, "one"), "ü": Route(20001, "two")})
-    assert found == "org%2Fa%20b%2Cc%3Dd=20000:0,%C3%BC=20001:0 - -"
+    assert found == "org%2Fa%20b%2Cc%3Dd=20000:0,%C3%BC=20001:0||"
     keyed = {model: Route(20000, "one", ("AB", "cd")) for model in "ab"} | {"c": Route(20001, "two", ("ef",))}
-    assert words(keyed) == "a=20000:0,b=20000:0,c=20001:1 0=ab+cd,1=ef -"
+    assert words(keyed) == "a=20000:0,b=20000:0,c=20001:1|0=ab+cd,1=ef|"
 
 
 def test_a_route_has_the_keys_of_its_service() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
-from daybreak.gateway.router.shares import MOST_BYTES, Share, Way, commands
+from daybreak.gateway.router.shares import Share, Way, words
 from daybreak.gateway.router.wanted_shares import wanted_shares
 from tests.unit.llmroute.routes import service
 
@@ -88,30 +88,9 @@ def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
     assert wanted_shares([route()], ended, now=100)[0].keys == (NOBODY,)
 
 
-def test_routes_are_words_whatever_the_names() -> None:
-    assert commands([]) == ["router share 0 0 -"]
+def test_routes_are_a_word_whatever_the_names() -> None:
+    assert words([]) == ""
     odd = Share("r:1", ("a+b,c", "ü"), (Way("s/1", "org/m", 20000, 2), A), "X-Session-Id", ("AB", "cd"))
-    assert commands([odd, Share("none", ("n",), ())]) == [
-        "router share 0 0 "
+    assert words([odd, Share("none", ("n",), ())]) == (
         "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a,none:::n:"
-    ]
-
-
-def test_many_routes_are_told_in_pieces() -> None:
-    name = "m/" * 48
-    longest = [
-        Share(
-            f"{number:63}",
-            tuple(f"{name[:-3]}{at:03}" for at in range(16)),
-            tuple(Way("s" * 41, name, 20000, 1_000_000) for _ in range(16)),
-            "h" * 64,
-            (ONE,) * 32,
-        )
-        for number in range(5)
-    ]
-    found = commands(longest)
-    last = len(found) - 1
-    assert [each.split()[2:4] for each in found] == [[str(at), str(last)] for at in range(last + 1)]
-    assert len(found) > 1
-    assert max(map(len, found)) < 2 * MOST_BYTES
-    assert sum(each.count("s" * 41) for each in found) == 5 * 16
+    )

@@ -5,6 +5,7 @@ local percent = require("percent")
 local answers = {}
 
 local MOST_NAMES = 50  -- how many models an error names
+local AT_ONCE = 50     -- how many models of a list are written together
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
@@ -59,6 +60,26 @@ end
 
 local function model(name)
     return '{"id": ' .. quoted(name) .. ', "object": "model", "created": 0, "owned_by": "daybreak"}'
+end
+
+-- Answers /v1/models from an HTTP service, which may say more than HAProxy's buffer takes.
+function answers.list(applet, names)
+    applet:set_status(200)
+    applet:add_header("cache-control", "no-store")
+    applet:add_header("content-type", "application/json")
+    applet:start_response()
+    if applet.method == "HEAD" then
+        return
+    end
+    applet:send('{"object": "list", "data": [')
+    for from = 1, #names, AT_ONCE do
+        local some = {}
+        for at = from, math.min(from + AT_ONCE - 1, #names) do
+            some[#some + 1] = model(names[at])
+        end
+        applet:send((from > 1 and ", " or "") .. table.concat(some, ", "))
+    end
+    applet:send("]}")
 end
 
 -- Answers /v1/models or /v1/models/<name>. none: as in unknown().

@@ -23,15 +23,15 @@ local routes = {}  -- model → port of its service and keys (digests) that may 
 local known = {}   -- the models and the names of routes, in order
 local mapped = {}  -- the keys of the map
 local origins = {} -- the origins of theirs
-local told = {}    -- what has come of routes that are being told
+local told = {}    -- what has come of what is being told, by its command
 
 local function invalid(txn, message, code, param)
     answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
 end
 
--- The models that may be named to who asks, in order: those of services that he may use.
-local function visible(txn)
-    local digest, names, asked = bearer.digest(txn), {}, {}
+-- The models that may be named to who has a key of this digest (nil: none), in order: those of services that he may use.
+local function visible(digest)
+    local names, asked = {}, {}
     for _, name in ipairs(known) do
         local keys = (routes[name] or ways.named(name)).keys
         if asked[keys] == nil then
@@ -53,12 +53,15 @@ local function own_address(txn)
     return txn:get_var(PORT) and "" or " Use the service's own address for it."
 end
 
--- Looks at a request's head: answers at once what needs no body.
-local function admit(txn)
-    local path = txn.sf:path()
-    if path:find("^/v1/models") then
-        answers.models(txn, visible(txn), path, unnamed())
-    end
+-- Answers who asks for one model by its name in the path.
+local function describe(txn)
+    answers.models(txn, visible(bearer.digest(txn)), txn.sf:path(), unnamed())
+end
+
+-- Answers who asks for all of them. Such a service sees no headers: HAProxy has looked at the key.
+local function list(applet)
+    local digest = applet:get_var("txn.daybreak_digest")
+    answers.list(applet, visible(digest and digest:lower()))
 end
 
 -- Whether the body ends with what is here. Nobody knows, where its length was not told.
@@ -114,7 +117,7 @@ local function route(txn)
         if chosen then
             return send_by(txn, chosen, name, from, to)
         end
-        answers.unknown(txn, name, visible(txn), unnamed())
+        answers.unknown(txn, name, visible(bearer.digest(txn)), unnamed())
     end
     txn:set_var(PORT, found.port)
     txn:set_var(FOUND, percent.encoded(name))
@@ -173,9 +176,10 @@ local function know()
     known = names
 end
 
--- router set <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,... <origin>,...: all routes anew, the models and origins
--- percent-encoded, and the keys that may ask for them; "-" for none. A ring that has no keys is open.
-local function set(applet, _, _, words, keyed, pages)
+-- <models>|<rings>|<origins>: <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,... <origin>,...: all models anew, and
+-- the keys that may ask for them; models and origins are percent-encoded. A ring that has no keys is open.
+local function set(text)
+    local words, keyed, pages = text:match("^([^|]*)|([^|]*)|([^|]*)$")
     local fresh, keys, none = {}, {}, {}
     for ring, digests in keyed:gmatch("(%d+)=([^,=]+)") do
         keys[ring] = {}
@@ -191,31 +195,43 @@ local function set(applet, _, _, words, keyed, pages)
     know()
     if KEYS then
         note_keys()
-        note_origins(pages == "-" and "" or pages)
+        note_origins(pages)
     end
-    applet:send("ok\n")
 end
 
--- router share <at> <last> <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...,...: all routes
--- anew, in pieces from 0 to the last one, "-" for none; what is no number is percent-encoded. No header: requests stick to
--- nothing. No digests: it is named to all.
-local function share(applet, _, _, at, last, words)
-    if at == "0" then
-        told = {}
-    end
-    told[#told + 1] = words
-    if at == last then
-        ways.set(table.concat(told, ","))
-        told = {}
-        know()
-    end
-    applet:send("ok\n")
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...,...: all routes anew; what is no number is
+-- percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+local function share(text)
+    ways.set(text)
+    know()
 end
 
-core.register_action("admit", { "http-req" }, admit)
+-- router <command> <at> <last> <piece>: a text in pieces from 0 to the last one, which is carried out then; "-" for none.
+local function in_pieces(carry_out)
+    return function(applet, _, command, at, last, piece)
+        if at == "0" then
+            told[command] = {}
+        end
+        local pieces = told[command] or {}
+        pieces[#pieces + 1] = piece ~= "-" and piece or ""
+        if #pieces ~= math.tointeger(tonumber(at)) + 1 then
+            applet:send("a piece is missing\n")
+            return
+        end
+        if at == last then
+            carry_out(table.concat(pieces))
+            told[command] = nil
+        end
+        applet:send("ok\n")
+    end
+end
+
+core.register_action("describe", { "http-req" }, describe)
+core.register_service("list", "http", list)
 core.register_action("route", { "http-req" }, route)
-core.register_cli({ "router", "set" }, "router set <routes> <keys> : say where models are", set)
-core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : say which names lead to several models", share)
+core.register_cli({ "router", "set" }, "router set <at> <last> <models> : say where models are", in_pieces(set))
+core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : say which names lead to several models",
+    in_pieces(share))
 core.register_cli({ "router", "shares" }, "router shares : requests of each route by where they went, as JSON",
     function(applet) applet:send(ways.json() .. "\n") end)
 core.register_cli({ "router", "ping" }, "router ping : answers", function(applet) applet:send("ok\n") end)

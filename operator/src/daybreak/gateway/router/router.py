@@ -23,6 +23,7 @@ from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, token
 from daybreak.gateway.lua import LUA
+from daybreak.gateway.router import pieces
 from daybreak.gateway.router import shares as sharing
 from daybreak.gateway.router.shares import Share
 
@@ -220,8 +221,8 @@ class Router:
         Others are refused. Raises RuntimeApiError.
         """
         for each in self._both:
-            await each.api.expect(f"router set {words(routes)}", "ok")
-            for command in sharing.commands(shares):
+            said = pieces.commands("set", words(routes)) + pieces.commands("share", sharing.words(shares))
+            for command in said:
                 await each.api.expect(command, "ok")
 
     async def shares(self) -> Mapping[str, Mapping[str, int]]:
@@ -285,7 +286,7 @@ class Router:
 
 
 def words(routes: Mapping[str, Route]) -> str:
-    """The routes, the services' keys and their origins, as three words of a command."""
+    """The routes, the services' keys and their origins, as one word of a command."""
     rings = {ring: number for number, ring in enumerate(sorted({route.keys for route in routes.values()}))}
     each = (
         f"{quote(model, safe='')}={route.port}:{rings[route.keys]}" for model, route in sorted(routes.items())
@@ -295,7 +296,7 @@ def words(routes: Mapping[str, Route]) -> str:
     )
     origins = sorted({origin for route in routes.values() for origin in route.origins})
     pages = ",".join(quote(origin, safe="") for origin in origins)
-    return f"{','.join(each) or '-'} {','.join(keys) or '-'} {pages or '-'}"
+    return f"{','.join(each)}|{','.join(keys)}|{pages}"
 
 
 def render(config: RouterConfig, file: Path = TEMPLATE) -> str:

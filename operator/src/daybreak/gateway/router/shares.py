@@ -4,9 +4,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from urllib.parse import quote
 
-MOST_BYTES = 16 * 2**10
-"""Of routes in one command. HAProxy reads what its buffer takes, twice as much; no route is longer."""
-
 
 @dataclass(frozen=True)
 class Way:
@@ -38,15 +35,9 @@ class Share:
     to who has one. With none they are told to all."""
 
 
-def commands(shares: Collection[Share]) -> list[str]:
-    """The commands that say all routes anew, which hold from the last one on."""
-    pieces: list[list[str]] = [[]]
-    for each in map(word, shares):
-        if pieces[-1] and sum(map(len, pieces[-1])) + len(each) > MOST_BYTES:
-            pieces.append([])
-        pieces[-1].append(each)
-    last = len(pieces) - 1
-    return [f"router share {at} {last} {','.join(piece) or '-'}" for at, piece in enumerate(pieces)]
+def words(shares: Collection[Share]) -> str:
+    """All routes, as one word of a command."""
+    return ",".join(map(word, shares))
 
 
 def word(share: Share) -> str:
