@@ -93,6 +93,22 @@ def test_scaled_by_kubectl_scale(player: Player) -> None:
     assert status(player.admin)["selector"] == f"{names.SERVICE_LABEL}=server.{NAME}"
 
 
+def test_scaled_by_the_requests_in_progress(player: Player) -> None:
+    admin = player.admin
+    rules = {"maxReplicas": 3, "targetOngoingRequests": 10, "upscaleDelay": "0s", "downscaleDelay": "0s"}
+    player.traffic(in_flight=1)
+    player.awake(autoscaling=rules)
+    assert replicas(admin) == 1
+    player.traffic(in_flight=25)
+    eventually("as many as are wanted", lambda: replicas(admin) == 3)
+    assert status(admin)["autoscaling"] == {"replicas": 3}
+    assert condition(admin, "Ready")["status"] == "True"
+    admin.merge("ModelServer", NAME, {"spec": {"autoscaling": {"maxReplicas": 2}}})
+    eventually("no more than the most", lambda: replicas(admin) == 2)
+    player.traffic()
+    eventually("the fewest", lambda: replicas(admin) == 1)
+
+
 def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Player) -> None:
     admin = player.admin
     service = tiny(NAME)

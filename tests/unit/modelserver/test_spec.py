@@ -26,6 +26,10 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"port": 9000}, "port belongs to engine custom: the others have their own"),
     ({"readinessPath": "/up"}, "readinessPath belongs to engine custom: the others have their own"),
     (
+        {"replicas": 3, "autoscaling": {"maxReplicas": 2}},
+        "autoscaling.maxReplicas must not be below replicas",
+    ),
+    (
         CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
         "model.trustRemoteCode belongs to engine vllm: write args",
     ),

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
-from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
+from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
@@ -70,6 +70,20 @@ class ServedModel(ApiModel):
     needs a commit as `revision`."""
 
 
+class Autoscaling(ApiModel):
+    """More replicas while many requests are in progress."""
+
+    max_replicas: Annotated[int, Field(ge=1, le=1000)]
+    """Most replicas. The fewest are those of `replicas`."""
+    target_ongoing_requests: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    """Requests in progress, those that wait included, for each replica that is aimed at. Unset: 16, or
+    `maxOngoingRequests` where that is less."""
+    upscale_delay: Duration = "10s"
+    """How long more replicas must be wanted before they are added."""
+    downscale_delay: Duration = "5m"
+    """How long fewer replicas must be wanted before pods go."""
+
+
 def _of_custom(field: str, name: str) -> Rule:
     return Rule(
         f"self.engine == 'custom' || !has(self.{name})",
@@ -109,6 +123,11 @@ class ModelServerSpec(ApiModel):
             "!has(self.accelerator) || !has(self.accelerator.type)",
             "accelerator.type is Ray's name of an accelerator: use accelerator.nodeSelector",
             lambda self: self.accelerator.type is None,
+        ),
+        Rule(
+            "!has(self.autoscaling) || self.autoscaling.maxReplicas >= self.replicas",
+            "autoscaling.maxReplicas must not be below replicas",
+            lambda self: self.autoscaling is None or self.autoscaling.max_replicas >= self.replicas,
         ),
         Rule(
             "!has(self.sleep) || (self.sleep.depth == 'Workers' && !has(self.sleep.clusterAfterIdle))",
@@ -153,7 +172,10 @@ class ModelServerSpec(ApiModel):
     resources: WorkerResources = Field(default_factory=WorkerResources)
     """Cores and memory of one replica."""
     replicas: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Replicas while it is awake, each of them a pod; what `kubectl scale` writes."""
+    """Replicas while it is awake, each of them a pod; what `kubectl scale` writes. With `autoscaling`: the
+    fewest."""
+    autoscaling: Autoscaling | None = None
+    """Replicas by the requests in progress, as gateways count them. Unset: as many as `replicas` says."""
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Most requests that one replica takes at once; more wait in the gateway."""
     graceful_shutdown_timeout: PositiveDuration = "2m"

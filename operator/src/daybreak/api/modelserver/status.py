@@ -12,6 +12,17 @@ from daybreak.api.gates.savings_status import SavingsStatus
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
+class AutoscalingStatus(ApiModel):
+    """What autoscaling has decided."""
+
+    replicas: int
+    """Pods that there are to be."""
+    wanted: int | None = None
+    """As many are wanted, at least for as long as `since` says; absent: no others are."""
+    since: Moment | None = None
+    """Since when another number is wanted without a break."""
+
+
 class ModelServerStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -29,6 +40,8 @@ class ModelServerStatus(ApiModel):
     """Where an OpenAI client inside the cluster points its base URL."""
     replicas: int = 0
     """Pods that are ready."""
+    autoscaling: AutoscalingStatus | None = None
+    """How many pods the traffic asks for; absent without `spec.autoscaling`, and in sleep."""
     gpus: int = 0
     """Accelerators that its pods hold."""
     savings: SavingsStatus | None = None

@@ -7,6 +7,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
 from daybreak.controller.writer import Target, is_of_predecessor, surplus_of
+from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.desired import desired
@@ -55,7 +56,7 @@ async def make_plan(
 
 def _replicas(view: View) -> int:
     """Pods that there are to be: none in sleep, and none as long as others come first."""
-    return 0 if view.seen.asleep or view.queued else view.server.spec.replicas
+    return 0 if view.seen.asleep or view.queued else autoscaling.replicas(view)
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from daybreak.api.common.unstructured import at, text
+from daybreak.api.common.unstructured import at, text, whole
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller import metrics
 from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.prober import Prober, Question
@@ -99,6 +100,9 @@ class Reconciler:
         if decision.sleep_state is not None and (decision.sleep_state.asleep is not None) != seen.asleep:
             # It is written before it is carried out: whoever goes on after a crash knows of it.
             again.append(0.0)
+        if _replicas(decision.status) != whole(at(seen.status, "autoscaling").get("replicas")):
+            # The same: how many pods there are to be.
+            again.append(0.0)
         if decision.requeue_after is not None:
             again.append(decision.requeue_after.total_seconds())
         return min(again) if again else None
@@ -134,6 +138,10 @@ class Reconciler:
             metrics.YIELDS.labels(owner.namespace, owner.name, seen.turn.gives_way_to).inc()
         await self._writer.tell(seen.manifest, transitions(before, after), seen.now)
         return True
+
+
+def _replicas(status: ModelServerStatus) -> int:
+    return status.autoscaling.replicas if status.autoscaling is not None else 0
 
 
 def _turned(seen: Observed, decision: Decision) -> bool:

@@ -13,6 +13,7 @@ from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait, told_to_clients
 from daybreak.gates.state_machine import Health, SleepState, look_again, step
+from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import conditions, report
@@ -89,6 +90,7 @@ def _look_again(view: View, state: SleepState | None, status: ModelServerStatus)
         conditions.look_again(state, traffic, seen.now),
         next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
         seen.turn.look_again,
+        autoscaling.LOOK if status.autoscaling is not None else None,
         *(node_wait(gate, seen.now) for gate in gates),
     )
 

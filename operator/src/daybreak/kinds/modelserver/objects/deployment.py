@@ -23,7 +23,7 @@ LEAVE_SECONDS = 5
 """How long an engine goes on after its pod was told to end: gateways hear of it, and send nothing more."""
 EXIT_SECONDS = 10
 """What it may take to end after its last request."""
-_NOT_OF_PODS = {"replicas", "max_ongoing_requests", "state", "sleep", "hold", "access"}
+_NOT_OF_PODS = {"replicas", "autoscaling", "max_ongoing_requests", "state", "sleep", "hold", "access"}
 """Fields of a spec that change nothing in pods."""
 
 

@@ -18,6 +18,7 @@ from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import wake_history
+from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import conditions
@@ -41,6 +42,7 @@ def status(view: View, blocked: Problem | None, state: SleepState | None) -> Mod
         gate=_gate(view, state),
         url=names.url(server.name, server.namespace),
         replicas=len(view.ready),
+        autoscaling=autoscaling.scaled(view, asleep=asleep),
         gpus=view.gpus,
         savings=_savings(view, state),
         selector=f"{names.SERVICE_LABEL}={server.owner}",
@@ -69,6 +71,7 @@ def as_before(seen: Observed, reason: Reason, message: str = "it is being delete
         gate=kept_gate(before),
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
+        autoscaling=autoscaling.as_before(before),
         gpus=whole(before.get("gpus")),
         savings=savings_before(before),
         selector=text(before.get("selector")) or None,

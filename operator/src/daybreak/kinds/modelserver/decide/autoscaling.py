@@ -1,0 +1,106 @@
+"""How many replicas the requests in progress ask for: a pure function of them, what was decided, and time.
+
+More are added when they have been wanted for `upscaleDelay`, and pods go when fewer have been wanted for
+`downscaleDelay`; then there are as many as were wanted all that time. So a short peak adds none, and a short
+pause takes none away.
+"""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from daybreak.api.common.scalars import parse_duration
+from daybreak.api.common.unstructured import Manifest, at, parse_time, text, whole, written
+from daybreak.api.modelserver.spec import Autoscaling, ModelServerSpec
+from daybreak.api.modelserver.status import AutoscalingStatus
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.decide.view import View
+
+LOOK = timedelta(seconds=5)
+"""How often requests in progress are looked at: gateways do not tell of each."""
+TARGET = 16.0
+"""Requests in progress for each replica, where the spec does not say it."""
+SLACK = 0.9
+"""Fewer replicas are wanted where the requests fill them to this part at most: else numbers would swing."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How many pods there are to be."""
+
+    replicas: int
+    wanted: int | None = None
+    """How many of them have been wanted since then without a break, at least in that direction."""
+    since: datetime | None = None
+
+
+def replicas(view: View) -> int:
+    """Pods that there are to be of one that is awake, by what stands in its status."""
+    spec = view.server.spec
+    before = _read(view.seen.status)
+    return spec.replicas if spec.autoscaling is None or before is None else _within(spec, before.replicas)
+
+
+def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
+    """What becomes of it; None where it has no autoscaling, or sleeps: it wakes with the fewest."""
+    spec, gateway = view.server.spec, view.seen.gateway
+    if spec.autoscaling is None or asleep:
+        return None
+    before = _read(view.seen.status) or Scale(spec.replicas)
+    after = step(before, spec, gateway.traffic, view.seen.now) if gateway is not None else before
+    since = None if after.since is None else written(after.since)
+    return AutoscalingStatus(replicas=after.replicas, wanted=after.wanted, since=since)
+
+
+def as_before(status: Manifest) -> AutoscalingStatus | None:
+    """What stands in a status, where nothing is decided."""
+    before = _read(status)
+    if before is None:
+        return None
+    since = None if before.since is None else written(before.since)
+    return AutoscalingStatus(replicas=before.replicas, wanted=before.wanted, since=since)
+
+
+def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) -> Scale:
+    """The next decision."""
+    rules = spec.autoscaling
+    assert rules is not None  # noqa: S101 - checked by the caller
+    present = _within(spec, before.replicas)
+    if not traffic.known:
+        # Who is not heard may have requests.
+        return Scale(present)
+    wanted = _wanted(spec, rules, traffic.held + traffic.in_flight, present)
+    if wanted == present:
+        return Scale(present)
+    more = wanted > present
+    delay = parse_duration(rules.upscale_delay if more else rules.downscale_delay)
+    if not delay:
+        return Scale(wanted)
+    if before.wanted is None or before.since is None or (before.wanted > present) != more:
+        return Scale(present, wanted, now)
+    steady = min(before.wanted, wanted) if more else max(before.wanted, wanted)
+    if now - before.since >= delay:
+        return Scale(steady)
+    return Scale(present, steady, before.since)
+
+
+def _wanted(spec: ModelServerSpec, rules: Autoscaling, requests: int, present: int) -> int:
+    target = rules.target_ongoing_requests or min(TARGET, spec.max_ongoing_requests)
+    more, fewer = math.ceil(requests / target), math.ceil(requests / (SLACK * target))
+    return _within(spec, more if more > present else min(present, fewer))
+
+
+def _within(spec: ModelServerSpec, number: int) -> int:
+    most = spec.replicas if spec.autoscaling is None else spec.autoscaling.max_replicas
+    return max(spec.replicas, min(number, most))
+
+
+def _read(status: Manifest) -> Scale | None:
+    found = at(status, "autoscaling")
+    if not whole(found.get("replicas")):
+        return None
+    return Scale(
+        whole(found.get("replicas")),
+        whole(found.get("wanted")) or None,
+        parse_time(text(found.get("since"))),
+    )

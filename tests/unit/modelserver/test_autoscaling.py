@@ -1,0 +1,137 @@
+"""How many replicas the requests in progress ask for."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daybreak.gates.traffic import UNKNOWN, Traffic
+from daybreak.kinds.modelserver.decide.autoscaling import LOOK, Scale, step
+from daybreak.kinds.modelserver.decide.decision import decide
+from tests.unit.modelserver.servers import ASKED, NOW, pod, seen, server
+
+RULES: dict[str, Any] = {"maxReplicas": 5, "targetOngoingRequests": 10}
+UP, DOWN = timedelta(seconds=10), timedelta(minutes=5)
+
+
+def busy(requests: int) -> Traffic:
+    """So many requests are in progress, some of them held."""
+    return Traffic(known=True, held=requests // 3, in_flight=requests - requests // 3, routed=True)
+
+
+def after(before: Scale, requests: int, seconds: float, **rules: Any) -> Scale:
+    """What becomes of it, so many seconds after the beginning."""
+    spec = server(replicas=1, autoscaling=RULES | rules).spec
+    return step(before, spec, busy(requests), NOW + timedelta(seconds=seconds))
+
+
+def test_more_are_added_when_they_have_been_wanted_for_long_enough() -> None:
+    soon = after(Scale(1), 35, 0)
+    assert soon == Scale(1, 4, NOW)
+    soon = after(soon, 25, 5)
+    assert soon == Scale(1, 3, NOW), "as many as were wanted all the time"
+    assert after(soon, 100, 9) == soon
+    assert after(soon, 100, 10) == Scale(3)
+
+
+def test_without_a_delay_it_is_at_once() -> None:
+    assert after(Scale(1), 35, 0, upscaleDelay="0s") == Scale(4)
+    assert after(Scale(4), 0, 0, downscaleDelay="0s") == Scale(1)
+
+
+def test_a_short_peak_adds_none() -> None:
+    soon = after(Scale(1), 35, 0)
+    assert after(soon, 8, 5) == Scale(1)
+
+
+def test_pods_go_when_fewer_have_been_wanted_for_long_enough() -> None:
+    soon = after(Scale(5), 0, 0)
+    assert soon == Scale(5, 1, NOW)
+    soon = after(soon, 25, 100)
+    assert soon == Scale(5, 3, NOW), "as many as the most that were wanted"
+    assert after(soon, 0, 299) == soon
+    assert after(soon, 0, 300) == Scale(3)
+
+
+def test_a_short_pause_takes_none_away() -> None:
+    soon = after(Scale(5), 0, 0)
+    assert after(soon, 50, 200) == Scale(5)
+
+
+def test_another_direction_begins_anew() -> None:
+    soon = after(Scale(3), 50, 0)
+    assert soon == Scale(3, 5, NOW)
+    assert after(soon, 0, 20) == Scale(3, 1, NOW + timedelta(seconds=20))
+
+
+def test_what_almost_fills_its_replicas_keeps_them() -> None:
+    assert after(Scale(3), 20, 0) == Scale(3), "two would be full"
+    assert after(Scale(3), 18, 0) == Scale(3, 2, NOW)
+
+
+def test_who_is_not_heard_may_have_requests() -> None:
+    spec = server(replicas=1, autoscaling=RULES).spec
+    assert step(Scale(5, 1, NOW), spec, UNKNOWN, NOW + DOWN) == Scale(5)
+
+
+def test_the_bounds_are_those_of_the_spec() -> None:
+    assert after(Scale(9), 1000, 0) == Scale(5)
+    assert after(Scale(1), 1000, 0).wanted == 5
+    spec = server(replicas=2, autoscaling=RULES).spec
+    assert step(Scale(1), spec, busy(0), NOW) == Scale(2), "replicas is the fewest"
+
+
+def test_a_replica_aims_at_what_the_spec_leaves_open() -> None:
+    def wanted(requests: int, **more: Any) -> int | None:
+        spec = server(replicas=1, autoscaling={"maxReplicas": 9}, **more).spec
+        return step(Scale(1), spec, busy(requests), NOW).wanted
+
+    assert wanted(64) == 4
+    assert wanted(64, maxOngoingRequests=8) == 8
+
+
+@given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 200)), max_size=60), st.integers(1, 3))
+def test_it_stays_in_bounds_and_never_swings_faster_than_its_delays(
+    history: list[tuple[int, int]], least: int
+) -> None:
+    spec = server(replicas=least, autoscaling=RULES).spec
+    state, moment, turned = Scale(least), NOW, NOW
+    for requests, seconds in history:
+        moment += timedelta(seconds=seconds)
+        after = step(state, spec, busy(requests), moment)
+        assert least <= after.replicas <= 5
+        if after.replicas != state.replicas:
+            assert moment - turned >= (UP if after.replicas > state.replicas else DOWN)
+            turned = moment
+        state = after
+
+
+@given(st.integers(0, 200), st.integers(1, 5))
+def test_what_stays_the_same_comes_to_rest_with_room_for_all(requests: int, first: int) -> None:
+    state, moment = Scale(first), NOW
+    spec = server(replicas=1, autoscaling=RULES).spec
+    for _ in range(4):
+        state = step(state, spec, busy(requests), moment)
+        moment += DOWN
+    assert state == Scale(state.replicas)
+    assert state.replicas == 5 or 10 * state.replicas >= requests
+    assert state.replicas == 1 or requests > 0.9 * 10 * (state.replicas - 1)
+
+
+def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
+    spec = {"autoscaling": RULES}
+    one = server(**spec)
+    many = replace(ASKED, in_flight=45)
+    first = seen(None, pod(one), traffic=many, spec=spec)
+    decision = decide(first)
+    assert decision.status.autoscaling is not None
+    assert (decision.status.autoscaling.replicas, decision.status.autoscaling.wanted) == (1, 5)
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= LOOK
+    status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    later = decide(seen(status, pod(one), traffic=many, spec=spec, now=NOW + UP))
+    assert later.status.autoscaling is not None
+    assert later.status.autoscaling.replicas == 5
+    assert decide(seen(None, pod(server()), traffic=many)).status.autoscaling is None
