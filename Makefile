@@ -28,11 +28,11 @@ status: $(VENV)/.made ## What is running
 
 test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
 	@$(RUN) -m cluster build --for tests
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup tests
+	@$(PYTHON) -m pytest -n 2 --dist loadgroup --durations 10 tests
 
 e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
 	@$(RUN) -m cluster up --images
-	@$(PYTHON) -m pytest -x --timeout 1200 e2e/story
+	@$(PYTHON) -m pytest -x --timeout 1200 --durations 10 e2e/story
 
 lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff check .

@@ -20,6 +20,8 @@ SPEC: dict[str, Any] = {
     "sleep": {"afterIdle": "15m"},
 }
 CUSTOM: dict[str, Any] = {"engine": "custom", "image": "engine:1"}
+SGLANG: dict[str, Any] = {"engine": "sglang", "image": "sglang:1"}
+LLAMA: dict[str, Any] = {"engine": "llama.cpp", "image": "llama:1"}
 ASKED = Traffic(known=True, in_flight=1, acknowledged=10**15, routed=True)
 """Somebody asks."""
 QUIET = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)

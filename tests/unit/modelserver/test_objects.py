@@ -8,7 +8,7 @@ from daybreak.api.common import names
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, wishes
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.ray.ports import SERVE
-from tests.unit.modelserver.servers import CUSTOM, PLATFORM, server
+from tests.unit.modelserver.servers import CUSTOM, LLAMA, PLATFORM, SGLANG, server
 
 
 def container(**spec: Any) -> dict[str, Any]:
@@ -64,6 +64,37 @@ def test_a_custom_engine_is_started_as_it_is_written() -> None:
     plain = container(**CUSTOM)
     assert "command" not in plain
     assert "args" not in plain
+
+
+def test_sglang_is_started_with_its_own_names() -> None:
+    found = container(
+        **SGLANG,
+        model={"name": "m", "source": "hf://a/b", "revision": "f" * 40, "trustRemoteCode": True},
+        accelerator={"kind": "gpu"},
+        parallelism={"tensor": 2},
+        engineArgs={"mem_fraction_static": 0.8, "enable_metrics": True, "enable-p2p-check": False},
+    )
+    assert found["command"] == ["python3", "-m", "sglang.launch_server"]
+    assert " ".join(found["args"]) == (
+        "--model-path a/b --served-model-name m --host 0.0.0.0 --port 30000 --tp-size 2 --pp-size 1 "
+        f"--revision {'f' * 40} --trust-remote-code --mem-fraction-static 0.8 --enable-metrics"
+    )
+    assert found["image"] == "sglang:1"
+    assert found["readinessProbe"]["httpGet"] == {"path": "/health", "port": 30000}
+    assert "--revision" not in container(**SGLANG)["args"]
+
+
+def test_llama_cpp_is_told_of_a_file_or_of_a_repository() -> None:
+    listens = "--alias m --host 0.0.0.0 --port 8080"
+    found = container(
+        **LLAMA,
+        model={"name": "m", "source": "pvc://claim/m.gguf"},
+        engineArgs={"ctx_size": 4096, "tags": ["a", "b"]},
+    )
+    assert "command" not in found, "the image's own"
+    assert " ".join(found["args"]) == f"{listens} --model /models/m/m.gguf --ctx-size 4096 --tags a b"
+    hub = container(**LLAMA, model={"name": "m", "source": "hf://a/b"}, engineArgs={"hf_file": "q4.gguf"})
+    assert " ".join(hub["args"]) == f"{listens} --hf-repo a/b --hf-file q4.gguf"
 
 
 def test_weights_of_a_claim_are_mounted() -> None:

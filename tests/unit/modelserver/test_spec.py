@@ -15,12 +15,13 @@ from daybreak.api.modelserver.spec import EngineName
 from daybreak.api.modelserver.validation import problems
 from scripts.json_schema import server_json_schema
 from scripts.server_api_docs import server_api_md
-from tests.unit.modelserver.servers import CUSTOM, manifest, server
+from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}
 BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"engine": "vlm"}, "spec.engine"),
-    ({"engine": "custom"}, "engine custom needs an image"),
+    ({"engine": "custom"}, "every engine but vllm needs an image"),
+    ({"engine": "sglang"}, "every engine but vllm needs an image"),
     ({"command": ["run"]}, "command belongs to engine custom: the others have their own"),
     ({"args": ["run"]}, "args belongs to engine custom: the others have their own"),
     ({"port": 9000}, "port belongs to engine custom: the others have their own"),
@@ -31,11 +32,15 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
-        "model.trustRemoteCode belongs to engine vllm: write args",
+        "model.trustRemoteCode belongs to engines vllm and sglang",
     ),
     (
         {"model": MODEL | {"trustRemoteCode": True, "revision": "main"}},
         "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
+    ),
+    (
+        LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
+        "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
     ),
     ({"model": {"name": "tiny", "source": "file:///m", "revision": "main"}}, OF_THE_HUB[1].message),
     (
@@ -61,7 +66,16 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ({"engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: "),
     ({"engineArgs": {"tensor_parallel_size": 2}}, "parallelism.tensor"),
     ({"engineArgs": {"max_num_seqs": "many"}}, "spec.engineArgs.max_num_seqs"),
-    (CUSTOM | {"engineArgs": {"max_model_len": 1}}, "spec.engineArgs: it belongs to engine vllm"),
+    (
+        CUSTOM | {"engineArgs": {"max_model_len": 1}},
+        "spec.engineArgs: engine custom takes none; write spec.args",
+    ),
+    (LLAMA | {"engineArgs": {"model": "/m"}}, "spec.engineArgs.model: the spec's own fields say it"),
+    (LLAMA | {"engineArgs": {"hf_repo": "o/m"}}, "spec.engineArgs.hf_repo: the spec's own fields say it"),
+    (SGLANG | {"engineArgs": {"tp": 2}}, "spec.engineArgs.tp: the spec's own fields say it"),
+    (SGLANG | {"engineArgs": {"tensor_parallel_size": 2}}, "tensor_parallel_size: the spec's own fields"),
+    (SGLANG | {"engineArgs": {"a; b": 1}}, "spec.engineArgs: 'a; b' is no name of an argument"),
+    (SGLANG | {"engineArgs": {"lora": {"a": 1}}}, "spec.engineArgs.lora: write text, a number, true"),
     (CUSTOM | {"args": ["--model={weight}"]}, "spec.args: {weight} has no value; did you mean {weights}?"),
     (CUSTOM | {"command": ["{colour}"]}, "spec.command: {colour} has no value; there are {weights}"),
     ({"model": {"name": "tiny", "source": "s3://bucket/m"}}, "nothing copies a bucket into the pod"),

@@ -5,6 +5,7 @@ The list is engines.yaml. One that lacks something, or says something unknown, i
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 from functools import cache
 from importlib import resources
 from typing import Annotated
@@ -15,26 +16,51 @@ from pydantic import Field, TypeAdapter
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.engine_args import nearest
 
-VALUES = ("weights", "model", "port", "drain")
+VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain")
 """What a template may name."""
 _NAMED = re.compile(r"\{([A-Za-z_]+)\}")
+
+
+class Flags(StrEnum):
+    """How an engine takes arguments by name."""
+
+    VLLM = "vllm"
+    """As vLLM does: checked against its list, with what fields of the spec say."""
+    PLAIN = "plain"
+    """As they are written, after all others."""
+    NONE = "none"
+    """Not at all."""
 
 
 class EngineProfile(ApiModel):
     """One engine."""
 
-    image: str
-    """Image; empty: the installation's own image with vLLM, or what the spec names."""
     command: list[str]
     """Command; empty: the image's own."""
     args: list[str]
     """Arguments, as templates."""
-    flags: bool
-    """Whether arguments by name follow as flags."""
+    of_hub: list[str] = Field(default_factory=list)
+    """More of them for a model of the Hugging Face Hub."""
+    of_path: list[str] = Field(default_factory=list)
+    """More of them for a model at a path."""
+    of_revision: list[str] = Field(default_factory=list)
+    """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
+    of_remote_code: list[str] = Field(default_factory=list)
+    """More of them where code of the model's repository may run; likewise."""
+    flags: Flags
+    """How arguments by name follow."""
+    own: list[str] = Field(default_factory=list)
+    """Names of arguments that fields of the spec stand for, without dashes in front."""
     port: Annotated[int, Field(ge=1, le=65535)]
     """Where it listens."""
     readiness_path: Annotated[str, Field(pattern="^/[!-~]*$")]
     """Path that answers 200 as soon as requests may come."""
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Names of arguments that may not be given by name: the profile gives them."""
+        every = (*self.args, *self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
+        return frozenset((*self.own, *(word[2:] for word in every if word.startswith("--"))))
 
 
 @cache
@@ -47,6 +73,11 @@ def profiles() -> Mapping[str, EngineProfile]:
 def filled(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """Templates with their values. What is no name of `VALUES` stays as it is written."""
     return [_NAMED.sub(lambda found: values.get(found[1], found[0]), each) for each in templates]
+
+
+def flag_name(name: str) -> str:
+    """The name of an argument as it stands on a command line."""
+    return name.replace("_", "-")
 
 
 def unknown(templates: Sequence[str]) -> Iterator[str]:

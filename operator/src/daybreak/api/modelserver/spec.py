@@ -34,6 +34,10 @@ class EngineName(StrEnum):
 
     VLLM = "vllm"
     """vLLM's own OpenAI server."""
+    SGLANG = "sglang"
+    """SGLang's server."""
+    LLAMA_CPP = "llama.cpp"
+    """llama.cpp's `llama-server`, for models in GGUF files."""
     CUSTOM = "custom"
     """Any image that speaks OpenAI's API."""
 
@@ -66,8 +70,8 @@ class ServedModel(ApiModel):
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret: the engine's variable `HF_TOKEN`."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods, with `engine: vllm`. An hf:// model then
-    needs a commit as `revision`."""
+    """Whether code from the model's repository may run in the pods, with engines vllm and sglang. An hf://
+    model then needs a commit as `revision`."""
 
 
 class Autoscaling(ApiModel):
@@ -97,18 +101,25 @@ class ModelServerSpec(ApiModel):
 
     rules = (
         Rule(
-            "self.engine != 'custom' || has(self.image)",
-            "engine custom needs an image",
-            lambda self: self.engine is not EngineName.CUSTOM or self.image is not None,
+            "self.engine == 'vllm' || has(self.image)",
+            "every engine but vllm needs an image",
+            lambda self: self.engine is EngineName.VLLM or self.image is not None,
         ),
         _of_custom("command", "command"),
         _of_custom("args", "args"),
         _of_custom("port", "port"),
         _of_custom("readiness_path", "readinessPath"),
         Rule(
-            "self.engine == 'vllm' || !self.model.trustRemoteCode",
-            "model.trustRemoteCode belongs to engine vllm: write args",
-            lambda self: self.engine is EngineName.VLLM or not self.model.trust_remote_code,
+            "self.engine in ['vllm', 'sglang'] || !self.model.trustRemoteCode",
+            "model.trustRemoteCode belongs to engines vllm and sglang",
+            lambda self: (
+                self.engine in (EngineName.VLLM, EngineName.SGLANG) or not self.model.trust_remote_code
+            ),
+        ),
+        Rule(
+            "self.engine != 'llama.cpp' || !has(self.model.revision)",
+            "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
+            lambda self: self.engine is not EngineName.LLAMA_CPP or self.model.revision is None,
         ),
         Rule(
             "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
@@ -140,7 +151,7 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, or `custom` for any image that speaks OpenAI's API."""
+    """`vllm`, `sglang`, `llama.cpp`, or `custom` for any image that speaks OpenAI's API."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
@@ -153,14 +164,16 @@ class ModelServerSpec(ApiModel):
     """Secrets for pulling it."""
     command: Annotated[list[Argument], Field(max_length=64)] | None = None
     """Command of a custom engine. Unset: the image's own. In it, as in `args`, `{weights}` stands for the
-    model's place (a Hugging Face repository, a path), `{model}` for its name, `{port}` for the port, and
-    `{drain}` for the seconds in which requests may end."""
+    model's place (a Hugging Face repository, a path), `{model}` for its name, `{revision}` for its revision,
+    `{tensor}` and `{pipeline}` for the accelerators of one replica, `{port}` for the port, and `{drain}` for
+    the seconds in which requests may end."""
     args: Annotated[list[Argument], Field(max_length=256)] | None = None
     """Arguments of a custom engine."""
     engine_args: EngineArgs | None = None
-    """vLLM's engine arguments by vLLM's own names (such as `max_model_len`). With the operator's default
-    image each is checked against the list of its vLLM. Arguments that have a field of their own here are
-    refused. Images, audio and video by URL are off unless `allowed_media_domains` names hosts."""
+    """The engine's arguments by its own names. vLLM's (such as `max_model_len`) are checked against the list
+    of its version where the image is the operator's default. Those of `sglang` (`mem_fraction_static`) and
+    `llama.cpp` (`ctx_size`) are passed on as they are. Arguments that have a field of their own here are
+    refused. With vLLM, images, audio and video by URL are off unless `allowed_media_domains` names hosts."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Where a custom engine listens. Unset: 8000."""
     readiness_path: Path | None = None

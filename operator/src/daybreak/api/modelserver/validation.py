@@ -1,22 +1,24 @@
 """What is wrong with a ModelServer of the right form: rules across fields that CEL cannot say."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
 from daybreak.api.common import engine_args, names
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import unknown
+from daybreak.api.modelserver.profiles import Flags, flag_name, unknown
 from daybreak.api.modelserver.spec import EngineName
 from daybreak.api.pods import pod_rules
-from daybreak.api.ray.model import AcceleratorKind
+from daybreak.api.ray.model import AcceleratorKind, EngineArgs
 
 ENGINE_CONTAINER = "engine"
 """Name of the engine's container."""
 READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
 """Load formats with which vLLM reads a bucket itself."""
 _MEBIBYTE = 2**20
+_NAME = "[a-z][a-z0-9_-]{0,62}"
 
 
 def problems(server: ModelServer) -> tuple[str, ...]:
@@ -34,15 +36,31 @@ def problems(server: ModelServer) -> tuple[str, ...]:
 
 def _engine(server: ModelServer) -> Iterator[str]:
     spec = server.spec
-    if spec.engine_args and not server.profile.flags:
-        # CEL cannot see a map of values of any type.
-        yield "spec.engineArgs: it belongs to engine vllm; write spec.args"
-        return
-    for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=spec.image is not None):
-        yield f"spec.engineArgs.{name}: {wrong}"
+    profile = server.profile
+    # CEL cannot see a map of values of any type.
+    match profile.flags:
+        case Flags.NONE if spec.engine_args:
+            yield "spec.engineArgs: engine custom takes none; write spec.args"
+            return
+        case Flags.VLLM:
+            other = spec.image is not None
+            for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=other):
+                yield f"spec.engineArgs.{name}: {wrong}"
+        case Flags.PLAIN:
+            yield from _plain(spec.engine_args or {}, profile.taken)
     for field, templates in (("command", spec.command), ("args", spec.args)):
         for wrong in unknown(templates or ()):
             yield f"spec.{field}: {wrong}"
+
+
+def _plain(arguments: EngineArgs, taken: Collection[str]) -> Iterator[str]:
+    for name, value in arguments.items():
+        if not re.fullmatch(_NAME, name):
+            yield f"spec.engineArgs: {name!r} is no name of an argument"
+        elif flag_name(name) in taken:
+            yield f"spec.engineArgs.{name}: the spec's own fields say it"
+        elif isinstance(value, dict):
+            yield f"spec.engineArgs.{name}: write text, a number, true, or a list of these"
 
 
 def _source(server: ModelServer) -> Iterator[str]:

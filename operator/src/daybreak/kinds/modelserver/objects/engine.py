@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import filled
+from daybreak.api.modelserver.profiles import Flags, filled, flag_name
 from daybreak.ray.pods.weights import Weights
 from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve.serve_config import engine_kwargs
@@ -20,17 +21,34 @@ def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
     values = {
         "weights": place(weights),
         "model": server.spec.model.name,
+        "revision": server.spec.model.revision or "",
+        "tensor": str(server.spec.parallelism.tensor),
+        "pipeline": str(server.spec.parallelism.pipeline),
         "port": str(profile.port),
         "drain": str(drain_seconds(server)),
     }
     if words := filled(profile.command, values):
         found["command"] = words
-    arguments = filled(profile.args, values)
-    if profile.flags:
-        arguments += flags(engine_kwargs(server.model, weights))
+    arguments = filled([*profile.args, *_of_model(server)], values)
+    match profile.flags:
+        case Flags.VLLM:
+            arguments += flags(engine_kwargs(server.model, weights))
+        case Flags.PLAIN:
+            arguments += plain_flags(server.spec.engine_args or {})
     if arguments:
         found["args"] = arguments
     return found
+
+
+def _of_model(server: ModelServer) -> list[str]:
+    """Arguments that depend on where the model comes from."""
+    profile, model = server.profile, server.spec.model
+    hub = ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE
+    return [
+        *(profile.of_hub if hub else profile.of_path),
+        *(profile.of_revision if model.revision is not None else ()),
+        *(profile.of_remote_code if model.trust_remote_code else ()),
+    ]
 
 
 def drain_seconds(server: ModelServer) -> int:
@@ -59,7 +77,7 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
     """Engine arguments as vLLM's command line takes them."""
     found: list[str] = []
     for name, value in arguments.items():
-        flag = f"--{name.replace('_', '-')}"
+        flag = f"--{flag_name(name)}"
         match value:
             case None:
                 continue
@@ -71,4 +89,15 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
                 found += [flag, json.dumps(value, sort_keys=True)]
             case _:
                 found += [flag, str(value)]
+    return found
+
+
+def plain_flags(arguments: Mapping[str, Any]) -> list[str]:
+    """Arguments as most command lines take them: a switch stands alone, and is left out where it is off."""
+    found: list[str] = []
+    for name, value in arguments.items():
+        if value is None or value is False:
+            continue
+        words = value if isinstance(value, list) else [] if value is True else [value]
+        found += [f"--{flag_name(name)}", *map(str, words)]
     return found
