@@ -29,9 +29,10 @@ async def told(bench: Bench, body: bytes = BODY, key: str = "sk-one", path: str 
 
 
 async def test_a_key_ends_by_itself(bench: Bench) -> None:
+    await bench.wake()
     now = int(time.time())
     keys = [api_key("sk-one", expires=now + 5), api_key("sk-two", expires=now - 1), api_key("sk-three")]
-    await bench.wake(keys=keys)
+    await bench.gate(Gate.OPEN, keys=keys)
     assert await told(bench) == (200, None)
     assert await told(bench, key="sk-two") == (401, "api_key_expired")
     async with asyncio.timeout(60):

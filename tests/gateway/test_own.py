@@ -8,7 +8,7 @@ import aiohttp
 import pytest
 from yarl import URL
 
-from daybreak.gateway.hold.table import Gate
+from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY, Bench
 from tests.gateway.test_keys import KEYS
 from tests.gateway.test_malformed import error
@@ -43,6 +43,16 @@ async def nothing_moved(bench: Bench) -> None:
     assert (state.arrivals, state.past_lua, state.held, state.in_flight) == (0, 0, 0, 0)
     assert not bench.serve.seen
     assert not bench.serve.listed
+
+
+async def test_a_long_list_is_answered_whole(bench: Bench) -> None:
+    many = tuple(f"org/adapter-{number:04}" for number in range(500))
+    await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1, models=many))
+    status, headers, body = await get(bench, "/v1/models")
+    assert (status, headers["Content-Type"]) == (200, "application/json")
+    assert [model["id"] for model in body["data"]] == list(many)
+    status, _, body = await get(bench, "/v1/models", "HEAD")
+    assert (status, body) == (200, None)
 
 
 @pytest.mark.parametrize("gate", Gate)

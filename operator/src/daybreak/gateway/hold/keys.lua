@@ -90,16 +90,21 @@ function keys.note(slot)
     rings[port] = { slot = slot, entries = entries, by_name = by_name }
 end
 
--- The key that a request has brought, and how many the service has; nil where it needs none.
-function keys.of(txn)
-    local name = txn:get_var("txn.daybreak_key")
-    local ring = name and rings[txn.f:dst_port()]
+-- The key of a request that has come to a port with a key of that name, and how many the service has; nil where it needs
+-- none.
+local function find(port, name)
+    local ring = name and rings[port]
     return ring and ring.by_name[name], ring and #ring.slot.keys
 end
 
--- The names among some that a request's key may ask for.
-function keys.visible(txn, names)
-    local key, found = keys.of(txn), {}
+-- The same of a request.
+function keys.of(txn)
+    return find(txn.f:dst_port(), txn:get_var("txn.daybreak_key"))
+end
+
+-- The names among some that a request's key may ask for. port: where it has come to.
+function keys.visible(txn, names, port)
+    local key, found = find(port or txn.f:dst_port(), txn:get_var("txn.daybreak_key")), {}
     for _, name in ipairs(names) do
         found[#found + 1] = (not key or not key.models or key.models[name]) and name or nil
     end

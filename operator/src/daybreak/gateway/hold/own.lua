@@ -5,6 +5,15 @@ local answers = require("answers")
 local keys = require("keys")
 local slots = require("slots")
 
+local LISTED = "txn.daybreak_listed"  -- the port of a service whose models are asked for
+
+-- Answers who asks for all models of a service.
+local function list(applet)
+    local port = applet:get_var(LISTED)
+    local slot = slots.front_at(port)
+    answers.list(applet, slot and keys.visible(applet, slot.listed.names, port) or {})
+end
+
 local function own(txn)
     debug.sethook()  -- as in hold.lua
     local slot = slots.front_of(txn)
@@ -21,7 +30,11 @@ local function own(txn)
         answers.nothing(txn, { allow = methods })
     end
     if lists and (method == "GET" or method == "HEAD") then
-        answers.models(txn, keys.visible(txn, slot.listed.names), path)
+        if path == "/v1/models" then
+            txn:set_var(LISTED, txn.f:dst_port())
+            return
+        end
+        answers.model(txn, keys.visible(txn, slot.listed.names), path)
     end
     slots.count(slot, "refused")
     if stored then
@@ -33,3 +46,4 @@ local function own(txn)
 end
 
 core.register_action("own", { "http-req" }, own)
+core.register_service("list", "http", list)

@@ -57,9 +57,12 @@ end
 local now_ms = slots.now_ms
 
 -- The slot of a service's front by the port that a request came to.
-function slots.front_of(txn)
-    local port = txn.f:dst_port()
+function slots.front_at(port)
     return slots.fronts[port] or slots.all["s" .. port - FIRST_PORT]
+end
+
+function slots.front_of(txn)
+    return slots.front_at(txn.f:dst_port())
 end
 
 -- What to do with a request for which there is no slot: it is to be asked for again in a moment, or is answered 404.

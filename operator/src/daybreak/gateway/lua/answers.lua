@@ -82,21 +82,15 @@ function answers.list(applet, names)
     applet:send("]}")
 end
 
--- Answers /v1/models or /v1/models/<name>. none: as in unknown().
-function answers.models(txn, names, path, none)
-    local wanted = path:match("^/v1/models/(.+)$")
-    wanted = wanted and percent.decoded(wanted)
-    local list = {}
+-- Answers /v1/models/<name>. none: as in unknown().
+function answers.model(txn, names, path, none)
+    local wanted = percent.decoded(path:match("^/v1/models/(.*)$"))
     for _, name in ipairs(names) do
         if wanted == name then
             send(txn, 200, model(name))
         end
-        list[#list + 1] = model(name)
     end
-    if wanted then
-        answers.unknown(txn, wanted, names, none)
-    end
-    send(txn, 200, '{"object": "list", "data": [' .. table.concat(list, ", ") .. "]}")
+    answers.unknown(txn, wanted, names, none)
 end
 
 return answers

@@ -55,7 +55,7 @@ end
 
 -- Answers who asks for one model by its name in the path.
 local function describe(txn)
-    answers.models(txn, visible(bearer.digest(txn)), txn.sf:path(), unnamed())
+    answers.model(txn, visible(bearer.digest(txn)), txn.sf:path(), unnamed())
 end
 
 -- Answers who asks for all of them. Such a service sees no headers: HAProxy has looked at the key.
