@@ -1,7 +1,9 @@
-"""An engine in a container behind the gateway: first answer, zero pods, a held request that wakes it."""
+"""An engine in a container behind the gateway: first answer, replicas by load, sleep and wake."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "model-server.yam
 MANIFEST: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
 NAME: str = MANIFEST["metadata"]["name"]
 MODEL: str = MANIFEST["spec"]["model"]["name"]
+MOST_REQUESTS = 3000
+"""That the clients send who bring a second replica."""
 
 
 def status(kubernetes: Kubernetes) -> dict[str, Any]:
@@ -51,6 +55,37 @@ def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes,
     with OpenAI(base_url=common, api_key="none", max_retries=0) as client:
         assert MODEL in [each.id for each in client.models.list()]
     assert ask(common, MODEL, stream=False)
+
+
+def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes, server: str) -> None:
+    patch = (
+        '{"spec": {"autoscaling": {"maxReplicas": 2, "targetOngoingRequests": 2, "upscaleDelay": "1s",'
+        ' "downscaleDelay": "5s"}}}'
+    )
+    kubernetes.target.kubectl("patch", "-n", NAMESPACE, "modelserver", NAME, "--type=merge", "-p", patch)
+    enough, sent = Event(), count()
+
+    def client() -> list[str | None]:
+        answers: list[str | None] = []
+        messages: list[Any] = [{"role": "user", "content": "Good morning"}]
+        with OpenAI(base_url=server, api_key="none", max_retries=0, timeout=300) as openai:
+            # A bound for the case that no replica ever comes.
+            while not enough.is_set() and next(sent) < MOST_REQUESTS:
+                answer = openai.chat.completions.create(model=MODEL, messages=messages, max_tokens=64)
+                answers.append(answer.choices[0].finish_reason)
+        return answers
+
+    with ThreadPoolExecutor(6) as pool:
+        clients = [pool.submit(client) for _ in range(6)]
+        try:
+            eventually(lambda: status(kubernetes)["replicas"], lambda ready: ready == 2, minutes=4)
+        finally:
+            enough.set()
+        answers = [answer for each in clients for answer in each.result()]
+    assert answers
+    assert set(answers) <= {"length", "stop"}, "none is lost"
+    eventually(lambda: status(kubernetes)["replicas"], lambda ready: ready == 1, minutes=3)
+    assert ask(server, MODEL, stream=False)
 
 
 def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes, server: str) -> None:
