@@ -326,6 +326,24 @@ BY_RULE = [
         "spec.sleep",
     ),
     Broken(
+        "the cluster before the workers may go",
+        manifest(sleep={"afterIdle": "Auto", "clusterAfterIdle": "1h"}),
+        "sleep.clusterAfterIdle must be longer than sleep.auto.max",
+        "spec.sleep",
+    ),
+    Broken(
+        "bounds of idle time the wrong way round",
+        manifest(sleep={"afterIdle": "Auto", "auto": {"min": "2h"}}),
+        "sleep.auto.min must not be longer than sleep.auto.max",
+        "spec.sleep.auto",
+    ),
+    Broken(
+        "idle for no time",
+        manifest(sleep={"afterIdle": "0s"}),
+        "must be longer than 0s",
+        "spec.sleep.afterIdle",
+    ),
+    Broken(
         "claim on the CPU",
         with_model(accelerator={"kind": "cpu", "claim": _CLAIM}),
         "accelerator claim belongs to kind gpu: leave it out on the CPU",
@@ -400,6 +418,10 @@ BY_SCHEMA = [
         with_model(engine={"args": {f"argument_{number}": 1 for number in range(129)}}),
         path="spec.models[0].engine.args",
     ),
+    Broken("idle as it likes", manifest(sleep={"afterIdle": "auto"}), path="spec.sleep.afterIdle"),
+    Broken(
+        "waiting is worth nothing less", manifest(sleep={"auto": {"waitCost": -1}}), path="spec.sleep.auto"
+    ),
     Broken("sleep of two depths", manifest(sleep={"depth": ["Workers", "Cluster"]}), path="spec.sleep.depth"),
     Broken("Secret in another namespace", with_model(token={"secretKeyRef": {"name": "a/b", "key": "k"}})),
 ]
@@ -433,6 +455,10 @@ TAKEN = {
     ),
     "held as long as needed": manifest(hold={"timeout": "Auto"}, sleep={"depth": "Cluster"}),
     "workers first, the cluster later": manifest(sleep={"afterIdle": "15m", "clusterAfterIdle": "1h30m"}),
+    "asleep when it pays": manifest(
+        sleep={"afterIdle": "Auto", "auto": {"max": "2h"}, "clusterAfterIdle": "2h1s"}
+    ),
+    "the cluster after a fixed time": manifest(sleep={"afterIdle": "5m", "clusterAfterIdle": "10m"}),
     "held for a time": manifest(hold={"timeout": "1h30m"}),
     "claim without a path": with_model(source="pvc://models"),
     "image by digest": with_model(source=f"image://registry:5000/weights@sha256:{'a' * 64}#model"),

@@ -5,9 +5,9 @@ said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does
 the service says instead of an answer.
 
 Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
-folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `known`,
-`clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is carried
-out and told of at once). Without the file somebody has come just now.
+folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `arrivals`,
+`known`, `clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is
+carried out and told of at once). Without the file somebody has come just now.
 
 Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
 their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
@@ -168,7 +168,7 @@ def _seen(said: dict[str, Any], epoch: int) -> Seen:
     report = Report(
         epoch=said.get("acknowledged", epoch),
         gate="",
-        arrivals=0,
+        arrivals=said.get("arrivals", 0),
         held=said.get("held", 0),
         in_flight=said.get("in_flight", 0),
         idle_ms=round(1000 * said.get("idle", 0)),

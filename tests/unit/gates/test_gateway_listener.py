@@ -162,6 +162,48 @@ async def test_only_what_matters_is_called_back_about(
     assert held(listener, "a") == 7
 
 
+def pause(listener: GatewayListener) -> float | None:
+    """How long the last pause was that it has heard end, in seconds."""
+    found = (listener.seen("a") or {})["m"].pause
+    return None if found is None else found.length.total_seconds()
+
+
+async def test_the_end_of_a_long_pause_is_called_back_about(
+    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+) -> None:
+    await heard(stream, listener, a={"arrivals": 1, "idle_ms": 300_000})
+    stream.say(full=False, a={"arrivals": 2, "in_flight": 1})
+    await until(lambda: len(told) == 2)
+    assert told == [None, {"a"}]
+    assert pause(listener) == pytest.approx(300, abs=SECONDS)
+    stream.say(full=False, a={"arrivals": 3, "idle_ms": 200})
+    stream.say(full=False, a={"arrivals": 3, "held": 1})
+    await until(lambda: held(listener, "a") == 1)
+    assert pause(listener) == pytest.approx(300, abs=SECONDS), "it stays the last one"
+
+
+@pytest.mark.parametrize(
+    ("before", "line"),
+    [
+        pytest.param({"idle_ms": 50_000}, {"full": False, "arrivals": 9}, id="too short"),
+        pytest.param({"idle_ms": 300_000}, {"full": False}, id="nobody came"),
+        pytest.param({"idle_ms": 300_000, "in_flight": 1}, {"full": False, "arrivals": 9}, id="a stream"),
+        pytest.param({"idle_ms": 300_000}, {"full": True, "arrivals": 9}, id="not heard in between"),
+        pytest.param({"idle_ms": 300_000}, {"boot": "2", "arrivals": 9}, id="HAProxy started anew"),
+    ],
+)
+async def test_what_is_no_pause(
+    stream: Stream, listener: GatewayListener, before: dict[str, Any], line: dict[str, Any]
+) -> None:
+    await heard(stream, listener, a=before)
+    about = {"full": False, "arrivals": 0, **line}
+    stream.say(
+        boot=about.get("boot", "1"), full=about["full"], a={"arrivals": about["arrivals"], "servers_up": 7}
+    )
+    await until(lambda: (listener.seen("a") or {})["m"].report.servers_up == 7)
+    assert pause(listener) is None
+
+
 async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: GatewayListener) -> None:
     await heard(stream, listener, a={}, b={})
     stream.say(full=False, b={"held": 1})

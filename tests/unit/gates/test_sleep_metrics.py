@@ -3,9 +3,11 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from daybreak.api.gates.gate_status import GateStatus, ModelGate
+from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
-from daybreak.gates.sleep_metrics import SAVINGS, Savings, count_wakes
+from daybreak.gates.sleep_metrics import SAVINGS, IdleTimes, Savings, count_wakes
 from daybreak.kube.cache import Key
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, Manifest, service
@@ -85,6 +87,44 @@ def test_what_a_sleeping_model_saves() -> None:
 
 def test_it_is_told_with_the_other_metrics() -> None:
     assert [family.name for family in SAVINGS.collect()] == ["daybreak_gpu_seconds"]
+
+
+def gates(**models: IdleStatus | None) -> GateStatus:
+    """What a status says of these models."""
+    each = {
+        "state": "Open",
+        "epoch": 1,
+        "holdSeconds": 900,
+        "phase": "Awake",
+        "since": "2026-01-02T03:04:05Z",
+    }
+    found = [ModelGate.model_validate({"name": name, "idle": idle, **each}) for name, idle in models.items()]
+    return GateStatus(port=20001, models=found)
+
+
+def idle_told(times: IdleTimes) -> dict[tuple[str, str, str], float]:
+    """What metrics say of idle times, by metric, service and model."""
+    return {
+        (family.name, sample.labels["service"], sample.labels["model"]): sample.value
+        for family in times.collect()
+        for sample in family.samples
+    }
+
+
+def test_the_idle_times_of_each_model() -> None:
+    times = IdleTimes()
+    learned = IdleStatus(break_even_seconds=90, recommended_after_idle="2m", after_idle="2m")
+    times.see(ONE, gates(m=learned, n=None))
+    times.see(OTHER, gates(m=IdleStatus(after_idle="15m")))
+    assert idle_told(times) == {
+        ("daybreak_break_even_seconds", "one", "m"): 90,
+        ("daybreak_recommended_after_idle_seconds", "one", "m"): 120,
+        ("daybreak_auto_after_idle_seconds", "one", "m"): 120,
+        ("daybreak_auto_after_idle_seconds", "other", "m"): 900,
+    }
+    times.see(ONE, gates(m=None))
+    times.see(OTHER, None)
+    assert idle_told(times) == {}
 
 
 def counted(name: str, before: Any, after: Any) -> float:

@@ -43,7 +43,7 @@ STATUS = {"gate": {"port": 20001, "models": [GATE]}}
 def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
     """What the person wants of a service with this spec."""
     asked = service(**spec).spec
-    return sleep_policy(world.seen.manifest, asked.sleep, asked.state, world.seen.now)
+    return sleep_policy(world.seen.manifest, asked.sleep, asked.state, None, world.seen.now)
 
 
 def status_of(gate: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import pytest
 from daybreak.gates.traffic import (
     UNKNOWN,
     Heard,
+    Pause,
     Report,
     Seen,
     Traffic,
@@ -34,11 +35,46 @@ def test_two_gateways() -> None:
         idle=timedelta(seconds=0.5),
         acknowledged=3,
         routed=True,
+        asked=timedelta(seconds=0.5),
     )
 
 
 def test_the_age_of_a_report_counts_as_idleness() -> None:
     assert together([seen(QUIET, 5), seen(QUIET, 2)], "m").idle == timedelta(seconds=62)
+
+
+def test_who_has_seen_no_request_does_not_say_when_the_last_one_was() -> None:
+    new = replace(QUIET, arrivals=0, idle_ms=1000)
+    found = together([seen(QUIET), seen(new)], "m")
+    assert (found.idle, found.asked) == (timedelta(seconds=1), timedelta(seconds=60))
+    assert together([seen(new)], "m").asked is None
+
+
+def paused(began: float, ended: float, idle: float) -> Heard:
+    """A gateway that has heard a pause end, which nobody has asked for so many seconds."""
+    report = replace(QUIET, idle_ms=round(1000 * idle))
+    return {"m": Seen(report, timedelta(0), pause=Pause(*(timedelta(seconds=at) for at in (began, ended))))}
+
+
+@pytest.mark.parametrize(
+    ("gateways", "expected"),
+    [
+        pytest.param([paused(300, 10, 5)], (300, 10), id="one"),
+        pytest.param([paused(300, 10, 5), paused(280, 9, 5)], (280, 10), id="both had one"),
+        pytest.param([paused(300, 10, 5), seen(QUIET, 140)], (200, 10), id="the other's goes on"),
+        pytest.param([paused(300, 10, 5), seen(QUIET)], None, id="the other was asked in between"),
+        pytest.param([paused(300, 10, 5), paused(900, 290, 285)], (285, 10), id="the other's next one"),
+        pytest.param([paused(300, 250, 245)], None, id="it was too short"),
+        pytest.param([seen(QUIET)], None, id="it goes on"),
+        pytest.param([paused(300, 10, 5), seen(replace(BUSY, held=0))], None, id="the other streams"),
+        pytest.param([paused(300, 10, 5), None], None, id="the other is not heard"),
+    ],
+)
+def test_a_pause_is_one_of_all_gateways(
+    gateways: list[Heard | None], expected: tuple[float, float] | None
+) -> None:
+    found = together(gateways, "m").pause
+    assert (None if found is None else (found.began.total_seconds(), found.ended.total_seconds())) == expected
 
 
 def test_one_is_not_heard() -> None:

@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.traffic import Heard, Report, Seen, Update, named
+from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
 """A gateway says something every second: after so long it is not heard any more."""
@@ -37,6 +37,8 @@ class _Heard(NamedTuple):
     """When it came."""
     routed: float
     """Until when there was a server that answers, where the report has none."""
+    pause: tuple[float, float] | None
+    """When the last pause of a minute or longer began and ended that was heard of from beginning to end."""
 
 
 class GatewayListener:
@@ -82,7 +84,12 @@ class GatewayListener:
             return None
         now = time.monotonic()
         return {
-            model: Seen(found.report, timedelta(seconds=now - found.at), _unrouted(found, now))
+            model: Seen(
+                found.report,
+                timedelta(seconds=now - found.at),
+                _unrouted(found, now),
+                _ended(found.pause, now),
+            )
             for model, found in self._reports.get(service, {}).items()
         }
 
@@ -128,7 +135,8 @@ class GatewayListener:
 
     def _take(self, update: Update) -> None:
         before = self._reports
-        if update.full or update.boot != self._boot:
+        anew = update.full or update.boot != self._boot
+        if anew:
             self._reports = {}
             self._boot = update.boot
         now = time.monotonic()
@@ -139,9 +147,12 @@ class GatewayListener:
             service, model = named(name)
             old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed
-            if old is None or _matters(old.report) != _matters(report):
+            # What was not heard of meanwhile may have ended a pause long ago.
+            pause = None if old is None or anew else _pause(old, report, now)
+            if old is None or _matters(old.report) != _matters(report) or pause is not None:
                 changed.add(service)
-            self._reports.setdefault(service, {})[model] = _Heard(report, now, routed)
+            known = pause or (old.pause if old is not None else None)
+            self._reports.setdefault(service, {})[model] = _Heard(report, now, routed, known)
         if update.full:
             changed |= {
                 name for name, models in before.items() if models.keys() - self._reports.get(name, {}).keys()
@@ -156,6 +167,22 @@ class GatewayListener:
 
 def _unrouted(heard: _Heard, now: float) -> timedelta:
     return timedelta(0) if heard.report.servers_up else timedelta(seconds=now - heard.routed)
+
+
+def _pause(before: _Heard, report: Report, now: float) -> tuple[float, float] | None:
+    """The pause that ends with a report; None: none of a minute or longer."""
+    busy = before.report.held or before.report.in_flight
+    began = before.at if busy else before.at - before.report.idle_ms / 1000
+    ended = now - report.idle_ms / 1000
+    asked = report.arrivals != before.report.arrivals or report.held or report.in_flight
+    return (began, ended) if asked and ended - began >= SHORTEST_PAUSE.total_seconds() else None
+
+
+def _ended(pause: tuple[float, float] | None, now: float) -> Pause | None:
+    if pause is None:
+        return None
+    began, ended = pause
+    return Pause(timedelta(seconds=now - began), timedelta(seconds=max(0.0, now - ended)))
 
 
 def _matters(report: Report) -> tuple[object, ...]:

@@ -5,10 +5,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from prometheus_client import REGISTRY
-from prometheus_client.core import CounterMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import mapping, mappings, text, whole
+from daybreak.api.gates.gate_status import GateStatus
+from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import counted
@@ -39,15 +42,57 @@ class Savings(Collector):
         now = self._clock()
         for key, before in list(self._known.items()):
             sums = counted(before, now)
-            for state, seconds in (
+            for state, so_many in (
                 ("held", sums.held), ("waking", sums.waking), ("given_back", sums.given_back)
             ):  # fmt: skip
-                family.add_metric([key.namespace, key.name, state], seconds)
+                family.add_metric([key.namespace, key.name, state], so_many)
         yield family
 
 
 SAVINGS = Savings()
 REGISTRY.register(SAVINGS)
+
+
+class IdleTimes(Collector):
+    """Idle times of every model that sleeps by itself, from the statuses."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, dict[str, IdleStatus]] = {}
+
+    def see(self, key: Key, gate: GateStatus | None) -> None:
+        """Say what the status of a service says of its gates; None: nothing, or it has gone."""
+        models = gate.models if gate is not None else ()
+        found = {each.name: each.idle for each in models if each.idle is not None}
+        if found:
+            self._known[key] = found
+        else:
+            self._known.pop(key, None)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As prometheus_client asks for it, in the process's main thread or another one."""
+        labels = ["namespace", "service", "model"]
+        even, best, force = (
+            GaugeMetricFamily(f"daybreak_{name}_seconds", about, labels=labels)
+            for name, about in (
+                ("break_even", "Pause in which holding a model's accelerators costs as much as waking it."),
+                ("recommended_after_idle", "Idle time with which its pauses would have cost least."),
+                ("auto_after_idle", "What sleep.afterIdle: Auto is at present."),
+            )
+        )
+        for key, models in list(self._known.items()):
+            for model, idle in models.items():
+                of = [key.namespace, key.name, model]
+                if idle.break_even_seconds is not None:
+                    even.add_metric(of, idle.break_even_seconds)
+                if idle.recommended_after_idle is not None:
+                    best.add_metric(of, seconds(idle.recommended_after_idle))
+                if idle.after_idle is not None:
+                    force.add_metric(of, seconds(idle.after_idle))
+        yield from (even, best, force)
+
+
+IDLE_TIMES = IdleTimes()
+REGISTRY.register(IDLE_TIMES)
 
 
 def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
@@ -61,8 +106,8 @@ def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -
         if wake.get("failed"):
             continue  # how long it took is mostly the time until somebody acted
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
-        for step, seconds in mapping(wake.get("phases")).items():
-            metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(seconds))
+        for step, took in mapping(wake.get("phases")).items():
+            metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(took))
 
 
 def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

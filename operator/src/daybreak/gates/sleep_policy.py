@@ -11,7 +11,9 @@ from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
 from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.gates.idle_policy import in_force
 from daybreak.gates.schedule import inside
 from daybreak.gates.state_machine import SleepPolicy, SleepState
 
@@ -72,13 +74,16 @@ def phase(states: Iterable[SleepState]) -> Phase:
     return min((state.phase for state in states), key=_FIRST.index)
 
 
-def sleep_policy(manifest: Manifest, sleep: Sleep | None, state: State | None, now: datetime) -> SleepPolicy:
+def sleep_policy(
+    manifest: Manifest, sleep: Sleep | None, state: State | None, gate: ModelGate | None, now: datetime
+) -> SleepPolicy:
     """What the person wants at this time: by the spec, or by the object's annotation, which takes
-    precedence."""
+    precedence. An idle time that is left to the operator is the one that was decided on last."""
     annotated = text(at(manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
     forced = State(annotated) if annotated in set(State) else state
     window = sleep is not None and inside(sleep.schedule, now)
-    return SleepPolicy(sleep=sleep, forced=forced, window=window)
+    wanted = in_force(sleep, gate) if sleep is not None else None
+    return SleepPolicy(sleep=wanted, forced=forced, window=window)
 
 
 def model_gate(
@@ -88,6 +93,7 @@ def model_gate(
     wake: WakeStatus | None,
     adapters: Sequence[str],
     after: Sequence[str] = (),
+    idle: IdleStatus | None = None,
 ) -> ModelGate:
     """A model's gate as gateways read it.
 
@@ -106,6 +112,7 @@ def model_gate(
         asleep=sleep_state.asleep,
         after=list(after)[:MAX_AFTER] or None,
         wake=wake,
+        idle=idle,
     )
 
 

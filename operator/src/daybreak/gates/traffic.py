@@ -14,6 +14,8 @@ from daybreak.api.common.unstructured import mapping, text, whole
 _MOST_CLUSTERS = 32
 """RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
 _LONGEST_NAME = 253
+SHORTEST_PAUSE = timedelta(minutes=1)
+"""Pauses between requests that are shorter are told of by nobody: no model would have slept in them."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,21 @@ class Update:
 
 
 @dataclass(frozen=True)
+class Pause:
+    """A time without requests that has ended."""
+
+    began: timedelta
+    """How long ago it began: with the end of a request."""
+    ended: timedelta
+    """How long ago it ended: with an arrival."""
+
+    @property
+    def length(self) -> timedelta:
+        """How long it lasted."""
+        return self.began - self.ended
+
+
+@dataclass(frozen=True)
 class Seen:
     """A report, and how long ago it came."""
 
@@ -103,6 +120,8 @@ class Seen:
     age: timedelta
     unrouted: timedelta = timedelta(0)
     """How long it has told of no server that answers, as far as it was heard; zero while it has one."""
+    pause: Pause | None = None
+    """The last pause of a minute or longer whose beginning and end were heard of."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +140,11 @@ class Traffic:
     """Whether at least one gateway has a server for it that answers."""
     unrouted: timedelta = timedelta(0)
     """How long none of them has had one."""
+    asked: timedelta | None = None
+    """Time since the last arrival or end that a gateway has seen. Unlike `idle` it is not cut short by a
+    gateway that has just come. None: none has seen a request since it came."""
+    pause: Pause | None = None
+    """The last time of a minute or longer in which none of them had a request, and which has ended."""
 
 
 UNKNOWN = Traffic(known=False)
@@ -150,10 +174,12 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
         known=len(found) == len(rows),
         held=sum(each.report.held for row in found for each in row),
         in_flight=sum(each.report.in_flight for row in found for each in row),
-        idle=min(timedelta(milliseconds=each.report.idle_ms) + each.age for row in found for each in row),
+        idle=min(_idle(each) for row in found for each in row),
         acknowledged=min(row[0].report.epoch for row in found),
         routed=any(row[0].report.servers_up for row in found),
         unrouted=min(row[0].unrouted for row in found),
+        asked=min((_idle(each) for row in found for each in row if _asked(each.report)), default=None),
+        pause=_pause([each for row in found for each in row]) if len(found) == len(rows) else None,
     )
 
 
@@ -171,6 +197,35 @@ def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None
                 return None
             found.update(seen.report.clusters)
     return frozenset(found) if gateways else None
+
+
+def _idle(seen: Seen) -> timedelta:
+    return timedelta(milliseconds=seen.report.idle_ms) + seen.age
+
+
+def _asked(report: Report) -> bool:
+    return bool(report.arrivals or report.held or report.in_flight)
+
+
+def _pause(rows: Iterable[Seen]) -> Pause | None:
+    """The last pause of all of them together that has ended: where a pause of each meets those of the others.
+
+    One that goes on ends in the future, which is before now by less than nothing.
+    """
+    goes_on = timedelta(seconds=-1)
+    together = [Pause(timedelta.max, goes_on)]
+    for row in rows:
+        known = [row.pause] if row.pause is not None else []
+        if not row.report.held and not row.report.in_flight:
+            known.append(Pause(_idle(row), goes_on))
+        both = [
+            Pause(min(one.began, other.began), max(one.ended, other.ended))
+            for one in together
+            for other in known
+        ]
+        together = [each for each in both if each.length >= SHORTEST_PAUSE]
+    ended = [each for each in together if each.ended > goes_on]
+    return min(ended, key=lambda each: each.ended, default=None)
 
 
 def _clusters(value: Any) -> tuple[str, ...] | None:

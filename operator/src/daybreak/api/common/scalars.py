@@ -61,6 +61,14 @@ def seconds(duration: str) -> float:
     return parse_duration(duration).total_seconds()
 
 
+def duration_of(seconds: float) -> str:
+    """A number of seconds as a duration, rounded to whole ones: `12m`, `1h30m`, `90s` as `1m30s`."""
+    left = round(seconds)
+    hours, minutes = left // 3600, left // 60 % 60
+    parts = ((hours, "h"), (minutes, "m"), (left % 60, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
+
+
 def parse_quantity(text: str) -> Decimal:
     """Read a Kubernetes quantity in its base unit (bytes, cores, devices).
 
@@ -90,6 +98,10 @@ def _checked_duration_or_auto(text: str) -> str:
         return _checked_duration(text)
     except ValueError as error:
         raise ValueError(f"{text!r} is no time to wait: {_WRITE_AUTO}") from error
+
+
+def _longer_than_zero_or_auto(text: str) -> str:
+    return text if text == AUTO else _longer_than_zero(_checked_duration_or_auto(text))
 
 
 def _checked_quantity(text: str) -> str:
@@ -186,6 +198,19 @@ AutoOrDuration = Annotated[
     ),
 ]
 """`Auto`, or a length of time."""
+
+AutoOrPositiveDuration = Annotated[
+    str,
+    AfterValidator(_longer_than_zero_or_auto),
+    Field(
+        json_schema_extra=_schema(
+            rf"^{AUTO}$|{DURATION_PATTERN}",
+            (f"self == '{AUTO}' || {_IS_DURATION}", _WRITE_AUTO),
+            (f"!{_IS_DURATION} || duration(self) > duration('0s')", _LONGER_THAN_ZERO),
+        )
+    ),
+]
+"""`Auto`, or a length of time above zero."""
 
 Quantity = Annotated[
     str,

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import MAX_AFTER
+from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import SleepDepth
 
 MAX_GATES = 32
@@ -117,6 +118,8 @@ class ModelGate(ApiModel):
     many."""
     wake: WakeStatus | None = None
     """What waking from sleep has taken."""
+    idle: IdleStatus | None = None
+    """The pauses between its requests, and after which idle time it should sleep, by these and its wakes."""
 
 
 class GateBackend(ApiModel):

@@ -6,7 +6,14 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import AutoOrDuration, PositiveDuration, Quantity, seconds
+from daybreak.api.common.scalars import (
+    AUTO,
+    AutoOrDuration,
+    AutoOrPositiveDuration,
+    PositiveDuration,
+    Quantity,
+    seconds,
+)
 
 
 class SleepDepth(StrEnum):
@@ -45,6 +52,26 @@ class AwakeWindow(ApiModel):
     """Time zone of `start`, such as `Europe/Berlin`."""
 
 
+class AutoIdle(ApiModel):
+    """How an idle time is found from a model's own pauses and wakes."""
+
+    rules = (
+        Rule(
+            "!has(self.min) || !has(self.max) || duration(self.min) <= duration(self.max)",
+            "sleep.auto.min must not be longer than sleep.auto.max",
+            lambda self: seconds(self.min) <= seconds(self.max),
+        ),
+    )
+
+    min: PositiveDuration = "1m"
+    """The shortest idle time."""
+    max: PositiveDuration = "1h"
+    """The longest idle time."""
+    wait_cost: Annotated[int, Field(ge=0, le=100_000)] = 10
+    """What a second is worth for which a client waits for a wake, in seconds of the model's accelerators. The
+    more, the longer the model stays awake; 0: only the accelerators count."""
+
+
 class Sleep(ApiModel):
     """When the service gives its accelerators back."""
 
@@ -55,16 +82,32 @@ class Sleep(ApiModel):
             lambda self: self.cluster_after_idle is None or self.depth is SleepDepth.WORKERS,
         ),
         Rule(
-            "!has(self.clusterAfterIdle) || duration(self.clusterAfterIdle) > duration(self.afterIdle)",
+            "!has(self.clusterAfterIdle) || self.afterIdle == 'Auto' || "
+            "duration(self.clusterAfterIdle) > duration(self.afterIdle)",
             "sleep.clusterAfterIdle must be longer than sleep.afterIdle",
             lambda self: (
-                self.cluster_after_idle is None or seconds(self.cluster_after_idle) > seconds(self.after_idle)
+                self.cluster_after_idle is None
+                or self.after_idle == AUTO
+                or seconds(self.cluster_after_idle) > seconds(self.after_idle)
+            ),
+        ),
+        Rule(
+            "!has(self.clusterAfterIdle) || self.afterIdle != 'Auto' || "
+            "duration(self.clusterAfterIdle) > duration(self.auto.max)",
+            "sleep.clusterAfterIdle must be longer than sleep.auto.max",
+            lambda self: (
+                self.cluster_after_idle is None
+                or self.after_idle != AUTO
+                or seconds(self.cluster_after_idle) > seconds(self.auto.max)
             ),
         ),
     )
 
-    after_idle: PositiveDuration = "15m"
-    """How long nobody must have asked."""
+    after_idle: AutoOrPositiveDuration = "15m"
+    """How long nobody must have asked; `Auto`: what costs least by the model's own pauses and wakes, between
+    the bounds of `auto`, and 15 minutes before enough of them are known."""
+    auto: AutoIdle = Field(default_factory=AutoIdle)
+    """How `Auto`, and the idle time that the status recommends in any case, is found."""
     depth: SleepDepth = SleepDepth.WORKERS
     """What is given back then: the worker pods, which hold the accelerators, or the whole Ray cluster."""
     cluster_after_idle: PositiveDuration | None = None

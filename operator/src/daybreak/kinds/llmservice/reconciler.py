@@ -83,6 +83,7 @@ class Reconciler:
             self._copies.forget(key)
             self._applier.forget(key)
             sleep_metrics.SAVINGS.see(key, None)
+            sleep_metrics.IDLE_TIMES.see(key, None)
             return None
         asked = replicas(seen, active_cluster(seen.ray_service))
         copies = self._copies.copies(key, copying(seen))
@@ -207,6 +208,7 @@ class Reconciler:
         before = seen.manifest.get("status") or {}
         after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         sleep_metrics.SAVINGS.see(key, decision.status.savings)
+        sleep_metrics.IDLE_TIMES.see(key, decision.status.gate)
         if before == after:
             return True
         if not await self._writer.write_status(key, seen.manifest, after):

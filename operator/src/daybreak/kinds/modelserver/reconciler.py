@@ -70,6 +70,7 @@ class Reconciler:
             self._prober.forget(key)
             self._applier.forget(owner_of(key))
             sleep_metrics.SAVINGS.see(owner_of(key), None)
+            sleep_metrics.IDLE_TIMES.see(owner_of(key), None)
             return None
         again: list[float] = []
         decision = decide(seen)
@@ -127,6 +128,7 @@ class Reconciler:
         before, owner = seen.manifest.get("status") or {}, owner_of(key)
         after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         sleep_metrics.SAVINGS.see(owner, decision.status.savings)
+        sleep_metrics.IDLE_TIMES.see(owner, decision.status.gate)
         if before == after:
             return True
         if not await self._writer.write_status(key, seen.manifest, after):

@@ -12,6 +12,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.gates import idle_policy
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
 from daybreak.gates.state_machine import SleepState, step
@@ -69,7 +70,8 @@ def decide(seen: Observed) -> Decision:
     look_again = _earliest(look_again, rollout_again)
     status = report.status(seen, snapshot, models, misfits, blocked, sleep_states, rollout)
     for gate in status.gate.models if status.gate is not None else ():
-        look_again = _earliest(look_again, node_wait(gate, seen.now))
+        idle_again = idle_policy.look_again(seen.gates.get(gate.name), gate)
+        look_again = _earliest(look_again, node_wait(gate, seen.now), idle_again)
     if blocked is not None:
         return Decision(False, (), status, sleep_states, look_again)
     asked = tuple(model.name for model in models if model.ask)

@@ -144,7 +144,13 @@ class Observed:
             awake = SleepPolicy(None, forced=State.AWAKE)
             return {model.name: awake for model in service.spec.models}
         return {
-            model.name: sleep_policy(self.manifest, service.sleep_of(model), service.spec.state, self.now)
+            model.name: sleep_policy(
+                self.manifest,
+                service.sleep_of(model),
+                service.spec.state,
+                self.gates.get(model.name),
+                self.now,
+            )
             for model in service.spec.models
         }
 

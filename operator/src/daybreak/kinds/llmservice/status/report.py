@@ -14,11 +14,12 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import parse_time, text, written
 from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateState, GateStatus, Phase, WakeStatus
+from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
-from daybreak.gates import sleep_policy
+from daybreak.gates import idle_policy, sleep_policy
 from daybreak.gates.sleep_policy import told_to_clients
 from daybreak.gates.state_machine import Health, SleepState
 from daybreak.gates.wake_history import wake_history
@@ -148,6 +149,7 @@ def _gate(
             wakes[name],
             adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN),
             after=_after(seen.turn(name), state),
+            idle=_idle(seen, snapshot, name, state, wakes[name]),
         )
         for name, state in sleep_states.items()
     ]
@@ -157,6 +159,19 @@ def _gate(
     active = snapshot.ray.active
     backends = [GateBackend(cluster=active)] if active else []
     return GateStatus(port=seen.gateway.port, backends=backends, models=gates)
+
+
+def _idle(
+    seen: Observed, snapshot: Snapshot, name: str, state: SleepState, wake: WakeStatus | None
+) -> IdleStatus | None:
+    """The pauses between a model's requests, and what follows from them."""
+    service, gateway = snapshot.service, seen.gateway
+    model = next((each for each in service.spec.models if each.name == name), None)
+    if model is None or gateway is None:
+        return None
+    looked = idle_policy.Seen(gateway.of(name), wake, seen.now)
+    sleep, gate = service.sleep_of(model), seen.gates.get(name)
+    return idle_policy.idle_status(gate, sleep, seen.sleep_states[name], state, looked)
 
 
 def _after(turn: Turn, sleep_state: SleepState) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.gates import idle_policy
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait, told_to_clients
 from daybreak.gates.state_machine import Health, SleepState, look_again, step
@@ -92,6 +93,7 @@ def _look_again(view: View, state: SleepState | None, status: ModelServerStatus)
         seen.turn.look_again,
         autoscaling.LOOK if status.autoscaling is not None else None,
         *(node_wait(gate, seen.now) for gate in gates),
+        *(idle_policy.look_again(seen.gate, gate) for gate in gates),
     )
 
 

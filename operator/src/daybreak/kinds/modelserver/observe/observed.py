@@ -69,7 +69,7 @@ class Observed:
         """What the person wants at this time."""
         spec = self.server.spec if self.server is not None else None
         sleep, state = (spec.sleep, spec.state) if spec is not None else (None, None)
-        return sleep_policy(self.manifest, sleep, state, self.now)
+        return sleep_policy(self.manifest, sleep, state, self.gate, self.now)
 
     @cached_property
     def sleep_state(self) -> SleepState | None:

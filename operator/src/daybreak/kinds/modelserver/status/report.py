@@ -14,6 +14,7 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller import job_status
 from daybreak.controller.job_status import Made
+from daybreak.gates import idle_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
@@ -99,7 +100,10 @@ def _gate(view: View, state: SleepState | None) -> GateStatus | None:
     before = seen.gate.wake if seen.gate is not None else None
     steps = partial(_steps, view)
     wake = wake_history(before, seen.sleep_state, state, seen.now, steps)
-    gate = model_gate(server.spec.model.name, state, server.spec.hold, wake, (), after=_after(view, state))
+    looked = idle_policy.Seen(seen.gateway.traffic, wake, seen.now)
+    idle = idle_policy.idle_status(seen.gate, server.spec.sleep, seen.sleep_state, state, looked)
+    after = _after(view, state)
+    gate = model_gate(server.spec.model.name, state, server.spec.hold, wake, (), after=after, idle=idle)
     profile = server.profile
     pods = GateBackend(cluster=server.owner, port=profile.port, health_path=profile.readiness_path)
     return GateStatus(port=seen.gateway.port, backends=[pods], models=[gate])

@@ -1,0 +1,91 @@
+"""What a trace of arrivals costs a model: replayed through the decisions of the operator, with no cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from daybreak.api.common.scalars import seconds
+from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.api.gates.sleep import Sleep, SleepDepth
+from daybreak.gates.idle_policy import Seen, idle_status, in_force, wake_cost
+from daybreak.gates.state_machine import SleepState
+from daybreak.gates.traffic import SHORTEST_PAUSE, Pause, Traffic
+
+BEGIN = datetime(2026, 1, 5, tzinfo=UTC)
+AWAKE = SleepState(Phase.AWAKE, BEGIN, None, GateState.OPEN, 1)
+DRAINING = SleepState(Phase.DRAINING, BEGIN, None, GateState.CLOSED, 2)
+WAKING = SleepState(Phase.WAKING, BEGIN, None, GateState.CLOSED, 2)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the pauses of a trace came to."""
+
+    idle: float = 0.0
+    """Seconds for which the model's accelerators were held while nobody asked."""
+    wakes: int = 0
+    wake: float = 0.0
+    """How long each wake took, in seconds."""
+    weight: float = 0.0
+    """What a wake costs, in seconds of the model's accelerators."""
+    changes: int = 0
+    """How often another idle time came into force."""
+
+    @property
+    def accelerators(self) -> float:
+        """Seconds for which the accelerators were held and served nobody."""
+        return self.idle + self.wakes * self.wake
+
+    @property
+    def total(self) -> float:
+        """The same, with the waits of clients by their weight."""
+        return self.idle + self.wakes * self.weight
+
+
+def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
+    """The pauses of a trace with a policy. A request takes no time, and neither does the way to sleep."""
+    idle, wakes, changes = 0.0, 0, 0
+    weight = wake_cost(wake, sleep.auto)
+    measured: WakeStatus | None = None
+    status: IdleStatus | None = None
+
+    def told(was: SleepState, now: SleepState, traffic: Traffic, at: float) -> IdleStatus | None:
+        moment = BEGIN + timedelta(seconds=at)
+        return idle_status(_gate(status), sleep, was, now, Seen(traffic, measured, moment))
+
+    for before, now in pairwise(arrivals):
+        gap = now - before
+        after = seconds(in_force(sleep, _gate(status)).after_idle)
+        was = status.after_idle if status is not None else None
+        if gap > after:
+            idle += after
+            wakes += 1
+            quiet = Traffic(known=True, idle=timedelta(seconds=after), asked=timedelta(seconds=after))
+            status = told(AWAKE, DRAINING, quiet, before + after)
+            took = round(wake)
+            measured = WakeStatus(
+                depth=SleepDepth.WORKERS, started_at="", recent=[took], p50_seconds=took, p95_seconds=took
+            )
+            status = told(WAKING, WAKING, Traffic(known=True, held=1, asked=timedelta(0)), now)
+        else:
+            idle += gap
+            if gap >= SHORTEST_PAUSE.total_seconds():
+                pause = Pause(timedelta(seconds=gap), timedelta(0))
+                asked = Traffic(known=True, in_flight=1, asked=timedelta(0), pause=pause)
+                status = told(AWAKE, AWAKE, asked, now)
+        changes += status is not None and was is not None and status.after_idle != was
+    return Cost(idle, wakes, wake, weight, changes)
+
+
+def _gate(status: IdleStatus | None) -> ModelGate:
+    return ModelGate(
+        name="m",
+        state=GateState.OPEN,
+        epoch=1,
+        hold_seconds=900,
+        phase=Phase.AWAKE,
+        since="2026-01-05T00:00:00Z",
+        idle=status,
+    )

@@ -1,0 +1,91 @@
+"""`sleep.afterIdle: Auto` on a real API server; KubeRay, models and gateways are played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin, eventually
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.sleeper import GATEWAY, NAME, Sleeper
+
+AUTO = {"afterIdle": "Auto"}
+LEARNED: dict[str, Any] = {"pauses": [0.0] * 16 + [20.0], "until": "2026-01-01T00:00:00Z"}
+"""Twenty pauses of half a day."""
+MEASURED = {
+    "depth": "Workers",
+    "startedAt": "2026-01-01T00:00:00Z",
+    "seconds": 90,
+    "recent": [90],
+    "p50Seconds": 90,
+    "p95Seconds": 90,
+}
+TWO_MINUTES = 120.0
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    folder = tmp_path_factory.mktemp("operator")
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+@pytest.fixture
+def sleeper(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Sleeper]:
+    """A service, not made yet."""
+    yield Sleeper(admin, answers, traffic)
+    if admin.get("LLMService", NAME):
+        admin.delete("LLMService", NAME)
+
+
+def idle(sleeper: Sleeper) -> dict[str, Any]:
+    """What the status says of its pauses."""
+    return dict(sleeper.gates()[0].get("idle") or {})
+
+
+def knows(sleeper: Sleeper, **gate: Any) -> None:
+    """Its status says this of its gate, which has been open for a month."""
+    written = [{**sleeper.gates()[0], "since": "2026-01-01T00:00:00Z", **gate}]
+    sleeper.admin.merge("LLMService", NAME, {"status": {"gate": {"models": written}}}, "status")
+
+
+def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: Sleeper) -> None:
+    sleeper.traffic(idle=TWO_MINUTES, arrivals=5)
+    sleeper.awake(sleep=AUTO)
+    assert idle(sleeper)["afterIdle"] == "15m"
+
+    knows(sleeper, idle=LEARNED, wake=MEASURED)
+    sleeper.reaches("Asleep", "Closed", "Workers")
+    found = idle(sleeper)
+    assert (found["afterIdle"], found["recommendedAfterIdle"], found["breakEvenSeconds"]) == ("1m", "1m", 90)
+    assert "since" in found
+
+    sleeper.traffic(held=1, arrivals=6)
+    sleeper.reaches("Waking", "Closed", None)
+    eventually("the pause is counted", lambda: "since" not in idle(sleeper))
+    assert idle(sleeper)["until"] > found["until"]
+    assert sum(idle(sleeper)["pauses"]) > sum(LEARNED["pauses"])
+
+
+def test_without_what_it_has_learned_it_stays_awake(sleeper: Sleeper) -> None:
+    """The same traffic, with a long wake and short pauses."""
+    sleeper.traffic(idle=TWO_MINUTES, arrivals=5)
+    sleeper.awake(sleep=AUTO)
+    short = {**LEARNED, "pauses": [0.0, 0.0, 0.0, 0.0, 40.0]}
+    knows(sleeper, idle=short, wake={**MEASURED, "p50Seconds": 300})
+    eventually("it has learned", lambda: idle(sleeper).get("recommendedAfterIdle"))
+    assert sleeper.gate() == "Open"
+    sleeper.traffic(idle=3600.0, arrivals=5)
+    sleeper.reaches("Asleep", "Closed", "Workers")

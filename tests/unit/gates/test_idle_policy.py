@@ -1,0 +1,151 @@
+"""After which idle time a model should sleep."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from daybreak.api.common.scalars import seconds
+from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.api.gates.sleep import AutoIdle, Sleep, SleepDepth
+from daybreak.gates.idle_policy import DEFAULT_SECONDS, Seen, idle_status, in_force, recommended
+from daybreak.gates.pauses import CLASSES, expected_cost
+from daybreak.gates.traffic import Pause, Traffic
+from tests.unit.llmservice.decide.sleep_states import AWAKE, NOW
+
+AUTO = Sleep(after_idle="Auto")
+STREAMS = Traffic(known=True, in_flight=1, asked=timedelta(0))
+HOUR = 3600
+
+
+def at(**weights: float) -> list[float]:
+    """Pauses by class: `c3=5` are five of the class 3."""
+    found = [0.0] * len(CLASSES)
+    for name, weight in weights.items():
+        found[int(name[1:])] = weight
+    return found
+
+
+def gate(idle: IdleStatus | None) -> ModelGate:
+    """A gate whose status says this."""
+    return ModelGate(
+        name="m",
+        state=GateState.OPEN,
+        epoch=1,
+        hold_seconds=900,
+        phase=Phase.AWAKE,
+        since="2026-03-02T11:00:00Z",
+        idle=idle,
+    )
+
+
+def wakes(took: int) -> WakeStatus:
+    """Wakes that took so long."""
+    return WakeStatus(depth=SleepDepth.WORKERS, started_at="", recent=[took], p50_seconds=took)
+
+
+def judged(
+    idle: IdleStatus | None = None, sleep: Sleep | None = AUTO, wake: WakeStatus | None = None
+) -> IdleStatus | None:
+    """What the status says of a model that is asked."""
+    return idle_status(gate(idle), sleep, AWAKE, AWAKE, Seen(STREAMS, wake, NOW))
+
+
+def known(pauses: Sequence[float], wake: int | None = 90, sleep: Sleep = AUTO) -> IdleStatus:
+    """What follows from these pauses."""
+    found = judged(IdleStatus(pauses=list(pauses)), sleep, wakes(wake) if wake is not None else None)
+    assert found is not None
+    return found
+
+
+def test_before_enough_is_known_it_is_fifteen_minutes() -> None:
+    first = judged()
+    assert first is not None
+    assert first.after_idle == "15m"
+    assert first.reason == "0 pauses of a minute or longer are known, and 8 are needed"
+    few, unmeasured = known(at(c0=7)), known(at(c0=20), wake=None)
+    assert (few.after_idle, few.recommended_after_idle, few.break_even_seconds) == ("15m", None, 90)
+    assert (unmeasured.after_idle, unmeasured.reason) == ("15m", "no wake has been measured yet")
+
+
+def test_long_pauses_are_not_worth_waiting() -> None:
+    found = known(at(c16=20))
+    assert (found.after_idle, found.recommended_after_idle, found.break_even_seconds) == ("1m", "1m", 90)
+    assert found.reason is not None
+    assert found.reason.startswith("with wakes of 1m30s")
+
+
+def test_pauses_shorter_than_a_wake_is_worth_are_waited_for() -> None:
+    found = known(at(c6=40))
+    assert found.after_idle is not None
+    assert seconds(found.after_idle) >= CLASSES[7]
+
+
+def test_the_costs_of_a_wait_keep_it_awake() -> None:
+    careless = Sleep(after_idle="Auto", auto=AutoIdle(wait_cost=0))
+    assert known(at(c6=40), sleep=careless).after_idle == "1m"
+
+
+@pytest.mark.parametrize(("least", "most"), [("2m", "3m"), ("20m", "2h"), ("1s", "5s"), ("7h", "7h")])
+def test_it_stays_within_its_bounds(least: str, most: str) -> None:
+    sleep = Sleep(after_idle="Auto", auto=AutoIdle(min=least, max=most))
+    for pauses in ([], at(c0=20), at(c6=40), at(c16=20), at(c22=20)):
+        said = known(pauses, sleep=sleep).after_idle
+        assert said is not None
+        assert seconds(least) <= seconds(said) <= seconds(most)
+
+
+def test_what_is_in_force_is_what_the_status_says() -> None:
+    assert in_force(AUTO, None).after_idle == "15m"
+    assert in_force(AUTO, gate(None)).after_idle == "15m"
+    assert in_force(AUTO, gate(IdleStatus(after_idle="3m"))).after_idle == "3m"
+    narrow = Sleep(after_idle="Auto", auto=AutoIdle(min="5m", max="10m"))
+    assert in_force(narrow, gate(IdleStatus(after_idle="3m"))).after_idle == "5m", "the bounds are of now"
+    fixed = Sleep(after_idle="20m")
+    assert in_force(fixed, gate(IdleStatus(after_idle="3m"))) is fixed
+
+
+def test_the_same_twice_says_the_same() -> None:
+    first = known(at(c3=9, c12=20))
+    assert judged(first, AUTO, wakes(90)) == first
+
+
+def test_it_does_not_flap() -> None:
+    """A pause more or less, again and again, at a point where two idle times cost nearly the same."""
+    auto = AutoIdle()
+    even = next(
+        (weight for weight in range(1, 400) if recommended(at(c6=weight, c14=40), 90, auto, 900) > HOUR / 6),
+        None,
+    )
+    assert even is not None
+    present, changes = float(DEFAULT_SECONDS), 0
+    for turn in range(50):
+        chosen = recommended(at(c6=even + turn % 2, c14=40), 90, auto, present)
+        changes += chosen != present
+        present = chosen
+    assert changes <= 1
+
+
+def test_it_is_never_much_dearer_than_any_other() -> None:
+    pauses = at(c2=9, c9=4, c13=7)
+    chosen = recommended(pauses, 60, AutoIdle(), 900)
+    costs = [expected_cost(pauses, each, 60 * 11) for each in (*CLASSES[:12], DEFAULT_SECONDS, HOUR)]
+    assert expected_cost(pauses, chosen, 60 * 11) <= min(costs) / 0.95
+
+
+def test_a_fixed_time_is_followed_and_another_one_recommended() -> None:
+    fixed = Sleep(after_idle="20m")
+    found = known(at(c16=20), sleep=fixed)
+    assert (found.after_idle, found.recommended_after_idle) == (None, "1m")
+    assert judged(None, fixed) is None, "nothing is known"
+    assert judged(IdleStatus(pauses=[1.0]), None) is None, "it never sleeps"
+
+
+def test_a_pause_is_taken_in_and_followed() -> None:
+    ended = Traffic(known=True, held=1, asked=timedelta(0), pause=Pause(timedelta(hours=3), timedelta(0)))
+    nearly = IdleStatus(pauses=at(c15=8), after_idle="15m")
+    found = idle_status(gate(nearly), AUTO, AWAKE, AWAKE, Seen(ended, wakes(90), NOW))
+    assert found is not None
+    assert sum(found.pauses) > 8
+    assert found.after_idle == "1m"

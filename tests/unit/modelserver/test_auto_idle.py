@@ -1,0 +1,69 @@
+"""A ModelServer that finds its idle time itself."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.gates.traffic import Pause, Traffic
+from daybreak.kinds.modelserver.decide.decision import Decision, decide
+from daybreak.kinds.modelserver.observe.observed import GatewayView, Observed
+from tests.unit.modelserver.servers import NOW, manifest, pod, seen, server
+from tests.unit.modelserver.test_decision import ANSWERED, after, said
+
+AUTO = {"sleep": {"afterIdle": "Auto"}}
+MINUTE = timedelta(minutes=1)
+
+
+def quiet(idle: timedelta) -> GatewayView:
+    """Nobody has asked for so long."""
+    return GatewayView(20000, Traffic(known=True, idle=idle, asked=idle, acknowledged=10**15, routed=True))
+
+
+def idle(decision: Decision) -> IdleStatus:
+    """What is said of its pauses."""
+    assert decision.status.gate is not None
+    found = decision.status.gate.models[0].idle
+    assert found is not None
+    return found
+
+
+def awake() -> Observed:
+    """One that has answered."""
+    first = seen(None, pod(server()), answers=ANSWERED, spec=AUTO)
+    return after(decide(first), first, answers=())
+
+
+def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
+    one = awake()
+    assert idle(decide(one)).after_idle == "15m"
+    ended = Traffic(known=True, in_flight=1, acknowledged=10**15, asked=timedelta(0), routed=True)
+    asked = replace(ended, pause=Pause(5 * MINUTE, timedelta(0)))
+    counted = decide(replace(one, gateway=GatewayView(20000, asked)))
+    assert sum(idle(counted).pauses) == 1
+
+    later = replace(one, now=NOW + timedelta(hours=1), gateway=quiet(2 * MINUTE))
+    assert decide(later).status.phase is Phase.AWAKE
+    status = said(decide(one))
+    status["gate"]["models"][0]["idle"] = {"pauses": [0.0] * 16 + [20.0], "afterIdle": "15m"}
+    wake = {"depth": "Workers", "startedAt": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
+    status["gate"]["models"][0]["wake"] = wake
+    knows = replace(later, manifest={**manifest(**AUTO), "status": status})
+    learns = decide(knows)
+    assert (learns.status.phase, idle(learns).after_idle) == (Phase.AWAKE, "1m")
+    assert learns.requeue_after == timedelta(0), "this decision went by the idle time of before"
+
+    status = said(decide(one))
+    status["gate"]["models"][0]["idle"] |= {"afterIdle": "1m"}
+    learned = replace(later, manifest={**manifest(**AUTO), "status": status})
+    asleep = decide(learned)
+    assert asleep.status.phase is Phase.DRAINING
+    assert idle(asleep).since is not None
+
+
+def test_a_spec_that_cannot_be_read_loses_nothing() -> None:
+    one = awake()
+    broken = seen(said(decide(one)), spec={"sleep": {"afterIdle": "soon"}})
+    kept = decide(broken).status.gate
+    assert kept is not None
+    assert kept.models[0].idle == idle(decide(one))
