@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, text
 from daybreak.api.llmbenchmark.status import BenchmarkPhase, BenchmarkReason
-from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.status.steps import words
@@ -53,7 +53,7 @@ def decide(seen: Observed) -> Decision:
         verdict = Verdict(_phase_before(seen), BenchmarkReason.INVALID_SPEC, message, stalled=True)
         return Decision(apply=False, target=None, verdict=verdict, job=begun)
     suspended = seen.benchmark.spec.suspend
-    changed = bool(begun) and begun != digest(seen.benchmark)
+    changed = bool(begun) and begun != job_digest(seen.benchmark)
     wanted: Target | None = None
     missing = ""
     if not suspended:
@@ -71,7 +71,7 @@ def decide(seen: Observed) -> Decision:
     deleting = bool(at(seen.manifest, "metadata").get("deletionTimestamp"))
     # Where a Job runs, the service it was copied from may go: the copy stays.
     apply = not deleting and not verdict.final and not missing and not (changed and not suspended)
-    job = begun or ("" if suspended or missing else digest(seen.benchmark))
+    job = begun or ("" if suspended or missing else job_digest(seen.benchmark))
     return Decision(apply=apply, target=wanted, verdict=verdict, job=job)
 
 
