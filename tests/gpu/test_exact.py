@@ -266,7 +266,7 @@ def night(exact: Exact) -> Iterator[str]:
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
     batch = batches.night(model=model, minRun="1s")
     exact.admin.create(batch)
-    yield names.of_batch("night")
+    yield names.of_owner("LLMBatch", "night")
     exact.admin.delete("LLMBatch", "night")
 
 

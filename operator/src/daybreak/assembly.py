@@ -20,11 +20,11 @@ from daybreak.gates.gateway_controller import GatewayController
 from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.port_allocator import PortAllocator
-from daybreak.kinds.llmbatch.kind import LLMBatches
-from daybreak.kinds.llmbenchmark.kind import LLMBenchmarks
+from daybreak.kinds.llmbatch.kind import llm_batches
+from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import LLMRoutes
-from daybreak.kinds.llmservice.kind import LLMServices
-from daybreak.kinds.modelserver.kind import ModelServers
+from daybreak.kinds.llmservice.kind import llm_services
+from daybreak.kinds.modelserver.kind import model_servers
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
@@ -75,28 +75,28 @@ def assemble(
     def may_act() -> bool:
         return lease.held
 
-    enqueue = partial(_enqueue, queue, LLMServices.name)
-    enqueue_server = partial(_enqueue, queue, ModelServers.name)
+    enqueue = partial(_enqueue, queue, LLM_SERVICES.kind)
+    enqueue_server = partial(_enqueue, queue, MODEL_SERVERS.kind)
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
-    enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
-    enqueue_benchmark = partial(_enqueue, queue, LLMBenchmarks.name)
+    enqueue_batch = partial(_enqueue, queue, LLM_BATCHES.kind)
+    enqueue_benchmark = partial(_enqueue, queue, LLM_BENCHMARKS.kind)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     node_watch = NodeWatch(cache, watches)
     turns = TurnWatch(node_watch, lambda workload: _enqueue(queue, *workload))
-    services = LLMServices(
+    services = llm_services(
         api, cache, watches, platform, applier, client, reports, ports, node_watch, turns, enqueue, may_act
     )
-    servers = ModelServers(
+    servers = model_servers(
         api, cache, platform, applier, client, reports, ports, node_watch, turns, enqueue_server, may_act
     )
     kinds: list[Kind] = [
         services,
         servers,
-        LLMBatches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
-        LLMBenchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
+        llm_batches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
+        llm_benchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
         LLMRoutes(api, cache, platform, applier, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]

@@ -9,11 +9,12 @@ import pytest
 
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbenchmark.decide.decision import decide
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.observe.observer import read as read_manifest
-from daybreak.kinds.llmbenchmark.observe.progress_reports import read, running_job
+from daybreak.kinds.llmbenchmark.observe.progress_reports import read
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from tests.unit.llmbenchmark.benchmarks import benchmark, manifest, of_service, service
 

@@ -1,17 +1,15 @@
 """The kind LLMService, as the operator runs it."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
-from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.node_watch import NodeWatch
+from daybreak.controller.owner_kind import Closes, OwnerKind
 from daybreak.controller.turn_watch import TurnWatch
 from daybreak.gates.port_allocator import PortAllocator
-from daybreak.kinds.llmservice.observe import copy_reports
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observer import GatewaySource, Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
@@ -23,8 +21,21 @@ from daybreak.kube.watches import Watches
 from daybreak.platform import Platform
 
 
-class LLMServices:
-    """Looks after every LLMService.
+def llm_services(
+    api: Api,
+    cache: Cache,
+    watches: Watches,
+    platform: Platform,
+    applier: Applier,
+    client: ModelClient,
+    gateways: GatewaySource,
+    ports: PortAllocator,
+    nodes: NodeWatch,
+    turns: TurnWatch,
+    enqueue: Callable[[Key], None],
+    may_act: Callable[[], bool],
+) -> OwnerKind:
+    """Who looks after every LLMService.
 
     Args:
         api: The API server.
@@ -40,64 +51,11 @@ class LLMServices:
         enqueue: Has an LLMService reconciled.
         may_act: Whether the lease is held this moment.
     """
-
-    name = LLM_SERVICES.kind
-    watched: Collection[Resource] = frozenset((LLM_SERVICES, *OWNED, RAY_CLUSTERS, PODS, NODES))
-
-    def __init__(
-        self,
-        api: Api,
-        cache: Cache,
-        watches: Watches,
-        platform: Platform,
-        applier: Applier,
-        client: ModelClient,
-        gateways: GatewaySource,
-        ports: PortAllocator,
-        nodes: NodeWatch,
-        turns: TurnWatch,
-        enqueue: Callable[[Key], None],
-        may_act: Callable[[], bool],
-    ) -> None:
-        self._cache = cache
-        self._prober = Prober(client, enqueue)
-        self._adapters = AdapterProber(HttpReporter(), enqueue)
-        wanted = bool(platform.gateway_image)
-        self._observer = Observer(cache, watches, gateways, wanted, enqueue, nodes, turns, ports)
-        self._copies = CopyProber(copy_reports.HttpReporter(), enqueue)
-        self._reconciler = Reconciler(
-            api,
-            cache,
-            self._observer,
-            platform,
-            self._prober,
-            self._adapters,
-            self._copies,
-            applier,
-            may_act,
-        )
-
-    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
-        """At once, unless it is an object of a gateway or of another kind, which has no LLMService's name."""
-        return (key, 0.0) if names.is_service(key.name) else None
-
-    def objects(self) -> Collection[Key]:
-        """Every LLMService."""
-        return self._cache.keys(LLM_SERVICES)
-
-    async def concerned_by_nodes(self) -> Collection[Key]:
-        """Those for which the fit check has another answer now."""
-        return await self._observer.concerned_by_nodes()
-
-    async def settle(self) -> None:
-        """Nothing is waited for."""
-
-    async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one LLMService."""
-        return await self._reconciler.reconcile(key)
-
-    async def close(self) -> None:
-        """End the questions to models and replicas."""
-        await self._prober.close()
-        await self._adapters.close()
-        await self._copies.close()
+    prober = Prober(client, enqueue)
+    adapters = adapter_reports.adapter_prober(adapter_reports.http_reporter(), enqueue)
+    copies = CopyProber(copy_reports.http_reporter(), enqueue)
+    observer = Observer(cache, watches, gateways, bool(platform.gateway_image), enqueue, nodes, turns, ports)
+    reconciler = Reconciler(api, cache, observer, platform, prober, adapters, copies, applier, may_act)
+    owned = (*OWNED, RAY_CLUSTERS, PODS, NODES)
+    beside: list[Closes] = [prober, adapters, copies]
+    return OwnerKind(LLM_SERVICES, cache, owned, reconciler, beside, observer.concerned_by_nodes)
