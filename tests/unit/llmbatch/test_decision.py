@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.common.jobs import JobPhase
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
 from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide

@@ -10,8 +10,8 @@ from pydantic import Field, WithJsonSchema
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import SecretKeySource
-from daybreak.api.common.places import PlaceUri
 from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.jobs.places import PlaceUri
 from daybreak.api.ray.model import EngineArgs, Model
 from daybreak.api.ray.runtime import Runtime
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from daybreak import versions
-from daybreak.api.common import engine_args, jobs
+from daybreak.api.common import engine_args
 from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.spec import Task
 
@@ -49,7 +50,7 @@ def _places(batch: LLMBatch) -> Iterator[str]:
 
 def _rest(batch: LLMBatch) -> Iterator[str]:
     spec = batch.spec
-    yield from jobs.too_long(spec)
+    yield from too_long(spec)
     if spec.task is not Task.GENERATE:
         if spec.guided_json is not None:
             yield f"spec.guidedJson: task {spec.task.value} writes nothing that could follow a schema"

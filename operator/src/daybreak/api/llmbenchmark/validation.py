@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 
 from daybreak import versions
-from daybreak.api.common import engine_args, jobs
+from daybreak.api.common import engine_args
+from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.ray.model import Model, Placement
 
 
 def problems(benchmark: LLMBenchmark) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
-    return (*_sweep(benchmark), *_model(benchmark), *jobs.too_long(benchmark.spec))
+    return (*_sweep(benchmark), *_model(benchmark), *too_long(benchmark.spec))
 
 
 def _sweep(benchmark: LLMBenchmark) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from daybreak.api.common.jobs import JobReason
+from daybreak.api.jobs.words import JobReason
 from daybreak.controller.jobs.observed import Seen
 from daybreak.controller.jobs.verdict import Verdict
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from daybreak.api.common.jobs import JobPhase
 from daybreak.api.common.unstructured import at, mapping, text, whole
+from daybreak.api.jobs.words import JobPhase
 
 
 @dataclass(frozen=True)

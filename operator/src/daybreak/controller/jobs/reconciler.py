@@ -9,7 +9,7 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.events import Event
 from daybreak.controller.jobs.decision import Decision
-from daybreak.controller.jobs.observed import Seen
+from daybreak.controller.jobs.observed import Seen, SeenJob
 from daybreak.controller.jobs.plan import make_plan
 from daybreak.controller.jobs.reports import JobProber, running_job
 from daybreak.controller.jobs.status import COUNT_SECONDS, JobStatus
@@ -19,11 +19,28 @@ from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 
+Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)
 Status = TypeVar("Status", bound=JobStatus)
 
 
-class JobKind(Protocol[Seen, Decided, Status]):
+class Observes(Protocol[Seen]):
+    """Who reads what is known of the cluster."""
+
+    def observe(self, key: Key) -> Seen | None:
+        """What is seen of an object; None: there is none, and what was noted of it is forgotten."""
+        ...
+
+    def again(self, key: Key, seen: Seen) -> Seen:
+        """The objects of now, with the spec of that observation."""
+        ...
+
+    def heard(self, key: Key, seen: Seen) -> Seen:
+        """What is seen, now that it is known what the job says."""
+        ...
+
+
+class JobKind(Protocol[Seen_contra, Decided, Status]):
     """What is a kind's own."""
 
     @property
@@ -41,27 +58,15 @@ class JobKind(Protocol[Seen, Decided, Status]):
         """Which of Ray's pods runs the job; None: the only pod there is."""
         ...
 
-    def observe(self, key: Key) -> Seen | None:
-        """What is seen of an object; None: there is none, and what was noted of it is forgotten."""
-        ...
-
-    def again(self, key: Key, seen: Seen) -> Seen:
-        """The objects of now, with the spec of that observation."""
-        ...
-
-    def heard(self, key: Key, seen: Seen) -> Seen:
-        """What is seen, now that it is known what the job says."""
-        ...
-
-    def decide(self, seen: Seen) -> Decided:
+    def decide(self, seen: Seen_contra) -> Decided:
         """What follows from it: a pure function."""
         ...
 
-    def desired(self, seen: Seen, decision: Decided) -> Sequence[dict[str, Any]]:
+    def desired(self, seen: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
         """The objects as they should be, those that others need first; asked where they are to be applied."""
         ...
 
-    def known(self, seen: Seen) -> Collection[Resource]:
+    def known(self, seen: Seen_contra) -> Collection[Resource]:
         """The kinds of its objects that the API server knows."""
         ...
 
@@ -69,7 +74,7 @@ class JobKind(Protocol[Seen, Decided, Status]):
         """Whether an object that is there is left as it is."""
         ...
 
-    def report(self, seen: Seen, decision: Decided) -> Status:
+    def report(self, seen: Seen_contra, decision: Decided) -> Status:
         """The status as it should be."""
         ...
 
@@ -77,11 +82,11 @@ class JobKind(Protocol[Seen, Decided, Status]):
         """What of it is worth an event."""
         ...
 
-    def written(self, key: Key, seen: Seen, after: Status) -> None:
+    def written(self, key: Key, seen: Seen_contra, after: Status) -> None:
         """Told that this status was written."""
         ...
 
-    def look_again(self, seen: Seen, decision: Decided, again: Again) -> None:
+    def look_again(self, seen: Seen_contra, decision: Decided, again: Again) -> None:
         """Say when to look again for the kind's own reasons."""
         ...
 
@@ -91,6 +96,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
 
     Args:
         kind: What is the kind's own.
+        observer: Reads what is known of the cluster.
         api: The API server.
         cache: What is known of the cluster.
         prober: Asks jobs how far they are.
@@ -101,6 +107,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
     def __init__(
         self,
         kind: JobKind[Seen, Decided, Status],
+        observer: Observes[Seen],
         api: Api,
         cache: Cache,
         prober: JobProber[Any],
@@ -108,6 +115,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         may_act: Callable[[], bool],
     ) -> None:
         self._kind = kind
+        self._observer = observer
         self._cache = cache
         self._prober = prober
         self._applier = applier
@@ -119,14 +127,14 @@ class Reconciler(Generic[Seen, Decided, Status]):
 
     async def _once(self, key: Key) -> float | None:
         kind, again = self._kind, Again()
-        seen = kind.observe(key)
+        seen = self._observer.observe(key)
         if seen is None:
             self._prober.forget(key)
             self._applier.forget(label_of(kind.resource, key))
             return None
         owner = Owner(kind.resource, key, seen.manifest["metadata"]["uid"])
         job = running_job(owner.uid, seen.pods, heard=seen.finished, role=kind.role)
-        seen = kind.heard(key, replace(seen, progress=self._prober.said(key, job)))
+        seen = self._observer.heard(key, replace(seen, progress=self._prober.said(key, job)))
         decision = kind.decide(seen)
         if decision.apply:
             applied = await self._applied(owner, seen, decision, again)
@@ -167,4 +175,4 @@ class Reconciler(Generic[Seen, Decided, Status]):
             return None
         if applied.refusal:
             again.after(REFUSED_SECONDS)
-        return replace(kind.again(owner.key, seen), foreign=(), refusal=applied.refusal)
+        return replace(self._observer.again(owner.key, seen), foreign=(), refusal=applied.refusal)

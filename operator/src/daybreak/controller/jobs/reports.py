@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 import orjson
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
+from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.controller.jobs.observed import JobWords
-from daybreak.controller.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import BATCH
 from daybreak.ray.views.ray_pods import pod_views

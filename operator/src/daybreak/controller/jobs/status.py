@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from daybreak.api.common.conditions import Condition
-from daybreak.api.common.jobs import JobConditionType, JobPhase
 from daybreak.api.common.unstructured import parse_time, written
+from daybreak.api.jobs.words import JobConditionType, JobPhase
 from daybreak.controller.conditions import Made, dated
 from daybreak.controller.events import Event
 from daybreak.controller.jobs.decision import Decision

@@ -7,7 +7,7 @@ verdict counts.
 from dataclasses import dataclass
 from enum import StrEnum
 
-from daybreak.api.common.jobs import JobPhase, JobReason
+from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.controller.jobs.observed import JobWords, Seen
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.ray.views.ray_pods import pod_views

@@ -16,7 +16,6 @@ from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.desired import desired
 from daybreak.kinds.llmbatch.observe.observed import Observed
-from daybreak.kinds.llmbatch.observe.observer import Observer
 from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.kube.cache import Key
 from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
@@ -28,33 +27,17 @@ class BatchKind:
     """LLMBatch, as `controller/jobs/reconciler.py` asks for it.
 
     Args:
-        observer: Reads what is known of the cluster.
         platform: Settings of the installation.
     """
 
     resource = LLM_BATCHES
     owned: Collection[Resource] = OF_BATCHES
     role: str | None = HEAD
+    decide = staticmethod(decide)
+    report = staticmethod(report)
 
-    def __init__(self, observer: Observer, platform: Platform) -> None:
-        self._observer = observer
+    def __init__(self, platform: Platform) -> None:
         self._platform = platform
-
-    def observe(self, key: Key) -> Observed | None:
-        """What is seen of a batch."""
-        return self._observer.observe(key)
-
-    def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now."""
-        return self._observer.again(key, seen)
-
-    def heard(self, key: Key, seen: Observed) -> Observed:
-        """Whose turn it is now that the batch's progress is known."""
-        return self._observer.with_turn(key, seen)
-
-    def decide(self, seen: Observed) -> Decision:
-        """What follows from it."""
-        return decide(seen)
 
     def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
         """Its objects."""
@@ -73,10 +56,6 @@ class BatchKind:
             at(each, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION) for each in (live, wanted)
         )
         return there is not None and there != own
-
-    def report(self, seen: Observed, decision: Decision) -> LLMBatchStatus:
-        """The status as it should be."""
-        return report(seen, decision)
 
     def news(self, before: Mapping[str, Any], after: LLMBatchStatus) -> Sequence[Event]:
         """What has turned."""

@@ -44,6 +44,7 @@ def llm_batches(
         may_act: Whether the lease is held this moment.
     """
     prober = JobProber(http_reporter(PATH, read), enqueue)
-    kind = BatchKind(Observer(cache, watches, nodes, turns), platform)
-    reconciler = Reconciler(kind, api, cache, prober, applier, may_act)
+    reconciler = Reconciler(
+        BatchKind(platform), Observer(cache, watches, nodes, turns), api, cache, prober, applier, may_act
+    )
     return OwnerKind(LLM_BATCHES, cache, (*OF_BATCHES, PODS), reconciler, [prober])

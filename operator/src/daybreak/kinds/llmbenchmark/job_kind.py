@@ -14,7 +14,6 @@ from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
 from daybreak.kinds.llmbenchmark.objects.desired import desired
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
-from daybreak.kinds.llmbenchmark.observe.observer import Observer
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from daybreak.kube.cache import Key
 from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
@@ -28,33 +27,17 @@ class BenchmarkKind:
     """LLMBenchmark, as `controller/jobs/reconciler.py` asks for it.
 
     Args:
-        observer: Reads what is known of the cluster.
         platform: Settings of the installation.
     """
 
     resource = LLM_BENCHMARKS
     owned: Collection[Resource] = OF_BENCHMARKS
     role: str | None = None
+    decide = staticmethod(decide)
+    report = staticmethod(report)
 
-    def __init__(self, observer: Observer, platform: Platform) -> None:
-        self._observer = observer
+    def __init__(self, platform: Platform) -> None:
         self._platform = platform
-
-    def observe(self, key: Key) -> Observed | None:
-        """What is seen of a benchmark."""
-        return self._observer.observe(key)
-
-    def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now."""
-        return self._observer.again(key, seen)
-
-    def heard(self, key: Key, seen: Observed) -> Observed:
-        """Nothing else hangs on what its job says."""
-        return seen
-
-    def decide(self, seen: Observed) -> Decision:
-        """What follows from it."""
-        return decide(seen)
 
     def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
         """Its objects."""
@@ -68,10 +51,6 @@ class BenchmarkKind:
     def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
         """What a Job runs cannot be changed, and one that runs stays as it is to its end."""
         return of(wanted) is JOBS
-
-    def report(self, seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
-        """The status as it should be."""
-        return report(seen, decision)
 
     def news(self, before: Mapping[str, Any], after: LLMBenchmarkStatus) -> Sequence[Event]:
         """What has turned."""

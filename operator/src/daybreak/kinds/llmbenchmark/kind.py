@@ -35,6 +35,5 @@ def llm_benchmarks(
         may_act: Whether the lease is held this moment.
     """
     prober = JobProber(http_reporter(PATH, read, REPORT_LIMIT), enqueue)
-    kind = BenchmarkKind(Observer(cache), platform)
-    reconciler = Reconciler(kind, api, cache, prober, applier, may_act)
+    reconciler = Reconciler(BenchmarkKind(platform), Observer(cache), api, cache, prober, applier, may_act)
     return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), reconciler, [prober])

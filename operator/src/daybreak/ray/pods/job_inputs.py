@@ -5,7 +5,7 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.kubernetes_types import SecretKeySource
-from daybreak.api.common.places import claim_of
+from daybreak.api.jobs.places import claim_of
 from daybreak.ray.pods.pod_spec import Place
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from daybreak.api.common import names
-from daybreak.api.common.jobs import JobPhase
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import BatchReason
 from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict

@@ -4,8 +4,8 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.canonical import canonical
-from daybreak.api.common.places import in_pod
 from daybreak.api.common.source import ModelSource
+from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.spec import OnRowError, ServiceRef
 from daybreak.api.ray.model import AcceleratorKind, Model

@@ -47,7 +47,7 @@ class Observer:
         """The objects of now, with the spec of that observation."""
         return self._jobs.again(key, seen)
 
-    def with_turn(self, key: Key, seen: Observed) -> Observed:
+    def heard(self, key: Key, seen: Observed) -> Observed:
         """What is seen, and whose turn it is now that the batch's progress is known."""
         found = self._turns.turns(
             Workload(LLM_BATCHES.kind, key), claims(seen, self._nodes.nodes()), seen.now

@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.jobs import JobPhase
 from daybreak.api.common.unstructured import written
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import (
     BatchConditionType,
     BatchPhase,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 
 from daybreak.api.common import names
-from daybreak.api.common.jobs import JobPhase
 from daybreak.api.common.unstructured import mapping
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkReason
 from daybreak.controller.jobs import decision, verdict

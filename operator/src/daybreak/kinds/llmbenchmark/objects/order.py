@@ -4,7 +4,7 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.canonical import canonical
-from daybreak.api.common.places import in_pod
+from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.load import Lengths, Load
 from daybreak.api.llmbenchmark.status import STEP_LIMIT

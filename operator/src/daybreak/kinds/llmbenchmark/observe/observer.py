@@ -32,6 +32,10 @@ class Observer:
         """The objects of now, with the spec of that observation."""
         return self._with_service(key, self._jobs.again(key, seen))
 
+    def heard(self, key: Key, seen: Observed) -> Observed:
+        """Nothing else hangs on what its job says."""
+        return seen
+
     def _with_service(self, key: Key, seen: Observed) -> Observed:
         return replace(seen, service=self._service(key, seen.subject))
 

@@ -1,7 +1,7 @@
 """The status of a benchmark, put together from what was decided."""
 
 from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.jobs import JobPhase
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbenchmark.status import BenchmarkPhase, LLMBenchmarkStatus
 from daybreak.controller.events import Event
 from daybreak.controller.jobs import status

@@ -7,7 +7,7 @@ import orjson
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, text
-from daybreak.controller.pod_reports import HttpReporter, PodProber, Reporter
+from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.observe.observed import AdapterReport, Observed
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import DIRECT

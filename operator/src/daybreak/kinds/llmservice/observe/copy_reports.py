@@ -11,14 +11,14 @@ import orjson
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
-from daybreak.controller.pod_reports import HttpReporter, PodProber, Reporter
+from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.objects.cache_jobs import COMPONENT
 from daybreak.kinds.llmservice.observe.observed import CopyReport, Observed
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import FILL
 
 PATH = "/-/fill"
-"""Where a Job's program tells how far it is (daybreak.jobs.fill)."""
+"""Where a Job's program tells how far it is (daybreak.pod_programs.fill)."""
 PAUSE_SECONDS = 10.0
 BODY_LIMIT = 4096
 

@@ -1,12 +1,6 @@
-"""What the APIs of kinds that become one job share: words of their statuses, and the most a job is told."""
+"""Words of their statuses. Each kind has more reasons, and says in its own words what all of them mean."""
 
-from collections.abc import Iterator
 from enum import StrEnum
-
-from pydantic import BaseModel
-
-ORDER_LIMIT = 100_000
-"""Most characters of a spec without its `runtime`: they are told to the job in one variable of a pod."""
 
 
 class JobPhase(StrEnum):
@@ -62,10 +56,3 @@ class JobReason(StrEnum):
     """A pod cannot start or finds no place; the message is the kubelet's or the scheduler's own."""
     JOB_FAILED = "JobFailed"
     """Its job has failed; the message is the job's own."""
-
-
-def too_long(spec: BaseModel) -> Iterator[str]:
-    """What is wrong with a spec of which a job cannot be told everything."""
-    written = len(spec.model_dump_json(exclude={"runtime"}, exclude_defaults=True))
-    if written > ORDER_LIMIT:
-        yield f"spec: {written} characters are more than a job can be told; {ORDER_LIMIT} is the most"

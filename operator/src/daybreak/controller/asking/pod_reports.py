@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from operator import ne
 from typing import Any, Generic, Protocol, TypeVar
 
-from daybreak.controller.pod_client import PodClient
-from daybreak.controller.probes import Probes
+from daybreak.controller.asking.pod_client import PodClient
+from daybreak.controller.asking.probes import Probes
 from daybreak.kube.cache import Key
 
 
