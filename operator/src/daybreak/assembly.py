@@ -14,6 +14,7 @@ from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
 from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.operator import Operator
+from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
 from daybreak.controller.turn_watch import TurnWatch
 from daybreak.gates.gateway_controller import GatewayController
@@ -75,28 +76,20 @@ def assemble(
     def may_act() -> bool:
         return lease.held
 
-    enqueue = partial(_enqueue, queue, LLM_SERVICES.kind)
-    enqueue_server = partial(_enqueue, queue, MODEL_SERVERS.kind)
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
-    enqueue_batch = partial(_enqueue, queue, LLM_BATCHES.kind)
-    enqueue_benchmark = partial(_enqueue, queue, LLM_BENCHMARKS.kind)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
-    node_watch = NodeWatch(cache, watches)
-    turns = TurnWatch(node_watch, lambda workload: _enqueue(queue, *workload))
-    services = llm_services(
-        api, cache, watches, platform, applier, client, reports, ports, node_watch, turns, enqueue, may_act
-    )
-    servers = model_servers(
-        api, cache, platform, applier, client, reports, ports, node_watch, turns, enqueue_server, may_act
-    )
+    nodes_seen = NodeWatch(cache, watches)
+    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload))
+    enqueue = partial(_enqueue, queue)
+    parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
     kinds: list[Kind] = [
-        services,
-        servers,
-        llm_batches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
-        llm_benchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
+        llm_services(parts, client, reports, ports),
+        model_servers(parts, client, reports, ports),
+        llm_batches(parts),
+        llm_benchmarks(parts),
         LLMRoutes(api, cache, platform, applier, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
