@@ -15,7 +15,7 @@ HEAD = f"""\
 # LLMBenchmark
 
 `daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. What it does and how it behaves is in
-[benchmark.md](benchmark.md), whole ones in [load-test.yaml](../manifests/samples/load-test.yaml) and
+[tuning.md](tuning.md), whole ones in [load-test.yaml](../manifests/samples/load-test.yaml) and
 [tuning.yaml](../manifests/samples/tuning.yaml). `model` and `runtime` are those of an LLMService, see
 [Model](api.md#model) and [Runtime](api.md#runtime); how tables are read is said there too.
 

@@ -1,42 +1,44 @@
-"""The LLMBatch of the API tests, and how to look at it."""
+"""The LLMBatch of the API tests, and who plays its KubeRay."""
 
 from typing import Any
 
-from tests.api.admin import Admin, eventually
+from daybreak.api.common import names
+from tests.api.admin import Admin
+from tests.api.owners import Subject
+from tests.api.played import play_pod
 
-OBJECTS = {"ServiceAccount": "batch.night-sa", "NetworkPolicy": "batch.night-ray", "RayJob": "night"}
-SPEC: dict[str, Any] = {
-    "model": {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}},
-    "input": {"uri": "pvc://rows/in.jsonl"},
-    "output": {"uri": "pvc://rows/out"},
-    "prompt": "{{ question }}",
-}
+NIGHT = Subject(
+    "LLMBatch",
+    "night",
+    {"ServiceAccount": "batch.night-sa", "NetworkPolicy": "batch.night-ray", "RayJob": "night"},
+    {
+        "model": {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}},
+        "input": {"uri": "pvc://rows/in.jsonl"},
+        "output": {"uri": "pvc://rows/out"},
+        "prompt": "{{ question }}",
+    },
+)
 
 
-def night(**spec: Any) -> dict[str, Any]:
-    """A batch."""
-    return {
-        "apiVersion": "daybreak.dev/v1alpha1",
-        "kind": "LLMBatch",
-        "metadata": {"name": "night"},
-        "spec": {name: value for name, value in (SPEC | spec).items() if value is not None},
+def kuberay_says(admin: Admin, **said: Any) -> None:
+    """What KubeRay writes into the status of the RayJob."""
+    admin.merge("RayJob", "night", {"status": said}, subresource="status")
+
+
+def play_head(admin: Admin) -> None:
+    """The head pod, at an address of this machine."""
+    labels = {
+        names.SERVICE_LABEL: names.of_owner("LLMBatch", "night"),
+        names.RAY_NODE_TYPE_LABEL: "head",
+        names.RAY_CLUSTER_LABEL: "night-abcde",
     }
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    play_pod(admin, "night-head", labels, conditions=[ready])
 
 
-def everything(admin: Admin) -> dict[str, Any] | None:
-    """The owned objects, when all are there."""
-    found = {kind: admin.get(kind, name) for kind, name in OBJECTS.items()}
-    return found if all(found.values()) else None
-
-
-def status(admin: Admin) -> dict[str, Any]:
-    """What the operator says."""
-    found: dict[str, Any] = (admin.get("LLMBatch", "night") or {}).get("status") or {}
-    return found
-
-
-def phase(admin: Admin, wanted: str) -> dict[str, Any]:
-    """The status, when it has that phase."""
-    return eventually(
-        f"phase {wanted}", lambda: found if (found := status(admin)).get("phase") == wanted else None
-    )
+def told(admin: Admin) -> str:
+    """The order in the head's environment."""
+    job = admin.get("RayJob", "night")
+    pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+    [found] = [each["value"] for each in pod["containers"][0]["env"] if each["name"] == "DAYBREAK_BATCH"]
+    return str(found)

@@ -1,50 +1,34 @@
-"""The LLMBenchmark of the API tests, and how to look at it."""
+"""The LLMBenchmark of the API tests."""
 
-from typing import Any
+from daybreak.api.common import names
+from tests.api.admin import Admin
+from tests.api.owners import Subject
+from tests.api.played import play_pod
 
-from tests.api.admin import Admin, eventually
-
-OBJECTS = {
-    "ServiceAccount": "benchmark.tune-sa",
-    "NetworkPolicy": "benchmark.tune-ray",
-    "Job": "tune-benchmark",
-}
-SPEC: dict[str, Any] = {
-    "model": {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}},
-    "load": {"clients": [8]},
-    "sweep": [{"argument": "max_num_seqs", "values": [1, 2, 4]}],
-}
-
-
-def tune(**spec: Any) -> dict[str, Any]:
-    """A benchmark; None leaves a field out."""
-    return {
-        "apiVersion": "daybreak.dev/v1alpha1",
-        "kind": "LLMBenchmark",
-        "metadata": {"name": "tune"},
-        "spec": {name: value for name, value in (SPEC | spec).items() if value is not None},
-    }
+TUNE = Subject(
+    "LLMBenchmark",
+    "tune",
+    {
+        "ServiceAccount": "benchmark.tune-sa",
+        "NetworkPolicy": "benchmark.tune-ray",
+        "Job": "tune-benchmark",
+    },
+    {
+        "model": {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}},
+        "load": {"clients": [8]},
+        "sweep": [{"argument": "max_num_seqs", "values": [1, 2, 4]}],
+    },
+)
 
 
-def everything(admin: Admin) -> dict[str, Any] | None:
-    """The owned objects, when all are there."""
-    found = {kind: admin.get(kind, name) for kind, name in OBJECTS.items()}
-    return found if all(found.values()) else None
+def play_its_pod(admin: Admin) -> None:
+    """Its pod, at an address of this machine."""
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    play_pod(admin, "tune-pod", {names.SERVICE_LABEL: "benchmark.tune"}, conditions=[ready])
 
 
-def status(admin: Admin) -> dict[str, Any]:
-    """What the operator says."""
-    found: dict[str, Any] = (admin.get("LLMBenchmark", "tune") or {}).get("status") or {}
-    return found
-
-
-def phase(admin: Admin, wanted: str) -> dict[str, Any]:
-    """The status, when it has that phase."""
-    return eventually(
-        f"phase {wanted}", lambda: found if (found := status(admin)).get("phase") == wanted else None
-    )
-
-
-def condition(admin: Admin, kind: str) -> dict[str, Any]:
-    """A condition; empty when it is not there."""
-    return next((each for each in status(admin).get("conditions", ()) if each["type"] == kind), {})
+def told(admin: Admin) -> str:
+    """The order in the pod's environment."""
+    pod = admin.get("Job", "tune-benchmark")["spec"]["template"]["spec"]
+    [found] = [each["value"] for each in pod["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]
+    return str(found)

@@ -9,48 +9,26 @@ from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
+from tests.api.owners import Subject
 from tests.api.sleeper import LONG_IDLE, write_whole
 
 NAME = "chat"
-OBJECTS = {
-    "ServiceAccount": "server.chat-sa",
-    "NetworkPolicy": "server.chat-ray",
-    "PodDisruptionBudget": "server.chat-ray",
-    "Service": "chat",
-    "Deployment": "chat-server",
-}
-SPEC: dict[str, Any] = {
-    "engine": "vllm",
-    "model": {"name": "tiny", "source": "file:///models/tiny"},
-    "accelerator": {"kind": "cpu"},
-}
-
-
-def chat(**spec: Any) -> dict[str, Any]:
-    """A ModelServer."""
-    return {
-        "apiVersion": "daybreak.dev/v1alpha1",
-        "kind": "ModelServer",
-        "metadata": {"name": NAME},
-        "spec": SPEC | spec,
-    }
-
-
-def everything(admin: Admin) -> dict[str, Any] | None:
-    """The owned objects, when all are there."""
-    found = {kind: admin.get(kind, name) for kind, name in OBJECTS.items()}
-    return found if all(found.values()) else None
-
-
-def status(admin: Admin) -> dict[str, Any]:
-    """What the operator says."""
-    found: dict[str, Any] = (admin.get("ModelServer", NAME) or {}).get("status") or {}
-    return found
-
-
-def condition(admin: Admin, kind: str) -> dict[str, Any]:
-    """A condition; empty when it is not there."""
-    return next((each for each in status(admin).get("conditions", ()) if each["type"] == kind), {})
+CHAT = Subject(
+    "ModelServer",
+    NAME,
+    {
+        "ServiceAccount": "server.chat-sa",
+        "NetworkPolicy": "server.chat-ray",
+        "PodDisruptionBudget": "server.chat-ray",
+        "Service": "chat",
+        "Deployment": "chat-server",
+    },
+    {
+        "engine": "vllm",
+        "model": {"name": "tiny", "source": "file:///models/tiny"},
+        "accelerator": {"kind": "cpu"},
+    },
+)
 
 
 def pods(admin: Admin) -> list[dict[str, Any]]:
@@ -102,18 +80,18 @@ class Player:
         """Wait until the status says this. Returns the model's gate."""
 
         def there() -> dict[str, Any] | None:
-            said = status(self.admin)
+            said = CHAT.status(self.admin)
             found: dict[str, Any] = ((said.get("gate") or {}).get("models") or [{}])[0]
             return found if (said.get("phase"), found.get("state")) == (phase, gate) else None
 
         try:
             return eventually(f"{phase}, gate {gate}", there)
         except AssertionError as error:
-            raise AssertionError(f"{error}; its status is {status(self.admin)}") from None
+            raise AssertionError(f"{error}; its status is {CHAT.status(self.admin)}") from None
 
     def awake(self, **spec: Any) -> dict[str, Any]:
         """Make it, and bring it up. Returns its model's gate."""
-        self.admin.create(chat(**spec))
+        self.admin.create(CHAT.manifest(**spec))
         self.starts()
         self.answers()
         return self.reaches("Awake", "Open")

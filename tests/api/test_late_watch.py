@@ -13,7 +13,7 @@ from daybreak.controller.asking.model_client import HttpModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.writer import FRESH_SECONDS
 from daybreak.kinds.llmservice.observe import copy_reports
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.adapter_reports import adapter_prober, http_reporter
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
@@ -133,8 +133,8 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     prober = Prober(HttpModelClient(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     observer = Observer(cache, watches, None)
-    adapters = AdapterProber(HttpReporter(), lambda _: None)
-    copies = CopyProber(copy_reports.HttpReporter(), lambda _: None)
+    adapters = adapter_prober(http_reporter(), lambda _: None)
+    copies = CopyProber(copy_reports.http_reporter(), lambda _: None)
     return Reconciler(
         api, cache, observer, platform, prober, adapters, copies, Applier(api, cache), lambda: True
     )

@@ -10,7 +10,7 @@ from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.servers import NAME, OBJECTS, Player, chat, condition, everything, pods, status
+from tests.api.servers import CHAT, NAME, Player, pods
 from tests.api.sleeper import GATEWAY
 
 SOON = {"afterIdle": "1s"}
@@ -43,16 +43,16 @@ def player(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -
 
 def replicas(admin: Admin) -> int:
     """Pods that the Deployment is to have."""
-    return int(admin.get("Deployment", OBJECTS["Deployment"])["spec"]["replicas"])
+    return int(admin.get("Deployment", CHAT.objects["Deployment"])["spec"]["replicas"])
 
 
 def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
     admin = player.admin
     player.awake(sleep=SOON)
-    assert condition(admin, "Ready")["status"] == "True"
+    assert CHAT.condition(admin, "Ready")["status"] == "True"
     front = admin.get("Service", NAME)
     assert front["spec"]["selector"] == names.gateway_selector()
-    gate = status(admin)["gate"]
+    gate = CHAT.status(admin)["gate"]
     assert front["spec"]["ports"][0]["targetPort"] == gate["port"]
     [backend] = gate["backends"]
     assert (backend["cluster"], backend["port"]) == ("server.chat", 8000)
@@ -63,14 +63,14 @@ def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -
     closed = player.reaches("Asleep", "Closed")
     eventually("no pod is to be", lambda: replicas(admin) == 0)
     eventually("no pod", lambda: not pods(admin))
-    assert condition(admin, "Ready")["status"] == "True", "asleep is healthy"
-    assert condition(admin, "Active")["reason"] == "Asleep"
+    assert CHAT.condition(admin, "Ready")["status"] == "True", "asleep is healthy"
+    assert CHAT.condition(admin, "Active")["reason"] == "Asleep"
 
     player.traffic(held=2)
     waking = player.reaches("Waking", "Closed")
     assert waking["epoch"] == closed["epoch"], "it was closed all the time"
     player.starts()
-    assert condition(admin, "Ready")["status"] == "True", "requests are held"
+    assert CHAT.condition(admin, "Ready")["status"] == "True", "requests are held"
     player.answers()
     opened = player.reaches("Awake", "Open")
     assert opened["epoch"] > closed["epoch"]
@@ -82,7 +82,7 @@ def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) ->
     admin = player.admin
     eventually("the gateway", lambda: admin.get("Deployment", names.GATEWAY))
     admin.delete("ModelServer", NAME)
-    eventually("nothing", lambda: not any(admin.get(kind, name) for kind, name in OBJECTS.items()))
+    eventually("nothing", lambda: CHAT.gone(admin))
     eventually("no gateway", lambda: admin.get("Deployment", names.GATEWAY) is None)
 
 
@@ -90,7 +90,7 @@ def test_scaled_by_kubectl_scale(player: Player) -> None:
     player.awake()
     player.admin.merge("ModelServer", NAME, {"spec": {"replicas": 2}}, subresource="scale")
     eventually("two pods", lambda: len(pods(player.admin)) == 2)
-    assert status(player.admin)["selector"] == f"{names.SERVICE_LABEL}=server.{NAME}"
+    assert CHAT.status(player.admin)["selector"] == f"{names.SERVICE_LABEL}=server.{NAME}"
 
 
 def test_scaled_by_the_requests_in_progress(player: Player) -> None:
@@ -101,8 +101,8 @@ def test_scaled_by_the_requests_in_progress(player: Player) -> None:
     assert replicas(admin) == 1
     player.traffic(in_flight=25)
     eventually("as many as are wanted", lambda: replicas(admin) == 3)
-    assert status(admin)["autoscaling"] == {"replicas": 3}
-    assert condition(admin, "Ready")["status"] == "True"
+    assert CHAT.status(admin)["autoscaling"] == {"replicas": 3}
+    assert CHAT.condition(admin, "Ready")["status"] == "True"
     admin.merge("ModelServer", NAME, {"spec": {"autoscaling": {"maxReplicas": 2}}})
     eventually("no more than the most", lambda: replicas(admin) == 2)
     player.traffic()
@@ -115,12 +115,12 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
     admin.create(service)
     eventually("the service's address", lambda: admin.get("Service", NAME))
     owner = admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"]
-    admin.create(chat())
-    eventually("NameTaken", lambda: condition(admin, "Stalled").get("reason") == "NameTaken")
-    assert "Service/chat" in condition(admin, "Stalled")["message"]
+    admin.create(CHAT.manifest())
+    eventually("NameTaken", lambda: CHAT.condition(admin, "Stalled").get("reason") == "NameTaken")
+    assert "Service/chat" in CHAT.condition(admin, "Stalled")["message"]
     assert owner == admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"] == "LLMService"
     admin.delete("LLMService", NAME)
-    eventually("it is made", lambda: everything(admin))
+    eventually("it is made", lambda: CHAT.everything(admin))
 
 
 @pytest.mark.parametrize(
@@ -137,29 +137,40 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
 )
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
-        admin.create(chat(**spec))
+        admin.create(CHAT.manifest(**spec))
     assert words in str(refused.value)
 
 
 def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
-    player.admin.create(chat(engineArgs={"max_model_length": 1}))
-    eventually("Stalled", lambda: condition(player.admin, "Stalled").get("reason") == "InvalidSpec")
-    assert "max_model_len" in condition(player.admin, "Stalled")["message"]
+    player.admin.create(CHAT.manifest(engineArgs={"max_model_length": 1}))
+    eventually("Stalled", lambda: CHAT.condition(player.admin, "Stalled").get("reason") == "InvalidSpec")
+    assert "max_model_len" in CHAT.condition(player.admin, "Stalled")["message"]
     player.admin.merge("ModelServer", NAME, {"spec": {"engineArgs": {"max_model_length": None}}})
-    eventually("it is made", lambda: everything(player.admin))
+    eventually("it is made", lambda: CHAT.everything(player.admin))
+
+
+def written(admin: Admin) -> dict[str, str]:
+    """Versions of its objects, without the Deployment, whose status is the controller's."""
+    found = CHAT.everything(admin)
+    assert found
+    return {kind: each["metadata"]["resourceVersion"] for kind, each in found.items() if kind != "Deployment"}
 
 
 def test_a_steady_one_is_not_written_to(player: Player) -> None:
     player.awake()
     admin = player.admin
-    versions = {kind: each["metadata"]["resourceVersion"] for kind, each in (everything(admin) or {}).items()}
+    versions = {
+        kind: each["metadata"]["resourceVersion"] for kind, each in (CHAT.everything(admin) or {}).items()
+    }
     own = admin.get("ModelServer", NAME)["metadata"]["resourceVersion"]
     admin.merge("ModelServer", NAME, {"metadata": {"annotations": {"a": "b"}}})
     eventually("a reconcile", lambda: admin.get("ModelServer", NAME)["metadata"]["resourceVersion"] != own)
     other = admin.merge("ModelServer", NAME, {"metadata": {"annotations": {"a": "c"}}})
     player.traffic(in_flight=1)
     player.traffic(in_flight=2)
-    after = {kind: each["metadata"]["resourceVersion"] for kind, each in (everything(admin) or {}).items()}
+    after = {
+        kind: each["metadata"]["resourceVersion"] for kind, each in (CHAT.everything(admin) or {}).items()
+    }
     versions.pop("Deployment"), after.pop("Deployment")  # its status is the controller's
     assert after == versions
     assert (

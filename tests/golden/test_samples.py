@@ -112,7 +112,7 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
     for found in objects:
         if found["kind"] == "Job":
             [container] = found["spec"]["template"]["spec"]["containers"]
-            container["command"][-1] = "(daybreak/jobs/fill.py)"
+            container["command"][-1] = "(daybreak/pod_programs/fill)"
             found["metadata"]["name"] = "(a digest of what it says)"
     return as_text(objects)
 

@@ -15,8 +15,8 @@ import pytest
 from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.scheduling.turns import PATIENCE
-from tests.api import batches
 from tests.api.admin import Admin, Refused, eventually
+from tests.api.batches import NIGHT
 from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, LONG_IDLE, write_whole
 from tests.gpu.looks import TOLERATED, overbooked, placed, pods, service, small
@@ -267,9 +267,9 @@ def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
 def night(exact: Exact) -> Iterator[str]:
     """A batch that needs the same GPU. Returns what stands for it in labels."""
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
-    batch = batches.night(model=model, minRun="1s")
+    batch = NIGHT.manifest(model=model, minRun="1s")
     exact.admin.create(batch)
-    yield names.of_batch("night")
+    yield names.of_owner("LLMBatch", "night")
     exact.admin.delete("LLMBatch", "night")
 
 

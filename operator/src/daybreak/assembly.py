@@ -14,17 +14,18 @@ from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
 from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.operator import Operator
+from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
 from daybreak.controller.turn_watch import TurnWatch
 from daybreak.gates.gateway_controller import GatewayController
 from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.port_allocator import PortAllocator
-from daybreak.kinds.llmbatch.kind import LLMBatches
-from daybreak.kinds.llmbenchmark.kind import LLMBenchmarks
+from daybreak.kinds.llmbatch.kind import llm_batches
+from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import LLMRoutes
-from daybreak.kinds.llmservice.kind import LLMServices
-from daybreak.kinds.modelserver.kind import ModelServers
+from daybreak.kinds.llmservice.kind import llm_services
+from daybreak.kinds.modelserver.kind import model_servers
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
@@ -75,28 +76,20 @@ def assemble(
     def may_act() -> bool:
         return lease.held
 
-    enqueue = partial(_enqueue, queue, LLMServices.name)
-    enqueue_server = partial(_enqueue, queue, ModelServers.name)
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
-    enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
-    enqueue_benchmark = partial(_enqueue, queue, LLMBenchmarks.name)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
-    node_watch = NodeWatch(cache, watches)
-    turns = TurnWatch(node_watch, lambda workload: _enqueue(queue, *workload))
-    services = LLMServices(
-        api, cache, watches, platform, applier, client, reports, ports, node_watch, turns, enqueue, may_act
-    )
-    servers = ModelServers(
-        api, cache, platform, applier, client, reports, ports, node_watch, turns, enqueue_server, may_act
-    )
+    nodes_seen = NodeWatch(cache, watches)
+    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload))
+    enqueue = partial(_enqueue, queue)
+    parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
     kinds: list[Kind] = [
-        services,
-        servers,
-        LLMBatches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
-        LLMBenchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
+        llm_services(parts, client, reports, ports),
+        model_servers(parts, client, reports, ports),
+        llm_batches(parts),
+        llm_benchmarks(parts),
         LLMRoutes(api, cache, platform, applier, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]

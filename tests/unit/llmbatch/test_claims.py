@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.llmbatch.status import BatchPhase, BatchReason
+from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
 from daybreak.kinds.llmbatch.decide.decision import decide
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
-from daybreak.kinds.llmbatch.status.report import events, known, report
+from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.scheduling.turns import Claim, Turn
 from tests.unit.llmbatch.batches import NOW, manifest, seen
 
@@ -54,21 +54,21 @@ def claim(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = No
 
 
 def test_one_that_runs_holds_and_gives_way_after_its_shortest_run() -> None:
-    found = claim(ray_job=job(300), pods=(pod(placed=True),), progress=RUNNING)
+    found = claim(job=job(300), pods=(pod(placed=True),), progress=RUNNING)
     assert (found.owner, found.holds, found.waits) == ("team/batch.night", {"n": 1}, False)
     assert found.background
     assert found.yields_at == NOW - timedelta(seconds=240)
 
 
 def test_one_without_room_waits() -> None:
-    found = claim(ray_job=job(), pods=(pod(placed=False),))
+    found = claim(job=job(), pods=(pod(placed=False),))
     assert found.waits
     assert found.stuck(NOW)
 
 
 @pytest.mark.parametrize("spec", [{"yield": False}, {"resume": False}])
 def test_one_that_may_not_stop_does_not_give_way(spec: dict[str, Any]) -> None:
-    assert claim(spec=spec, ray_job=job(), pods=(pod(placed=True),), progress=RUNNING).yields_at is None
+    assert claim(spec=spec, job=job(), pods=(pod(placed=True),), progress=RUNNING).yields_at is None
 
 
 def test_one_that_has_given_way_is_in_the_queue() -> None:
@@ -91,9 +91,7 @@ def test_others_take_no_part(whole: Any) -> None:
 
 def turned(status: dict[str, Any] | None = None, turn: Turn | None = None) -> Observed:
     """A batch that runs, and whose turn this is."""
-    return seen(
-        manifest(status=status, model=GPU_MODEL), ray_job=job(), progress=RUNNING, turn=turn or Turn()
-    )
+    return seen(manifest(status=status, model=GPU_MODEL), job=job(), progress=RUNNING, turn=turn or Turn())
 
 
 def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
@@ -102,12 +100,12 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     status = report(what, decision)
     assert (decision.apply, decision.running, status.after) == (True, False, ["team/chat"])
     assert status.phase is BatchPhase.PENDING
-    [told] = events(known({}), status)
+    [told] = events(LLMBatchStatus(), status)
     assert told.reason == BatchReason.WAITING_FOR_ACCELERATORS
     kept = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     # The same again is no news; and when nobody is before it, it runs.
     again = turned(kept, Turn(after=("team/chat",)))
-    assert events(known(kept), report(again, decide(again))) == []
+    assert events(LLMBatchStatus.model_validate(kept), report(again, decide(again))) == []
     free = turned(kept)
     assert decide(free).running
     assert report(free, decide(free)).after is None

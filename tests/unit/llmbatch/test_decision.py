@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
-from daybreak.controller.job_reports import running_job
+from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.observe.progress_reports import read
 from daybreak.kinds.llmbatch.status.report import events, report
+from daybreak.ray.views.ray_pods import HEAD
 from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
 
 RUNNING = Progress("Running", final=False, total=100, done=40, failed=2, rows_per_second=6.0)
@@ -46,7 +48,7 @@ def test_one_that_is_new_gets_its_objects() -> None:
 
 
 def test_one_that_runs_tells_how_far_it_is() -> None:
-    _, status = said(seen(manifest(), ray_job=job(), progress=RUNNING))
+    _, status = said(seen(manifest(), job=job(), progress=RUNNING))
     assert (status.phase, status.progress) == (BatchPhase.RUNNING, "40/100")
     assert status.rows is not None
     assert (status.rows.total, status.rows.done, status.rows.failed) == (100, 40, 2)
@@ -55,7 +57,7 @@ def test_one_that_runs_tells_how_far_it_is() -> None:
 
 
 def test_its_end_is_kept_whatever_comes_then() -> None:
-    _, ended = said(seen(manifest(), ray_job=job(), progress=DONE))
+    _, ended = said(seen(manifest(), job=job(), progress=DONE))
     assert (ended.phase, ended.finished) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
     assert conditions(ended) == {
         "Complete": ("True", "Finished"),
@@ -65,13 +67,13 @@ def test_its_end_is_kept_whatever_comes_then() -> None:
     }
     kept = ended.model_dump(mode="json", by_alias=True, exclude_none=True)
     for later in (None, job("Failed", "FAILED")):
-        decision, status = said(seen(manifest(status=kept, suspend=True), ray_job=later))
+        decision, status = said(seen(manifest(status=kept, suspend=True), job=later))
         assert not decision.apply
         assert status == ended
 
 
 def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
-    decision, status = said(seen(manifest(), ray_job=job(), progress=MISSING))
+    decision, status = said(seen(manifest(), job=job(), progress=MISSING))
     assert (decision.apply, status.phase) == (False, BatchPhase.FAILED)
     assert conditions(status)["Failed"] == ("True", "InputMissing")
     assert conditions(status)["Stalled"] == ("True", "InputMissing")
@@ -80,37 +82,35 @@ def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
 @pytest.mark.parametrize(
     ("found", "phase", "reason"),
     [
-        (job("Complete", "SUCCEEDED"), BatchPhase.SUCCEEDED, BatchReason.FINISHED),
-        (job("Complete", "STOPPED"), BatchPhase.FAILED, BatchReason.JOB_FAILED),
-        (job("Failed", "FAILED", message="exit 1"), BatchPhase.FAILED, BatchReason.JOB_FAILED),
-        (job("Failed", "", reason="DeadlineExceeded"), BatchPhase.FAILED, BatchReason.DEADLINE_EXCEEDED),
-        (job("Retrying", "FAILED"), BatchPhase.STARTING, BatchReason.PROGRESSING),
+        (job("Complete", "SUCCEEDED"), JobPhase.SUCCEEDED, BatchReason.FINISHED),
+        (job("Complete", "STOPPED"), JobPhase.FAILED, BatchReason.JOB_FAILED),
+        (job("Failed", "FAILED", message="exit 1"), JobPhase.FAILED, BatchReason.JOB_FAILED),
+        (job("Failed", "", reason="DeadlineExceeded"), JobPhase.FAILED, BatchReason.DEADLINE_EXCEEDED),
+        (job("Retrying", "FAILED"), JobPhase.STARTING, BatchReason.PROGRESSING),
     ],
 )
-def test_an_end_that_only_kuberay_tells(
-    found: dict[str, Any], phase: BatchPhase, reason: BatchReason
-) -> None:
-    decision, _ = said(seen(manifest(), ray_job=found))
+def test_an_end_that_only_kuberay_tells(found: dict[str, Any], phase: JobPhase, reason: BatchReason) -> None:
+    decision, _ = said(seen(manifest(), job=found))
     assert decision.verdict is not None
     assert (decision.verdict.phase, decision.verdict.reason) == (phase, reason)
 
 
 def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
-    _, before = said(seen(manifest(), ray_job=job(), progress=RUNNING))
+    _, before = said(seen(manifest(), job=job(), progress=RUNNING))
     kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
-    decision, status = said(seen(manifest(status=kept, suspend=True), ray_job=job()))
+    decision, status = said(seen(manifest(status=kept, suspend=True), job=job()))
     assert (decision.apply, decision.running) == (True, False)
     assert (status.phase, status.progress, status.eta) == (BatchPhase.SUSPENDED, "40/100", None)
 
 
 def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
     begun = {"job": job_digest(batch())}
-    decision, status = said(seen(manifest(status=begun, prompt="other"), ray_job=job(), progress=RUNNING))
+    decision, status = said(seen(manifest(status=begun, prompt="other"), job=job(), progress=RUNNING))
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "SpecChanged")
     assert status.job == begun["job"]
     # The status was not written before the operator died: the job itself tells.
-    decision, _ = said(seen(manifest(prompt="other"), ray_job=job()))
+    decision, _ = said(seen(manifest(prompt="other"), job=job()))
     assert not decision.apply
 
 
@@ -129,14 +129,14 @@ def test_a_spec_that_cannot_be_built_stalls() -> None:
 
 def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
     found = seen(manifest())
-    decision = decide(Observed(found.manifest, found.batch, (), kuberay_installed=False, now=NOW))
+    decision = decide(Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW))
     assert decision.verdict is not None
     assert decision.verdict.reason is BatchReason.KUBERAY_MISSING
     assert decision.apply
 
 
 def test_kueues_turn_is_waited_for() -> None:
-    decision = decide(seen(manifest(), ray_job={**job(""), "spec": {"suspend": True}}))
+    decision = decide(seen(manifest(), job={**job(""), "spec": {"suspend": True}}))
     assert decision.verdict is not None
     assert decision.verdict.reason is BatchReason.QUEUED
 
@@ -152,16 +152,16 @@ def test_what_it_has_cost() -> None:
         "status": {"phase": "Running"},
     }
     before = {"gpus": 2, "gpuSeconds": 10.0, "gpuSecondsUntil": "2026-01-02T03:03:35Z"}
-    _, status = said(seen(manifest(model=model, status=before), ray_job=job(), pods=(pod,)))
+    _, status = said(seen(manifest(model=model, status=before), job=job(), pods=(pod,)))
     assert (status.gpus, status.gpu_seconds) == (2, 70.0)
-    _, status = said(seen(manifest(model=model, status=before), ray_job=job()))
+    _, status = said(seen(manifest(model=model, status=before), job=job()))
     assert (status.gpus, status.gpu_seconds) == (0, 70.0)
 
 
 def test_events_tell_what_has_turned() -> None:
     nothing = LLMBatchStatus()
-    _, running = said(seen(manifest(), ray_job=job(), progress=RUNNING))
-    _, failed = said(seen(manifest(), ray_job=job(), progress=MISSING))
+    _, running = said(seen(manifest(), job=job(), progress=RUNNING))
+    _, failed = said(seen(manifest(), job=job(), progress=MISSING))
     assert [(each.warning, each.reason) for each in events(nothing, running)] == [(False, "Running")]
     assert events(running, running) == []
     assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputMissing")]
@@ -187,8 +187,8 @@ def test_only_a_head_that_runs_is_asked() -> None:
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
-    found = running_job("u-1", [pod], heard=True)
+    found = running_job("u-1", [pod], heard=True, role=HEAD)
     assert found is not None
     assert (found.address, found.heard) == ("10.0.0.7", True)
     pod["metadata"]["deletionTimestamp"] = str(NOW + timedelta(0))
-    assert running_job("u-1", [pod], heard=False) is None
+    assert running_job("u-1", [pod], heard=False, role=HEAD) is None

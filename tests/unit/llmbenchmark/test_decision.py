@@ -9,11 +9,12 @@ import pytest
 
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbenchmark.decide.decision import decide
-from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.observe.observer import read as read_manifest
-from daybreak.kinds.llmbenchmark.observe.progress_reports import read, running_job
+from daybreak.kinds.llmbenchmark.observe.progress_reports import read
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from tests.unit.llmbenchmark.benchmarks import benchmark, manifest, of_service, service
 
@@ -51,7 +52,7 @@ def seen(status: dict[str, Any] | None = None, of: dict[str, Any] | None = None,
 
 
 def job(**status: Any) -> dict[str, Any]:
-    annotations = {"daybreak.dev/benchmark": digest(benchmark())}
+    annotations = {"daybreak.dev/benchmark": job_digest(benchmark())}
     return {"metadata": {"name": "tune-benchmark", "annotations": annotations}, "status": status}
 
 
@@ -140,7 +141,7 @@ def test_an_end_stays() -> None:
 
 def test_a_copy_goes_on_when_its_service_goes() -> None:
     of = of_service()
-    begun = digest(benchmark(**of))
+    begun = job_digest(benchmark(**of))
     at = seen(status={"job": begun}, of=of, job=job(), progress=RUNNING)
     assert verdict(at) == ("Running", "Running", False)
     assert not decide(at).apply

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmbenchmark.objects.desired import desired
-from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.platform import Platform
 from daybreak_runtime.benchmark.order import Order
@@ -169,8 +169,8 @@ def test_steps_are_bounded_whatever_the_sweep() -> None:
 
 
 def test_what_may_change_is_no_part_of_the_digest() -> None:
-    assert digest(benchmark()) == digest(benchmark(suspend=True, ttlAfterFinished="1h"))
-    assert digest(benchmark()) != digest(benchmark(load={"clients": [9]}))
+    assert job_digest(benchmark()) == job_digest(benchmark(suspend=True, ttlAfterFinished="1h"))
+    assert job_digest(benchmark()) != job_digest(benchmark(load={"clients": [9]}))
 
 
 def test_an_account_of_ones_own_is_used() -> None:

@@ -115,7 +115,7 @@ def test_every_field_has_a_meaning() -> None:
 
 
 def test_each_reason_is_on_the_page_and_no_other() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "benchmark.md").read_text().partition("## Reasons")[2]
+    page = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text().partition("## Reasons")[2]
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]
     assert sorted(named) == sorted(reason.value for reason in BenchmarkReason)

@@ -12,7 +12,7 @@ from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from daybreak.kinds.llmservice.observe import copy_reports
-from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, HttpReporter
+from daybreak.kinds.llmservice.observe.adapter_reports import adapter_prober, http_reporter
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer
@@ -120,8 +120,8 @@ def _reconciler(around: Surroundings) -> Reconciler:
         cast(Observer, around),
         PLATFORM,
         cast(Prober, around),
-        AdapterProber(HttpReporter(), lambda _: None),
-        CopyProber(copy_reports.HttpReporter(), lambda _: None),
+        adapter_prober(http_reporter(), lambda _: None),
+        CopyProber(copy_reports.http_reporter(), lambda _: None),
         cast(Applier, around),
         lambda: True,
     )

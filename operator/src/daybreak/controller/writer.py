@@ -1,42 +1,29 @@
 """What a reconcile writes for an object of a kind: what it owns, its status and its events."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
 from daybreak.api.common.resource import Resource
-from daybreak.api.common.unstructured import Manifest
+from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.controller import metrics
 from daybreak.controller.events import Event
 from daybreak.controller.kind import LeaseLost
+from daybreak.controller.plan import Plan, Target
 from daybreak.kube import status
 from daybreak.kube.apply import Applier, is_controlled_by, key_of
-from daybreak.kube.cache import Cache, Key, controller
+from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import of
 
-SOON_SECONDS = 2.0
-"""When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
-FOREIGN_SECONDS = 15.0
-"""When to look again whether a name is still taken: objects without our labels are not watched."""
-REFUSED_SECONDS = 60.0
-"""When to try again what the API server has refused."""
 FRESH_SECONDS = 60.0
 """How long after an owner was last heard of it is believed to be there."""
 
 log = structlog.get_logger("daybreak.writer")
-
-
-@dataclass(frozen=True)
-class Target:
-    """An owned object as it should be and as it is."""
-
-    wanted: dict[str, Any]
-    live: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -47,6 +34,33 @@ class Applied:
     """Whether anything was written."""
     refusal: str = ""
     """What the API server has refused, with its words; empty: nothing."""
+
+
+class Dumped(Protocol):
+    """A status of any kind."""
+
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
+        """The status in plain values."""
+        ...
+
+
+@dataclass(frozen=True)
+class Said:
+    """What came of saying a status."""
+
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
+    gone: bool = False
+    """Whether the object was not there any more."""
+
+    @property
+    def new(self) -> bool:
+        """Whether something else was said than before."""
+        return not self.gone and self.before != self.after
+
+
+News = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Event]]
+"""What of a change of a status, before and after, is worth an event."""
 
 
 class Writer:
@@ -73,6 +87,26 @@ class Writer:
         """Raise LeaseLost when nothing may be written any more."""
         if not self._may_act():
             raise LeaseLost
+
+    async def carry_out(
+        self, key: Key, uid: str, plan: Plan, *, surplus_first: bool = False
+    ) -> Applied | None:
+        """Make an owner's objects what a plan says; None: the owner is gone, and nothing was done.
+
+        Args:
+            key: The owner's.
+            uid: Which of that name it is.
+            plan: What is to be.
+            surplus_first: Whether what it does not have any more goes first, whatever is refused then; else
+                it goes when everything else has come.
+        """
+        if not await self.may_own(key, uid, plan.targets):
+            return None
+        deleted = surplus_first and await self.delete(plan.surplus)
+        applied = await self.apply(plan.targets)
+        if not surplus_first and not applied.refusal:
+            deleted = await self.delete(plan.surplus)
+        return replace(applied, wrote=applied.wrote or deleted)
 
     async def apply(self, targets: Iterable[Target]) -> Applied:
         """Write what differs, up to the first object that is refused."""
@@ -125,6 +159,16 @@ class Writer:
         metadata = found["metadata"]
         return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
 
+    async def say(self, key: Key, manifest: Manifest, status: Dumped, news: News, now: datetime) -> Said:
+        """Write the status of this object in this version if it has changed, and post what is news of it."""
+        before = mapping(manifest.get("status"))
+        after = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if before != after:
+            if not await self.write_status(key, manifest, after):
+                return Said(before, after, gone=True)
+            await self.tell(manifest, news(before, after), now)
+        return Said(before, after)
+
     async def write_status(self, key: Key, manifest: Manifest, after: Mapping[str, Any]) -> bool:
         """Make `after` the status of this object in this version. Returns False when the object is gone."""
         self.check()
@@ -160,37 +204,3 @@ class Writer:
                     reason=event.reason,
                     error=str(error),
                 )
-
-
-def is_of_predecessor(live: Manifest, resource: Resource, name: str, uid: str) -> bool:
-    """Whether it belongs to a deleted owner of the same name: the garbage collector will take it."""
-    owner = controller(live)
-    return (
-        owner is not None
-        and owner.get("kind") == resource.kind
-        and owner.get("name") == name
-        and owner.get("uid") != uid
-    )
-
-
-def surplus_of(
-    cache: Cache, owner: Key, uid: str, owned: Iterable[Resource], kept: Iterable[Manifest]
-) -> list[dict[str, Any]]:
-    """Objects that an owner controls and does not have any more, without those on their way out.
-
-    Args:
-        cache: What is known of the cluster.
-        owner: What stands for the owner on its objects.
-        uid: The owner's.
-        owned: Kinds of objects that it may have.
-        kept: Objects that it has, or that stay as they are.
-    """
-    names = {(of(manifest), key_of(manifest)) for manifest in kept}
-    return [
-        live
-        for resource in owned
-        for live in cache.of_service(resource, owner)
-        if is_controlled_by(live, uid)
-        and (resource, key_of(live)) not in names
-        and not live["metadata"].get("deletionTimestamp")
-    ]

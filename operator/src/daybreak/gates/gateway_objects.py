@@ -13,7 +13,7 @@ from daybreak.api.common.resource import GROUP, Resource
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
 from daybreak.ray import ports
-from daybreak.ray.egress import to_cluster
+from daybreak.ray.network import to_cluster
 from daybreak.ray.pods import merge_template
 from daybreak.ray.quantities import canonical
 

@@ -1,11 +1,10 @@
 """Revisions: what the Ray cluster of a workload was, is or shall be made of, as ControllerRevisions."""
 
-import hashlib
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from daybreak.api.common import canonical
 from daybreak.api.common.unstructured import Manifest, at, mapping, text, whole
 
 COMPONENT = "revision"
@@ -37,8 +36,7 @@ def read(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
 
 def digest(data: Mapping[str, Any]) -> str:
     """Digest of a revision's content, for its name."""
-    written = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()[:10]
+    return canonical.digest(data, 10)
 
 
 def next_number(revisions: Iterable[Revision]) -> int:

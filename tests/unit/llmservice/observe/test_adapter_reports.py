@@ -11,8 +11,9 @@ from aiohttp import web
 from daybreak.kinds.llmservice.observe import adapter_reports as module
 from daybreak.kinds.llmservice.observe.adapter_reports import (
     AdapterProber,
-    HttpReporter,
     Replica,
+    adapter_prober,
+    http_reporter,
     read,
     replicas,
 )
@@ -31,6 +32,9 @@ def replica(name: str = "w-1", **ids: str) -> Replica:
     return Replica(name, f"ip-of-{name}", frozenset((ids or {"fr": "1"}).items()))
 
 
+HERE = Replica("w-1", "127.0.0.1", frozenset())
+
+
 class Reporter:
     """Says what it is told to say."""
 
@@ -38,10 +42,10 @@ class Reporter:
         self.said: dict[str, Mapping[str, AdapterReport] | None] = {}
         self.asked: list[str] = []
 
-    async def report(self, address: str) -> Mapping[str, AdapterReport] | None:
+    async def report(self, asked: Replica) -> Mapping[str, AdapterReport] | None:
         """What it was told."""
-        self.asked.append(address)
-        return self.said.get(address)
+        self.asked.append(asked.address)
+        return self.said.get(asked.address)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -76,7 +80,7 @@ def called() -> list[Key]:
 
 @pytest.fixture
 async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[AdapterProber]:
-    made = AdapterProber(reporter, called.append)
+    made = adapter_prober(reporter, called.append)
     yield made
     await made.close()
 
@@ -181,9 +185,9 @@ async def test_a_replica_s_answer_is_read_with_care(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     monkeypatch.setattr(module, "DIRECT", runner.addresses[0][1])
-    reporter = HttpReporter()
+    reporter = http_reporter()
     try:
-        said = await reporter.report("127.0.0.1")
+        said = await reporter.report(HERE)
     finally:
         await reporter.close()
         await runner.cleanup()
@@ -193,8 +197,8 @@ async def test_a_replica_s_answer_is_read_with_care(
 
 async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DIRECT", 1)
-    reporter = HttpReporter()
-    assert await reporter.report("127.0.0.1") is None
+    reporter = http_reporter()
+    assert await reporter.report(HERE) is None
     await reporter.close()
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from daybreak.api.common import names
 from daybreak.kinds.llmservice.observe import copy_reports as module
-from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, HttpReporter, copying
+from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, copying, http_reporter
 from daybreak.kinds.llmservice.observe.observed import CopyReport
 from daybreak.kube.cache import Key
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, World, manifest, pod
@@ -147,7 +147,7 @@ async def test_a_job_s_answer_is_read_with_care(
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     monkeypatch.setattr(module, "FILL", runner.addresses[0][1])
-    reporter = HttpReporter()
+    reporter = http_reporter()
     try:
         assert await reporter.report(ONE) == found
     finally:
@@ -157,6 +157,6 @@ async def test_a_job_s_answer_is_read_with_care(
 
 async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FILL", 1)
-    reporter = HttpReporter()
+    reporter = http_reporter()
     assert await reporter.report(ONE) is None
     await reporter.close()

@@ -1,6 +1,6 @@
 """How the manifest of an object of a kind of ours is read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -9,6 +9,8 @@ from daybreak.api.common.base import readable
 from daybreak.api.common.custom_resource import NameRule, broken
 
 Spec = TypeVar("Spec", bound=BaseModel)
+Status = TypeVar("Status", bound=BaseModel)
+Object = TypeVar("Object")
 
 
 class InvalidSpec(ValueError):
@@ -37,3 +39,28 @@ def read_spec(manifest: Mapping[str, Any], rules: Sequence[NameRule], form: type
         return form.model_validate(manifest.get("spec") or {})
     except ValidationError as error:
         raise InvalidSpec(readable(error)) from error
+
+
+def read_object(
+    manifest: Mapping[str, Any],
+    form: Callable[[Mapping[str, Any]], Object],
+    problems: Callable[[Object], tuple[str, ...]],
+) -> tuple[Object | None, tuple[str, ...]]:
+    """An object from its manifest, and what is wrong with it; None: its spec has not the form of the API.
+
+    Args:
+        manifest: As the API server gives it.
+        form: Reads one of its kind. Raises InvalidSpec.
+        problems: Says what keeps one of the right form from being built.
+    """
+    try:
+        found = form(manifest)
+    except InvalidSpec as error:
+        return None, (str(error),)
+    return found, problems(found)
+
+
+def known_status(form: type[Status], status: Mapping[str, Any]) -> Status:
+    """A status as far as it is one; another operator may have known more fields."""
+    fields = {field.alias or name for name, field in form.model_fields.items()}
+    return form.model_validate({name: value for name, value in status.items() if name in fields})

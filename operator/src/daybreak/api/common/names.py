@@ -217,24 +217,15 @@ def kind_and_name(owner: str) -> tuple[str, str]:
     return _SERVICE_KIND, owner
 
 
+def name_of(kind: str, owner: str) -> str | None:
+    """Name of the object of that kind that this stands for; None: it is a gateway's, or another kind's."""
+    found, name = kind_and_name(owner)
+    return name if owner and found == kind else None
+
+
 def of_owner(kind: str, name: str) -> str:
     """What stands, in labels and names of objects, for an object of ours of that kind."""
     return f"{_OF_KIND.get(kind, '')}{name}"
-
-
-def is_service(owner: str) -> bool:
-    """Whether this stands for an LLMService."""
-    return bool(owner) and not owner.startswith(tuple(_OF_KIND.values()))
-
-
-def of_benchmark(benchmark: str) -> str:
-    """What stands for an LLMBenchmark where an LLMService's name stands for itself."""
-    return f"{BENCHMARK_PREFIX}{benchmark}"
-
-
-def benchmark_of(owner: str) -> str | None:
-    """Name of the LLMBenchmark that this stands for; None: it is another kind's."""
-    return owner.removeprefix(BENCHMARK_PREFIX) if owner.startswith(BENCHMARK_PREFIX) else None
 
 
 def benchmark_job(benchmark: str) -> str:
@@ -242,24 +233,9 @@ def benchmark_job(benchmark: str) -> str:
     return f"{benchmark}-benchmark"
 
 
-def server_of(owner: str) -> str | None:
-    """Name of the ModelServer that this stands for; None: it is another kind's."""
-    return owner.removeprefix(SERVER_PREFIX) if owner.startswith(SERVER_PREFIX) else None
-
-
 def server_deployment(server: str) -> str:
     """Name of the Deployment of a ModelServer."""
     return f"{server}-server"
-
-
-def of_batch(batch: str) -> str:
-    """What stands for an LLMBatch where an LLMService's name stands for itself."""
-    return f"{BATCH_PREFIX}{batch}"
-
-
-def batch_of(owner: str) -> str | None:
-    """Name of the LLMBatch that this stands for; None: it is another kind's."""
-    return owner.removeprefix(BATCH_PREFIX) if owner.startswith(BATCH_PREFIX) else None
 
 
 def ray_job(batch: str) -> str:

@@ -41,6 +41,12 @@ def whole(value: Any) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
+def number(value: Any) -> float | None:
+    """The value if it is a number, else None."""
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known else None
+
+
 def condition(status: Any, kind: str) -> Mapping[str, Any]:
     """The condition of a type, or an empty one."""
     for item in mappings(mapping(status).get("conditions")):

@@ -45,7 +45,12 @@ class LLMBatch:
         )
 
     @property
+    def owner(self) -> str:
+        """What stands for it in labels, and in names of its objects."""
+        return names.of_owner(KIND, self.name)
+
+    @property
     def workload(self) -> RayWorkload:
         """What Ray is to run."""
         models = () if self.spec.model is None else (self.spec.model,)
-        return RayWorkload(names.of_batch(self.name), models, self.spec.runtime, self.spec.replicas)
+        return RayWorkload(self.owner, models, self.spec.runtime, self.spec.replicas)

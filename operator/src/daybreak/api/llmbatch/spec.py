@@ -3,61 +3,20 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import SecretKeySource
-from daybreak.api.common.scalars import (
-    DNS_SUBDOMAIN,
-    VALIDATIONS,
-    Duration,
-    ModelName,
-    ObjectName,
-    PositiveDuration,
-)
+from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.jobs.places import PlaceUri
 from daybreak.api.ray.model import EngineArgs, Model
 from daybreak.api.ray.runtime import Runtime
 
 TEMPLATE_LIMIT = 16_384
 """Longest template, in characters: the whole of a batch is told to its job in one variable of 128 KiB."""
-PLACE_PATTERN = (
-    rf"^(pvc://{DNS_SUBDOMAIN}/[!-~]+|file:///[!-~]+|(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]*/[!-~]+)$"
-)
-_PARENT = r"/\.\.(/|$)"
-_WRITE_PLACE = (
-    "write pvc://claim/path, file:///path (of the head pod), s3://bucket/prefix or gs://bucket/prefix"
-)
-_NO_PARENT = "'..' may not stand in a path"
-
-
-def _checked_place(text: str) -> str:
-    if not re.match(PLACE_PATTERN, text):
-        raise ValueError(f"{text!r} is no place for rows: {_WRITE_PLACE}")
-    if re.search(_PARENT, text):
-        raise ValueError(_NO_PARENT)
-    return text
-
-
-PlaceUri = Annotated[
-    str,
-    AfterValidator(_checked_place),
-    Field(
-        max_length=1024,
-        json_schema_extra={
-            "pattern": PLACE_PATTERN,
-            VALIDATIONS: [
-                {"rule": f"self.matches(r'{PLACE_PATTERN}')", "message": _WRITE_PLACE},
-                {"rule": f"!self.matches(r'{_PARENT}')", "message": _NO_PARENT},
-            ],
-        },
-    ),
-]
-"""Where rows are."""
-
 TemplateText = Annotated[str, Field(min_length=1, max_length=TEMPLATE_LIMIT)]
 """A Jinja2 template."""
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]

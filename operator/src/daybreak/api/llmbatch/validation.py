@@ -5,12 +5,11 @@ from collections.abc import Iterator
 from daybreak import versions
 from daybreak.api.common import engine_args
 from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.spec import Task
 
 _IN_PODS = (Scheme.FILE, Scheme.CLAIM, Scheme.IMAGE)
-ORDER_LIMIT = 100_000
-"""Most characters of templates, parameters and engine arguments together: they are one variable of a pod."""
 ACCOUNT_NAME_LIMIT = 50
 """Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
 
@@ -51,9 +50,7 @@ def _places(batch: LLMBatch) -> Iterator[str]:
 
 def _rest(batch: LLMBatch) -> Iterator[str]:
     spec = batch.spec
-    written = len(spec.model_dump_json(exclude={"runtime"}, exclude_defaults=True))
-    if written > ORDER_LIMIT:
-        yield f"spec: {written} characters are more than a job can be told; {ORDER_LIMIT} is the most"
+    yield from too_long(spec)
     if spec.task is not Task.GENERATE:
         if spec.guided_json is not None:
             yield f"spec.guidedJson: task {spec.task.value} writes nothing that could follow a schema"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+from daybreak.api.common import names
 from daybreak.api.common.custom_object import identity, read_spec
 from daybreak.api.common.custom_resource import at_most, dns_label
 from daybreak.api.common.resource import GROUP, VERSION, Resource
@@ -36,3 +37,8 @@ class LLMBenchmark:
             **identity(manifest),
             spec=read_spec(manifest, NAME_RULES, LLMBenchmarkSpec),
         )
+
+    @property
+    def owner(self) -> str:
+        """What stands for it in labels, and in names of its objects."""
+        return names.of_owner(KIND, self.name)

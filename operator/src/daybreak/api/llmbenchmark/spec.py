@@ -3,55 +3,18 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
-import re
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import SecretKeySource, list_by
-from daybreak.api.common.scalars import (
-    DNS_SUBDOMAIN,
-    VALIDATIONS,
-    Duration,
-    ModelName,
-    ObjectName,
-    PositiveDuration,
-)
+from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.jobs.places import FolderUri
 from daybreak.api.llmbenchmark.load import Load
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
-
-FOLDER_PATTERN = rf"^(pvc://{DNS_SUBDOMAIN}/[!-~]+|(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]*/[!-~]+)$"
-_PARENT = r"/\.\.(/|$)"
-_WRITE_FOLDER = "write pvc://claim/path, s3://bucket/prefix or gs://bucket/prefix"
-_NO_PARENT = "'..' may not stand in a path"
-
-
-def _checked_folder(text: str) -> str:
-    if not re.match(FOLDER_PATTERN, text):
-        raise ValueError(f"{text!r} is no place for a report: {_WRITE_FOLDER}")
-    if re.search(_PARENT, text):
-        raise ValueError(_NO_PARENT)
-    return text
-
-
-FolderUri = Annotated[
-    str,
-    AfterValidator(_checked_folder),
-    Field(
-        max_length=1024,
-        json_schema_extra={
-            "pattern": FOLDER_PATTERN,
-            VALIDATIONS: [
-                {"rule": f"self.matches(r'{FOLDER_PATTERN}')", "message": _WRITE_FOLDER},
-                {"rule": f"!self.matches(r'{_PARENT}')", "message": _NO_PARENT},
-            ],
-        },
-    ),
-]
-"""Where a report goes."""
 
 Value = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 """A value of any JSON type."""

@@ -4,16 +4,14 @@ from collections.abc import Iterator
 
 from daybreak import versions
 from daybreak.api.common import engine_args
+from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.ray.model import Model, Placement
-
-ORDER_LIMIT = 100_000
-"""Most characters of lengths, values and engine arguments together: they are one variable of a pod."""
 
 
 def problems(benchmark: LLMBenchmark) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
-    return (*_sweep(benchmark), *_model(benchmark), *_rest(benchmark))
+    return (*_sweep(benchmark), *_model(benchmark), *too_long(benchmark.spec))
 
 
 def _sweep(benchmark: LLMBenchmark) -> Iterator[str]:
@@ -50,10 +48,3 @@ def model_problems(model: Model, where: str) -> Iterator[str]:
             f"{where}.parallelism.pipeline: the stages of a replica are {pipeline} pods, and a "
             "benchmark has one; use placement STRICT_PACK where they fit on one node"
         )
-
-
-def _rest(benchmark: LLMBenchmark) -> Iterator[str]:
-    spec = benchmark.spec
-    written = len(spec.model_dump_json(exclude={"runtime"}, exclude_defaults=True))
-    if written > ORDER_LIMIT:
-        yield f"spec: {written} characters are more than a job can be told; {ORDER_LIMIT} is the most"

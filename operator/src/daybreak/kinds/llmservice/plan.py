@@ -8,7 +8,7 @@ from typing import Any
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
-from daybreak.controller.writer import Target, is_of_predecessor, surplus_of
+from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled
 from daybreak.kinds.llmservice.decide.defaults import change, choose
@@ -19,7 +19,7 @@ from daybreak.kinds.llmservice.objects.revisions import built_of, controller_rev
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import active_cluster
 from daybreak.kube import compare
-from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
 from daybreak.platform import Platform
@@ -31,16 +31,9 @@ from daybreak.rollouts.strategy import Change
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What a service's objects should be, and what stands in the way."""
+class ServicePlan(Plan):
+    """What a service's objects should be."""
 
-    targets: tuple[Target, ...]
-    surplus: tuple[dict[str, Any], ...]
-    """Objects of ours that the service does not have any more."""
-    foreign: tuple[str, ...]
-    """Names that somebody else has taken, as `Kind/name`."""
-    leaving: bool
-    """Whether objects of a deleted service of the same name are still there."""
     filling: bool
     """Whether the RayService and what belongs to it stay as they are until weights are complete."""
     own: BuiltWith | None
@@ -49,11 +42,12 @@ class Plan:
     """What it takes to come to another revision that is asked for, by its name."""
 
 
-async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> Plan | None:
+async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> ServicePlan | None:
     """The plan for a service; None when its spec cannot be built, or nothing shall be built of it."""
     service = seen.service
     if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
         return None
+    owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)
     targets, foreign, leaving = [], [], False
     port = seen.gateway.port if seen.gateway else None
     copies = caches(seen, service)
@@ -82,11 +76,13 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         if of(wanted) is RAY_SERVICES and (filling or not seen.kuberay_installed):
             continue
         live = await applier.live(wanted)
-        if live is not None and not is_controlled_by(live, service.uid):
-            if is_of_predecessor(live, LLM_SERVICES, service.name, service.uid):
-                leaving = True
-            elif not is_orphan_of(live, service.name):
-                foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
+        whose = owner.whose(live) if live is not None else Whose.OURS
+        if whose is Whose.PREDECESSORS:
+            leaving = True
+        elif whose is Whose.FOREIGN:
+            foreign.append(named(wanted))
+        elif whose is Whose.ORPHAN:
+            pass  # it is taken over as it is to be
         elif of(wanted) is RAY_SERVICES and live is not None and _stays(seen):
             kept.append(wanted)
             continue
@@ -101,10 +97,8 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         targets.append(Target(wanted, live))
     surplus = [
         live
-        for live in surplus_of(
+        for live in owner.surplus(
             cache,
-            Key(service.namespace, service.name),
-            service.uid,
             [each for each in OWNED if each is not RAY_SERVICES or seen.kuberay_installed],
             [*(target.wanted for target in targets), *kept],
         )
@@ -112,7 +106,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         if not (filling and of(live) in (RAY_SERVICES, PERSISTENT_VOLUME_CLAIMS))
     ]
     changes = _changes(seen, service, platform)
-    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
+    return ServicePlan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
 
 
 def _stays(seen: Observed) -> bool:

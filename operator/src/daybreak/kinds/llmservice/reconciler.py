@@ -7,9 +7,10 @@ from typing import Any
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
-from daybreak.controller.writer import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Writer
+from daybreak.controller.writer import Writer
 from daybreak.gates import sleep_metrics
 from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
@@ -21,7 +22,7 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.plan import led_past, make_plan
 from daybreak.kube import scale, upgrades
-from daybreak.kube.apply import Applier, Occupied
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
@@ -68,12 +69,7 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one LLMService. Returns when to look again, in seconds; None: at a change."""
-        for _ in OWNED:
-            try:
-                return await self._once(key)
-            except Occupied:
-                continue  # the next observation sees by whom
-        return SOON_SECONDS
+        return await past_races(self._once, key, OWNED)
 
     async def _once(self, key: Key) -> float | None:
         seen = self._observer.observe(key)
@@ -88,33 +84,30 @@ class Reconciler:
         asked = replicas(seen, active_cluster(seen.ray_service))
         copies = self._copies.copies(key, copying(seen))
         seen = replace(seen, reports=self._adapters.reports(key, asked), copies=copies)
-        again: list[float] = []
+        again = Again()
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None:
             seen = replace(seen, own=plan.own, changes=plan.changes)
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
-            again.append(FOREIGN_SECONDS)
+            again.after(FOREIGN_SECONDS)
         decision = decide(seen)
         if plan is not None and decision.apply and not _turned(seen, decision):
             if plan.leaving:
-                again.append(SOON_SECONDS)
+                again.after(SOON_SECONDS)
             else:
-                if not await self._writer.may_own(key, seen.manifest["metadata"]["uid"], plan.targets):
+                applied = await self._writer.carry_out(key, seen.manifest["metadata"]["uid"], plan)
+                if applied is None:
                     return None  # the service is gone
-                applied = await self._writer.apply(plan.targets)
                 if applied.refusal:
-                    again.append(REFUSED_SECONDS)
-                    wrote = True
-                else:
-                    wrote = await self._writer.delete(plan.surplus) or applied.wrote
-                if wrote:
+                    again.after(REFUSED_SECONDS)
+                if applied.refusal or applied.wrote:
                     seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
                     decision = decide(seen)
                 if not _turned(seen, decision) and not plan.filling:
-                    again += await self._scale(seen)
-                    again += await self._call_off(seen)
-                again += await self._clear(seen)
+                    again.after(*await self._scale(seen))
+                    again.after(*await self._call_off(seen))
+                again.after(*await self._clear(seen))
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
             decision = decide(replace(seen, answers=answers))
@@ -124,21 +117,20 @@ class Reconciler:
             state.asleep != seen.sleep_states[model].asleep for model, state in decision.sleep_states.items()
         ):
             # It is written before it is carried out: whoever goes on after a crash knows of it.
-            again.append(0.0)
+            again.at_once()
         if _revision_taken(seen, decision):
             # The same: what is built of another revision from now on.
-            again.append(0.0)
+            again.at_once()
         if led_past(seen, decision.sleep_states) and not (seen.gateway and seen.gateway.past):
             # The same: its address is changed when it is written that clients are answered.
-            again.append(0.0)
+            again.at_once()
         if seen.service is not None and any(
             copy.complete and not copy.noted for copy in caches(seen, seen.service)
         ):
             # It is written now: its Job is not needed any more.
-            again.append(0.0)
-        if decision.requeue_after is not None:
-            again.append(decision.requeue_after.total_seconds())
-        return min(again) if again else None
+            again.at_once()
+        again.within(decision.requeue_after)
+        return again.seconds
 
     async def _scale(self, seen: Observed) -> list[float]:
         """Carry the bounds of the worker groups into the RayClusters that run."""
@@ -205,17 +197,13 @@ class Reconciler:
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
-        before = seen.manifest.get("status") or {}
-        after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         sleep_metrics.SAVINGS.see(key, decision.status.savings)
         sleep_metrics.IDLE_TIMES.see(key, decision.status.gate)
-        if before == after:
-            return True
-        if not await self._writer.write_status(key, seen.manifest, after):
-            return False
-        sleep_metrics.count_wakes(key, before, after)
+        said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
+        if not said.new:
+            return not said.gone
+        sleep_metrics.count_wakes(key, said.before, said.after)
         _count_yields(key, seen, decision)
-        await self._writer.tell(seen.manifest, transitions(before, after), seen.now)
         return True
 
 

@@ -1,56 +1,40 @@
 """What a ModelServer's objects should be, beside what they are."""
 
-from dataclasses import dataclass
-from typing import Any
-
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
-from daybreak.controller.writer import Target, is_of_predecessor, surplus_of
+from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.apply import Applier, is_controlled_by, is_orphan_of
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import DEPLOYMENTS, OF_SERVERS, of
 from daybreak.platform import Platform
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a server's objects should be, and what stands in the way."""
-
-    targets: tuple[Target, ...]
-    surplus: tuple[dict[str, Any], ...]
-    """Objects of ours that it does not have any more."""
-    foreign: tuple[str, ...]
-    """Names that somebody else has taken, as `Kind/name`."""
-    leaving: bool
-    """Whether objects of a deleted server of the same name are still there."""
 
 
 async def make_plan(
     seen: Observed, server: ModelServer, platform: Platform, cache: Cache, applier: Applier
 ) -> Plan:
     """The plan for a server."""
-    view = View(seen, server)
+    view, owner = View(seen, server), Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False
     objects = desired(server, platform, seen.gateway.port if seen.gateway else None, _replicas(view))
     for wanted in objects:
         live = await applier.live(wanted)
-        if live is not None and not is_controlled_by(live, server.uid):
-            if is_of_predecessor(live, MODEL_SERVERS, server.name, server.uid):
-                leaving = True
-            elif not is_orphan_of(live, server.owner):
-                foreign.append(f"{wanted['kind']}/{wanted['metadata']['name']}")
-        elif live is not None and of(wanted) is DEPLOYMENTS and _stays(view, wanted, live):
+        whose = owner.whose(live) if live is not None else None
+        if whose is Whose.PREDECESSORS:
+            leaving = True
+        elif whose is Whose.FOREIGN:
+            foreign.append(named(wanted))
+        elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
             wanted["spec"]["template"] = live["spec"]["template"]
         targets.append(Target(wanted, live))
-    surplus = surplus_of(cache, Key(server.namespace, server.owner), server.uid, OF_SERVERS, objects)
+    surplus = owner.surplus(cache, OF_SERVERS, objects)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
@@ -60,10 +44,12 @@ def _replicas(view: View) -> int:
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
-    """Whether what runs goes on as it is though this operator would build it otherwise.
+    """Whether the pods that run go on as they are though this operator would build them otherwise.
 
-    It does where the person has changed nothing of it, and it answers.
+    They do where the person has changed nothing of them, and they answer.
     """
+    if of(wanted) is not DEPLOYMENTS:
+        return False
     said, was = (
         text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (wanted, live)
     )

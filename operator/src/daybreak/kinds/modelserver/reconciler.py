@@ -8,17 +8,18 @@ from daybreak.api.gates.gate_status import Phase
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller import metrics
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
-from daybreak.controller.writer import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Writer
+from daybreak.controller.writer import Writer
 from daybreak.gates import sleep_metrics
 from daybreak.kinds.modelserver.decide.decision import Decision, decide, held
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer, owner_of
 from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.apply import Applier, Occupied
+from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import OF_SERVERS
@@ -57,12 +58,7 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one ModelServer. Returns when to look again, in seconds; None: at a change."""
-        for _ in OF_SERVERS:
-            try:
-                return await self._once(key)
-            except Occupied:
-                continue  # the next observation sees by whom
-        return SOON_SECONDS
+        return await past_races(self._once, key, OF_SERVERS)
 
     async def _once(self, key: Key) -> float | None:
         seen = self._observer.observe(key)
@@ -72,24 +68,22 @@ class Reconciler:
             sleep_metrics.SAVINGS.see(owner_of(key), None)
             sleep_metrics.IDLE_TIMES.see(owner_of(key), None)
             return None
-        again: list[float] = []
+        again = Again()
         decision = decide(seen)
         if decision.apply and seen.server is not None and not _turned(seen, decision):
             uid = seen.server.uid
             plan = await make_plan(seen, seen.server, self._platform, self._cache, self._applier)
             if plan.foreign:
                 seen = replace(seen, foreign=plan.foreign)
-                again.append(FOREIGN_SECONDS)
+                again.after(FOREIGN_SECONDS)
             elif plan.leaving:
-                again.append(SOON_SECONDS)
+                again.after(SOON_SECONDS)
             else:
-                if not await self._writer.may_own(key, uid, plan.targets):
+                applied = await self._writer.carry_out(key, uid, plan)
+                if applied is None:
                     return None  # the server is gone
-                applied = await self._writer.apply(plan.targets)
                 if applied.refusal:
-                    again.append(REFUSED_SECONDS)
-                else:
-                    await self._writer.delete(plan.surplus)
+                    again.after(REFUSED_SECONDS)
                 seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
             decision = decide(seen)
         answers = self._answers(key, seen, decision)
@@ -100,13 +94,12 @@ class Reconciler:
             return None
         if decision.sleep_state is not None and (decision.sleep_state.asleep is not None) != seen.asleep:
             # It is written before it is carried out: whoever goes on after a crash knows of it.
-            again.append(0.0)
+            again.at_once()
         if _replicas(decision.status) != whole(at(seen.status, "autoscaling").get("replicas")):
             # The same: how many pods there are to be.
-            again.append(0.0)
-        if decision.requeue_after is not None:
-            again.append(decision.requeue_after.total_seconds())
-        return min(again) if again else None
+            again.at_once()
+        again.within(decision.requeue_after)
+        return again.seconds
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Answer, ...]:
         if not decision.ask or seen.server is None:
@@ -125,20 +118,17 @@ class Reconciler:
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the server is gone."""
-        before, owner = seen.manifest.get("status") or {}, owner_of(key)
-        after = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        owner = owner_of(key)
         sleep_metrics.SAVINGS.see(owner, decision.status.savings)
         sleep_metrics.IDLE_TIMES.see(owner, decision.status.gate)
-        if before == after:
-            return True
-        if not await self._writer.write_status(key, seen.manifest, after):
-            return False
-        sleep_metrics.count_wakes(owner, before, after)
+        said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
+        if not said.new:
+            return not said.gone
+        sleep_metrics.count_wakes(owner, said.before, said.after)
         was, now = seen.sleep_state, decision.sleep_state
         begun = now is not None and now.phase is Phase.DRAINING and was is not None
         if begun and was is not None and was.phase is not Phase.DRAINING and seen.turn.gives_way_to:
             metrics.YIELDS.labels(owner.namespace, owner.name, seen.turn.gives_way_to).inc()
-        await self._writer.tell(seen.manifest, transitions(before, after), seen.now)
         return True
 
 

@@ -11,6 +11,7 @@ from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
 from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods.job_inputs import secret_variable
 
 _COPIES = f"{pod_spec.CACHE_DIRECTORY}/buckets"
 """Below it, each bucket's weights have a directory of their own."""
@@ -91,5 +92,4 @@ def environment(model: Model) -> list[dict[str, Any]]:
     """
     if model.token is None:
         return []
-    reference = model.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
-    return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}]
+    return [secret_variable("HF_TOKEN", model.token)]

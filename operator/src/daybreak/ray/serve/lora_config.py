@@ -10,6 +10,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
+from daybreak.ray.pods.job_inputs import secret_variable
 from daybreak.ray.pods.pod_spec import Place
 from daybreak.ray.serve.adapter_origin import identity, origin, token, volume
 
@@ -62,6 +63,5 @@ def environment(model: Model) -> list[dict[str, Any]]:
     for adapter in model.lora.adapters if model.lora is not None else ():
         name = token(adapter)
         if name is not None and adapter.token is not None:
-            reference = adapter.token.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
-            found[name] = {"name": name, "valueFrom": {"secretKeyRef": reference}}
+            found[name] = secret_variable(name, adapter.token)
     return list(found.values())

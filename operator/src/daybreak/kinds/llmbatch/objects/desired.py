@@ -3,11 +3,12 @@
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.kinds.llmbatch.objects.metadata import metadata
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.llmbatch.definition import KIND, LLMBatch
 from daybreak.kinds.llmbatch.objects.network_policy import network_policy
-from daybreak.kinds.llmbatch.objects.ray_job import ray_job
+from daybreak.kinds.llmbatch.objects.ray_job import COMPONENT, ray_job
 from daybreak.platform import Platform
+from daybreak.ray.pods.account import account
 
 
 def desired(batch: LLMBatch, platform: Platform, *, running: bool = True) -> list[dict[str, Any]]:
@@ -20,19 +21,10 @@ def desired(batch: LLMBatch, platform: Platform, *, running: bool = True) -> lis
     """
     objects: list[dict[str, Any]] = []
     if batch.spec.runtime.service_account_name is None:
-        objects.append(_service_account(batch))
+        name = names.service_account(batch.owner)
+        objects.append(account(owned_metadata(KIND, batch, name, COMPONENT)))
     if platform.network_policy:
         objects.append(network_policy(batch, platform))
     if running:
         objects.append(ray_job(batch, platform))
     return objects
-
-
-def _service_account(batch: LLMBatch) -> dict[str, Any]:
-    """The account of the pods where the user has named none: without rights, its token mounted nowhere."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(batch, names.service_account(batch.workload.name), "batch"),
-        "automountServiceAccountToken": False,
-    }

@@ -1,10 +1,11 @@
 """What the job is told: the order that `daybreak_runtime.batch` reads, in its words."""
 
-import json
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.canonical import canonical
 from daybreak.api.common.source import ModelSource
+from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.spec import OnRowError, ServiceRef
 from daybreak.api.ray.model import AcceleratorKind, Model
@@ -20,7 +21,6 @@ KEY_VARIABLE = "DAYBREAK_BATCH_KEY"
 """The API key of a service."""
 ORDER_LIMIT = 120 * 1024
 """Longest order, in bytes: Linux takes a variable of 128 KiB, its name included."""
-_CLAIM = "pvc://"
 _SLOTS = {AcceleratorKind.GPU: 1024, AcceleratorKind.CPU: 256}
 """The most requests that vLLM runs at a time by itself, where `max_num_seqs` does not say it. What an engine
 has no slot for waits inside it."""
@@ -43,21 +43,11 @@ def order(batch: LLMBatch) -> str:
         found["engines"] = _engines(batch, spec.model)
     if spec.service_ref is not None:
         found["service"] = _service(batch, spec.service_ref)
-    return json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def claim_of(uri: str) -> tuple[str, str] | None:
-    """Claim and path of a `pvc://` place; None for another one."""
-    if not uri.startswith(_CLAIM):
-        return None
-    claim, _, path = uri.removeprefix(_CLAIM).partition("/")
-    return claim, path
+    return canonical(found)
 
 
 def _place(uri: str, kind: str) -> dict[str, str]:
-    found = claim_of(uri)
-    seen = uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"
-    return {"uri": seen, "format": kind, "shown": uri}
+    return {"uri": in_pod(uri), "format": kind, "shown": uri}
 
 
 def _request(batch: LLMBatch) -> dict[str, Any]:

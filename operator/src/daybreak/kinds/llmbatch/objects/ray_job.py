@@ -1,23 +1,23 @@
 """The RayJob: a Ray cluster of its own, and the batch that runs on its head."""
 
-import hashlib
-import json
-from collections.abc import Mapping
 from typing import Any
 
 from daybreak import versions
 from daybreak.api.common import names
-from daybreak.api.llmbatch.definition import QUEUE_LABEL, LLMBatch
+from daybreak.api.common.canonical import digest
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.llmbatch.definition import KIND, QUEUE_LABEL, LLMBatch
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmbatch.objects.metadata import metadata
-from daybreak.kinds.llmbatch.objects.order import KEY_VARIABLE, VARIABLE, claim_of, order
+from daybreak.kinds.llmbatch.objects.order import KEY_VARIABLE, VARIABLE, order
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.pods.head import autoscaler_options, head_group
-from daybreak.ray.pods.pod_spec import Place
+from daybreak.ray.pods.job_inputs import claim_places, secret_variable
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 
+COMPONENT = "batch"
+"""Component label of a batch's objects."""
 ENTRYPOINT = "python -m daybreak_runtime.batch"
 _MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished", "yields", "min_run"}
 _PLENTY = "1000"
@@ -27,7 +27,7 @@ _PLENTY = "1000"
 def job_digest(batch: LLMBatch) -> str:
     """Digest of the part of the spec that may not change once the batch has begun."""
     plain = batch.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_MAY_CHANGE)
-    return _digest(plain)
+    return digest(plain)
 
 
 def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
             # The batch's own program runs there, with Ray Data's half of the engine.
             image=platform.image_of(workload),
             variables=_variables(batch),
-            places=_rows(batch),
+            places=claim_places((spec.input.uri, spec.output.uri)),
             ports={"batch": ports.BATCH},
         ),
         "workerGroupSpecs": groups,
@@ -63,12 +63,12 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
     }
     if spec.active_deadline is not None:
         wanted["activeDeadlineSeconds"] = whole_seconds(spec.active_deadline)
-    found = metadata(batch, names.ray_job(batch.name), "batch")
+    found = owned_metadata(KIND, batch, names.ray_job(batch.name), COMPONENT)
     if batch.queue:
         found["labels"][QUEUE_LABEL] = batch.queue
     found["annotations"] = {
         names.BATCH_ANNOTATION: job_digest(batch),
-        names.RAY_CLUSTER_ANNOTATION: _digest(cluster),
+        names.RAY_CLUSTER_ANNOTATION: digest(cluster),
     }
     return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": found, "spec": wanted}
 
@@ -90,28 +90,7 @@ def _group(batch: LLMBatch, model: Model, platform: Platform) -> dict[str, Any]:
 
 def _variables(batch: LLMBatch) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": VARIABLE, "value": order(batch)}]
-    reference = batch.spec.service_ref.api_key if batch.spec.service_ref is not None else None
-    if reference is not None:
-        key = reference.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
-        found.append({"name": KEY_VARIABLE, "valueFrom": {"secretKeyRef": key}})
+    reference = batch.spec.service_ref
+    if reference is not None and reference.api_key is not None:
+        found.append(secret_variable(KEY_VARIABLE, reference.api_key))
     return found
-
-
-def _rows(batch: LLMBatch) -> list[Place]:
-    """Claims with rows, each once."""
-    found: dict[str, Place] = {}
-    for uri in (batch.spec.input.uri, batch.spec.output.uri):
-        of_claim = claim_of(uri)
-        if of_claim is not None:
-            claim = of_claim[0]
-            name, path = names.rows_volume(claim), names.rows_directory(claim)
-            found[claim] = Place(
-                {"name": name, "persistentVolumeClaim": {"claimName": claim}},
-                {"name": name, "mountPath": path},
-            )
-    return list(found.values())
-
-
-def _digest(value: Mapping[str, Any]) -> str:
-    written = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()[:16]

@@ -17,7 +17,7 @@ from daybreak.scheduling.turns import Claim
 def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     """One for the batch's own model; none of a batch without one, of one that has ended or is suspended, and
     of one that Kueue admits: Kueue decides whose turn it is."""
-    batch = seen.batch
+    batch = seen.subject
     if batch is None or batch.spec.model is None or batch.queue:
         return ()
     model = batch.spec.model
@@ -33,13 +33,13 @@ def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     answers = seen.progress is not None and seen.progress.state == "Running"
     queued = bool(seen.after)
     waits = not goes and not answers
-    made = parse_time(text(at(seen.ray_job, "metadata").get("creationTimestamp"))) if seen.ray_job else None
+    made = parse_time(text(at(seen.job, "metadata").get("creationTimestamp")))
     asked_for = parse_time(text(at(seen.manifest, "metadata").get("creationTimestamp"))) or seen.now
     gives_way = batch.spec.yields and batch.spec.resume and made is not None and not queued
     shortest = timedelta(seconds=seconds(batch.spec.min_run))
     return (
         Claim(
-            owner=f"{batch.namespace}/{batch.workload.name}",
+            owner=f"{batch.namespace}/{batch.owner}",
             model=model.name,
             resource=resource,
             since=asked_for,

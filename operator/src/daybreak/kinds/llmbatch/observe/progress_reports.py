@@ -3,27 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from daybreak.api.common.unstructured import mapping, text, whole
+from daybreak.api.common.unstructured import mapping, number, text, whole
+from daybreak.controller.jobs.reports import said_by, words
 from daybreak.kinds.llmbatch.observe.observed import Progress
 
 PATH = "/-/batch"
 """Where a job tells how far it is (daybreak_runtime.batch)."""
-_MESSAGE_LIMIT = 2000
 _ERROR_LIMIT = 300
 
 
 def read(content: bytes, uid: str) -> Progress | None:
     """A job's answer; None when it is another batch's. What is of another form reads as nothing."""
-    said = mapping(orjson.loads(content))
-    if said.get("uid") != uid:
+    said = said_by(content, uid)
+    if said is None:
         return None
     rows, tokens = mapping(said.get("rows")), mapping(said.get("tokens"))
     errors = said.get("errors")
     return Progress(
-        state=text(said.get("state"))[:32],
-        final=said.get("final") is True,
+        **words(said),
         total=_count(rows, "total"),
         done=_count(rows, "done"),
         failed=_count(rows, "failed"),
@@ -32,8 +29,6 @@ def read(content: bytes, uid: str) -> Progress | None:
         rows_per_second=_rate(said.get("rowsPerSecond")),
         tokens_per_second=_rate(said.get("tokensPerSecond")),
         errors=tuple(text(each)[:_ERROR_LIMIT] for each in errors[:3]) if isinstance(errors, list) else (),
-        reason=text(said.get("reason"))[:64],
-        message=text(said.get("message"))[:_MESSAGE_LIMIT],
     )
 
 
@@ -42,5 +37,5 @@ def _count(numbers: Mapping[str, Any], name: str) -> int:
 
 
 def _rate(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return max(0.0, float(value)) if known else None
+    known = number(value)
+    return None if known is None else max(0.0, known)

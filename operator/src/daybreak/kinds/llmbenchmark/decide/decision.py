@@ -1,142 +1,103 @@
 """What to do about a benchmark and what to say of it: a pure function of what is seen."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import at, mapping, text
-from daybreak.api.llmbenchmark.status import BenchmarkPhase, BenchmarkReason
-from daybreak.kinds.llmbenchmark.objects.job import digest
+from daybreak.api.common.unstructured import mapping
+from daybreak.api.jobs.words import JobPhase
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmbenchmark.status import BenchmarkReason
+from daybreak.controller.jobs import decision, verdict
+from daybreak.controller.jobs.verdict import Verdict
+from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.status.steps import words
-from daybreak.problems.pod_problems import pod_problem
-from daybreak.ray.views.ray_pods import pod_views
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """How a benchmark is."""
-
-    phase: BenchmarkPhase
-    reason: BenchmarkReason
-    message: str
-    stalled: bool = False
-    """Whether somebody has to act."""
-
-    @property
-    def final(self) -> bool:
-        """Whether nothing will change any more."""
-        return self.phase in (BenchmarkPhase.SUCCEEDED, BenchmarkPhase.FAILED)
-
-
-@dataclass(frozen=True)
-class Decision:
+class Decision(decision.Decision):
     """What follows from what is seen."""
 
-    apply: bool
-    """Whether objects are made what they should be; False: they are left as they are."""
-    target: Target | None
+    target: Target | None = None
     """What is measured; None: there is to be no Job."""
-    verdict: Verdict | None
-    """How the benchmark is; None: its end stands in the status, which stays."""
-    job: str
-    """Digest of what it began with; empty: it has not begun."""
 
 
 def decide(seen: Observed) -> Decision:
     """Decide."""
-    begun = _begun_with(seen)
-    if seen.finished:
-        return Decision(apply=False, target=None, verdict=None, job=begun)
-    if seen.benchmark is None or seen.problems:
-        message = "; ".join(seen.problems)
-        verdict = Verdict(_phase_before(seen), BenchmarkReason.INVALID_SPEC, message, stalled=True)
-        return Decision(apply=False, target=None, verdict=verdict, job=begun)
-    suspended = seen.benchmark.spec.suspend
-    changed = bool(begun) and begun != digest(seen.benchmark)
-    wanted: Target | None = None
-    missing = ""
-    if not suspended:
-        try:
-            wanted = target(seen.benchmark, seen.service)
-        except TargetMissing as error:
-            missing = str(error)
-    verdict = _verdict(seen, suspended=suspended, missing=missing)
-    if changed and not verdict.final:
-        message = (
-            "the spec was changed after the benchmark had begun, and it goes on as it began: put the spec "
-            "back, or make a new LLMBenchmark"
-        )
-        verdict = Verdict(verdict.phase, BenchmarkReason.SPEC_CHANGED, message, stalled=True)
-    deleting = bool(at(seen.manifest, "metadata").get("deletionTimestamp"))
+    begun = seen.begun_with(names.BENCHMARK_ANNOTATION)
+    settled = Decision.settled(seen, begun)
+    if settled is not None or seen.subject is None:
+        return settled or Decision(apply=False, running=False, verdict=None, job=begun)
+    suspended = seen.subject.spec.suspend
+    wanted, missing = (None, "") if suspended else _target(seen.subject, seen)
+    found = Decision.going_on(
+        seen,
+        _verdict(seen, suspended=suspended, missing=missing),
+        begun=begun,
+        digest=job_digest(seen.subject),
+        suspended=suspended,
+        waits=bool(missing),
+        noun="benchmark",
+        anew="make a new LLMBenchmark",
+    )
     # Where a Job runs, the service it was copied from may go: the copy stays.
-    apply = not deleting and not verdict.final and not missing and not (changed and not suspended)
-    job = begun or ("" if suspended or missing else digest(seen.benchmark))
-    return Decision(apply=apply, target=wanted, verdict=verdict, job=job)
+    return replace(found, apply=found.apply and not missing, target=wanted)
 
 
-def _begun_with(seen: Observed) -> str:
-    """Digest of what it began with: in the status, or on the Job that the status does not know yet."""
-    if found := text(seen.status.get("job")):
-        return found
-    return text(at(seen.job, "metadata", "annotations").get(names.BENCHMARK_ANNOTATION)) if seen.job else ""
-
-
-def _phase_before(seen: Observed) -> BenchmarkPhase:
-    before = text(seen.status.get("phase"))
-    return BenchmarkPhase(before) if before in list(BenchmarkPhase) else BenchmarkPhase.PENDING
+def _target(benchmark: LLMBenchmark, seen: Observed) -> tuple[Target | None, str]:
+    """What is measured, or why that cannot be."""
+    try:
+        return target(benchmark, seen.service), ""
+    except TargetMissing as error:
+        return None, str(error)
 
 
 def _verdict(seen: Observed, *, suspended: bool, missing: str) -> Verdict:
-    said = seen.progress
-    if said is not None and said.final:
-        return _last_word(said)
-    leaving = bool(at(seen.job, "metadata").get("deletionTimestamp")) if seen.job else False
-    if seen.job is not None and not leaving and (ended := seen.job_ended) is not None:
-        # It has ended unheard: the steps that were told last are all that is known.
-        succeeded, why = ended
-        message = why or "the job ended before its last word was heard; the steps are those it told before"
-        phase = BenchmarkPhase.SUCCEEDED if succeeded else BenchmarkPhase.FAILED
-        reason = BenchmarkReason.FINISHED if succeeded else BenchmarkReason.JOB_FAILED
-        return Verdict(phase, reason, message, stalled=not succeeded)
-    if suspended:
-        message = "spec.suspend is true: nothing runs, and it begins anew when that is false"
-        return Verdict(BenchmarkPhase.SUSPENDED, BenchmarkReason.SUSPENDED, message)
-    if missing and seen.job is None:
-        return Verdict(BenchmarkPhase.PENDING, BenchmarkReason.SERVICE_MISSING, missing, stalled=True)
-    if seen.foreign:
-        message = f"{', '.join(seen.foreign)} belongs to somebody else: remove it, or rename the benchmark"
-        return Verdict(BenchmarkPhase.PENDING, BenchmarkReason.NAME_TAKEN, message, stalled=True)
-    if seen.refusal:
-        return Verdict(_phase_before(seen), BenchmarkReason.REFUSED, seen.refusal, stalled=True)
-    return _under_way(seen, leaving=leaving)
+    return (
+        _last_word(seen.progress)
+        or _ended(seen)
+        or verdict.suspended(wanted=suspended, meaning="it begins anew when that is false")
+        or _without_service(seen, missing)
+        or verdict.not_applied(seen, "benchmark")
+        or verdict.being_made(seen, "Job")
+        or verdict.pod_failed(seen)
+        or _under_way(seen.progress)
+    )
 
 
-def _last_word(said: Progress) -> Verdict:
+def _last_word(said: Progress | None) -> Verdict | None:
+    if said is None or not said.final:
+        return None
     if said.state != "Succeeded":
-        known = said.reason in list(BenchmarkReason)
-        reason = BenchmarkReason(said.reason) if known else BenchmarkReason.JOB_FAILED
-        message = said.message or "the job gives no reason"
-        return Verdict(BenchmarkPhase.FAILED, reason, message, stalled=True)
+        return verdict.failed(said, BenchmarkReason)
     if said.best is None:
         message = f"no step keeps the limits of the objective. {said.stopped}"
     else:
         found = f"{said.best.get('requests_per_second')} requests/s"
         message = f"best: {words(mapping(said.best.get('settings')))}, {found}. {said.stopped}"
-    return Verdict(BenchmarkPhase.SUCCEEDED, BenchmarkReason.FINISHED, message)
+    return Verdict(JobPhase.SUCCEEDED, BenchmarkReason.FINISHED, message)
 
 
-def _under_way(seen: Observed, *, leaving: bool) -> Verdict:
-    if seen.job is None or leaving:
-        return Verdict(BenchmarkPhase.PENDING, BenchmarkReason.PROGRESSING, "its Job is being made")
-    pods = [pod for pod in pod_views(seen.pods) if pod.counts]
-    for pod in pods:
-        problem = pod_problem(pod)
-        if problem is not None:
-            return Verdict(
-                BenchmarkPhase.STARTING, BenchmarkReason.POD_FAILED, problem.message, stalled=problem.stalled
-            )
-    if seen.progress is not None:
-        message = seen.progress.now or "it begins"
-        return Verdict(BenchmarkPhase.RUNNING, BenchmarkReason.RUNNING, message)
-    return Verdict(BenchmarkPhase.STARTING, BenchmarkReason.PROGRESSING, "its pod is starting")
+def _ended(seen: Observed) -> Verdict | None:
+    """The end of a Job that was not heard: the steps that were told last are all that is known."""
+    ended = None if seen.job_leaving else seen.job_ended
+    if ended is None:
+        return None
+    succeeded, why = ended
+    message = why or "the job ended before its last word was heard; the steps are those it told before"
+    if succeeded:
+        return Verdict(JobPhase.SUCCEEDED, BenchmarkReason.FINISHED, message)
+    return Verdict(JobPhase.FAILED, BenchmarkReason.JOB_FAILED, message, stalled=True)
+
+
+def _without_service(seen: Observed, missing: str) -> Verdict | None:
+    if not missing or seen.job is not None:
+        return None
+    return Verdict(JobPhase.PENDING, BenchmarkReason.SERVICE_MISSING, missing, stalled=True)
+
+
+def _under_way(said: Progress | None) -> Verdict:
+    if said is not None:
+        return Verdict(JobPhase.RUNNING, BenchmarkReason.RUNNING, said.now or "it begins")
+    return Verdict(JobPhase.STARTING, BenchmarkReason.PROGRESSING, "its pod is starting")

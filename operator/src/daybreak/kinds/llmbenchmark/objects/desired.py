@@ -3,12 +3,13 @@
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.llmbenchmark.definition import LLMBenchmark
-from daybreak.kinds.llmbenchmark.objects.job import job
-from daybreak.kinds.llmbenchmark.objects.metadata import metadata
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.llmbenchmark.definition import KIND, LLMBenchmark
+from daybreak.kinds.llmbenchmark.objects.job import COMPONENT, job
 from daybreak.kinds.llmbenchmark.objects.network_policy import network_policy
 from daybreak.kinds.llmbenchmark.objects.target import Target
 from daybreak.platform import Platform
+from daybreak.ray.pods.account import account
 
 
 def desired(benchmark: LLMBenchmark, target: Target | None, platform: Platform) -> list[dict[str, Any]]:
@@ -21,20 +22,10 @@ def desired(benchmark: LLMBenchmark, target: Target | None, platform: Platform) 
     """
     objects: list[dict[str, Any]] = []
     if target is None or target.runtime.service_account_name is None:
-        objects.append(_service_account(benchmark))
+        name = names.service_account(benchmark.owner)
+        objects.append(account(owned_metadata(KIND, benchmark, name, COMPONENT)))
     if platform.network_policy:
         objects.append(network_policy(benchmark, platform))
     if target is not None:
         objects.append(job(benchmark, target, platform))
     return objects
-
-
-def _service_account(benchmark: LLMBenchmark) -> dict[str, Any]:
-    """The account of the pod where the user has named none: without rights, its token mounted nowhere."""
-    name = names.service_account(names.of_benchmark(benchmark.name))
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(benchmark, name),
-        "automountServiceAccountToken": False,
-    }

@@ -1,23 +1,25 @@
 """The Job: one pod like one of the model's worker pods, in which engines start one after another."""
 
-import hashlib
-import json
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.common.canonical import digest
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.llmbenchmark.definition import KIND, LLMBenchmark
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
-from daybreak.kinds.llmbenchmark.objects.metadata import COMPONENT, metadata
-from daybreak.kinds.llmbenchmark.objects.order import KEY_VARIABLE, VARIABLE, claim_of, order
+from daybreak.kinds.llmbenchmark.objects.order import KEY_VARIABLE, VARIABLE, order
 from daybreak.kinds.llmbenchmark.objects.target import Target
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods.job_inputs import claim_places, secret_variable
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 
+COMPONENT = "benchmark"
+"""Component label of a benchmark's objects and pods."""
 COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
 RETRIES = 2
 """How often a pod that was lost is made anew; the benchmark then begins anew."""
@@ -25,17 +27,16 @@ _GRACE_SECONDS = 60
 _MAY_CHANGE = {"suspend", "ttl_after_finished"}
 
 
-def digest(benchmark: LLMBenchmark) -> str:
+def job_digest(benchmark: LLMBenchmark) -> str:
     """Digest of the part of the spec that may not change once the benchmark has begun."""
     plain = benchmark.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_MAY_CHANGE)
-    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()[:16]
+    return digest(plain)
 
 
 def job(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
     """The Job of the benchmark."""
-    found = metadata(benchmark, names.benchmark_job(benchmark.name))
-    found["annotations"] = {names.BENCHMARK_ANNOTATION: digest(benchmark)}
+    found = owned_metadata(KIND, benchmark, names.benchmark_job(benchmark.name), COMPONENT)
+    found["annotations"] = {names.BENCHMARK_ANNOTATION: job_digest(benchmark)}
     spec = {
         "backoffLimit": RETRIES,
         "ttlSecondsAfterFinished": whole_seconds(benchmark.spec.ttl_after_finished),
@@ -46,7 +47,7 @@ def job(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str
 
 def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
     runtime = target.runtime.model_copy(update={"direct_ingress": False})
-    name = names.of_benchmark(benchmark.name)
+    name = benchmark.owner
     if target.model is None:
         template = _asking(RayWorkload(name, (), runtime), runtime, platform)
     else:
@@ -61,7 +62,8 @@ def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> di
     own = _variables(benchmark, target)
     kept = {each["name"] for each in own}
     container["env"] = [each for each in container["env"] if each["name"] not in kept] + own
-    for place in _places(benchmark):
+    output = benchmark.spec.output
+    for place in claim_places(() if output is None else (output.uri,)):
         spec["volumes"].append(place.volume)
         container["volumeMounts"].append(place.mount)
     return template
@@ -99,17 +101,5 @@ def _variables(benchmark: LLMBenchmark, target: Target) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{"name": VARIABLE, "value": order(benchmark, target)}]
     reference = benchmark.spec.service_ref
     if target.model is None and reference is not None and reference.api_key is not None:
-        key = reference.api_key.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
-        found.append({"name": KEY_VARIABLE, "valueFrom": {"secretKeyRef": key}})
+        found.append(secret_variable(KEY_VARIABLE, reference.api_key))
     return found
-
-
-def _places(benchmark: LLMBenchmark) -> list[pod_spec.Place]:
-    """The claim for the report."""
-    output = benchmark.spec.output
-    of_claim = claim_of(output.uri) if output is not None else None
-    if of_claim is None:
-        return []
-    name, path = names.rows_volume(of_claim[0]), names.rows_directory(of_claim[0])
-    volume = {"name": name, "persistentVolumeClaim": {"claimName": of_claim[0]}}
-    return [pod_spec.Place(volume, {"name": name, "mountPath": path})]

@@ -1,9 +1,10 @@
 """What the job is told: the order that `daybreak_runtime.benchmark` reads, in its words."""
 
-import json
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.canonical import canonical
+from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.load import Lengths, Load
 from daybreak.api.llmbenchmark.status import STEP_LIMIT
@@ -18,7 +19,6 @@ from daybreak.scheduling.replica_size import accelerators_per_pod
 VARIABLE = "DAYBREAK_BENCHMARK"
 KEY_VARIABLE = "DAYBREAK_BENCHMARK_KEY"
 """The API key of a service."""
-_CLAIM = "pvc://"
 
 
 def order(benchmark: LLMBenchmark, target: Target) -> str:
@@ -43,7 +43,7 @@ def order(benchmark: LLMBenchmark, target: Target) -> str:
             "gpu_seconds": budget.gpu_seconds,
             "engine_starts": min(starts, budget.engine_starts or starts),
         },
-        "output": _place(spec.output.uri) if spec.output is not None else None,
+        "output": in_pod(spec.output.uri) if spec.output is not None else None,
         "port": ports.BATCH,
     }
     if target.model is not None:
@@ -55,20 +55,7 @@ def order(benchmark: LLMBenchmark, target: Target) -> str:
             "model": target.service_model,
             "key": KEY_VARIABLE if key is not None else None,
         }
-    return json.dumps(found, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-
-
-def claim_of(uri: str) -> tuple[str, str] | None:
-    """Claim and path of a `pvc://` place; None for another one."""
-    if not uri.startswith(_CLAIM):
-        return None
-    claim, _, path = uri.removeprefix(_CLAIM).partition("/")
-    return claim, path
-
-
-def _place(uri: str) -> str:
-    found = claim_of(uri)
-    return uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"
+    return canonical(found)
 
 
 def _milliseconds(duration: str | None) -> float | None:
@@ -104,7 +91,7 @@ def _lengths(lengths: Lengths) -> dict[str, Any]:
 
 
 def _engine(benchmark: LLMBenchmark, model: Model, pull_policy: str) -> dict[str, Any]:
-    source = weights(names.of_benchmark(benchmark.name), model, pull_policy)
+    source = weights(benchmark.owner, model, pull_policy)
     found: dict[str, Any] = {
         "model": model.name,
         "args": engine_kwargs(model, source),

@@ -2,17 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.common.custom_object import InvalidSpec, read_object
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.controller.jobs.observer import JobObserver
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kube.cache import Cache, Key
-from daybreak.kube.resources import JOBS, PODS
+from daybreak.kube.resources import JOBS
 
 
 class Observer:
@@ -20,24 +21,23 @@ class Observer:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
+        self._jobs = JobObserver(cache, LLM_BENCHMARKS, JOBS, names.benchmark_job, _look)
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of a benchmark, or None when there is none."""
-        manifest = self._cache.get(LLM_BENCHMARKS, key)
-        if manifest is None:
-            return None
-        benchmark, problems = read(manifest)
-        return self.again(key, Observed(manifest, benchmark, problems, datetime.now(UTC)))
+        seen = self._jobs.observe(key)
+        return None if seen is None else self._with_service(key, seen)
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation."""
-        return replace(
-            seen,
-            now=datetime.now(UTC),
-            service=self._service(key, seen.benchmark),
-            job=self._cache.get(JOBS, Key(key.namespace, names.benchmark_job(key.name))),
-            pods=tuple(self._cache.of_service(PODS, Key(key.namespace, names.of_benchmark(key.name)))),
-        )
+        return self._with_service(key, self._jobs.again(key, seen))
+
+    def heard(self, key: Key, seen: Observed) -> Observed:
+        """Nothing else hangs on what its job says."""
+        return seen
+
+    def _with_service(self, key: Key, seen: Observed) -> Observed:
+        return replace(seen, service=self._service(key, seen.subject))
 
     def _service(self, key: Key, benchmark: LLMBenchmark | None) -> LLMService | None:
         reference = benchmark.spec.service_ref if benchmark is not None else None
@@ -50,10 +50,10 @@ class Observer:
             return None
 
 
+def _look(manifest: Mapping[str, Any], now: datetime) -> Observed:
+    return Observed(manifest, *read(manifest), now)
+
+
 def read(manifest: Mapping[str, Any]) -> tuple[LLMBenchmark | None, tuple[str, ...]]:
     """A benchmark from its manifest, and what is wrong with it."""
-    try:
-        benchmark = LLMBenchmark.from_manifest(manifest)
-    except InvalidSpec as error:
-        return None, (str(error),)
-    return benchmark, validation.problems(benchmark)
+    return read_object(manifest, LLMBenchmark.from_manifest, validation.problems)

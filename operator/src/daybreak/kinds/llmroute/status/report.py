@@ -13,9 +13,8 @@ from daybreak.api.llmroute.status import (
     RouteConditionType,
     RouteReason,
 )
-from daybreak.controller import job_status
+from daybreak.controller.conditions import Made, dated
 from daybreak.controller.events import Event
-from daybreak.controller.job_status import Made
 from daybreak.kinds.llmroute.decide.decision import Decision, Problem
 from daybreak.kinds.llmroute.observe.observed import SeenRoute
 
@@ -29,9 +28,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     metadata, before = mapping(seen.manifest.get("metadata")), mapping(seen.manifest.get("status"))
     generation = max(0, whole(metadata.get("generation")))
     made = _conditions(decision)
-    status = LLMRouteStatus(
-        observed_generation=generation, conditions=job_status.conditions(before, made, now, generation)
-    )
+    status = LLMRouteStatus(observed_generation=generation, conditions=dated(before, made, now, generation))
     if seen.route is None or not decision.states:
         return status
     spec = seen.route.spec

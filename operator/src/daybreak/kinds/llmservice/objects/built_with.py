@@ -4,7 +4,6 @@ It stands in an annotation of the RayService, as JSON. A new operator reads ther
 with other defaults than its own, and what it needs to build the same once more.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from daybreak import versions
 from daybreak.api.common import names
+from daybreak.api.common.canonical import digest
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmservice.definition import LLMService
@@ -133,7 +133,7 @@ def cluster_digest(cluster: Manifest) -> str:
         {name: value for name, value in group.items() if name not in NUMBERS}
         for group in mappings(cluster.get("workerGroupSpecs"))
     ]
-    return _digest({**cluster, "workerGroupSpecs": groups})
+    return digest({**cluster, "workerGroupSpecs": groups})
 
 
 def spec_digest(svc: LLMService) -> str:
@@ -141,7 +141,7 @@ def spec_digest(svc: LLMService) -> str:
     models = [
         model.model_dump(mode="json", by_alias=True, exclude_defaults=True) for model in svc.spec.models
     ]
-    return _digest([models, _runtime(svc), svc.spec.replicas])
+    return digest([models, _runtime(svc), svc.spec.replicas])
 
 
 def wishes(svc: LLMService) -> str:
@@ -150,7 +150,7 @@ def wishes(svc: LLMService) -> str:
     Only what the person has written is in it, so a field that a new operator adds, or a default that it
     changes, is no change of the spec. What is taken in place is left out.
     """
-    return _digest({"runtime": _runtime(svc), "models": [_wishes(model) for model in svc.spec.models]})
+    return digest({"runtime": _runtime(svc), "models": [_wishes(model) for model in svc.spec.models]})
 
 
 def _runtime(svc: LLMService) -> dict[str, Any]:
@@ -186,8 +186,3 @@ def _of_pods(source: str) -> bool:
 
 def _plain(value: Any) -> Any:
     return None if value is None else value.model_dump(mode="json", by_alias=True)
-
-
-def _digest(value: Any) -> str:
-    written = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()[:16]

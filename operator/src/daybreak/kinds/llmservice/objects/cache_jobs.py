@@ -7,8 +7,6 @@ token of the hub. What a Job says cannot be changed, so its name is a digest of 
 import hashlib
 import json
 from collections.abc import Collection
-from functools import cache
-from importlib import resources
 from typing import Any
 
 from daybreak.api.common import names
@@ -17,6 +15,7 @@ from daybreak.api.ray.cache import AccessMode, ModelCache
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.platform import Platform
+from daybreak.pod_programs.text import program
 from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec
 from daybreak.ray.pods.weights import environment
@@ -32,12 +31,6 @@ _ENDLESS = 2**31 - 1
 """The kubelet starts the container again and again, with growing pauses, until it succeeds."""
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
 """What is written lies in the page cache for a while, which is taken back when it is needed."""
-
-
-@cache
-def _program() -> str:
-    """The text of the program that fills a claim."""
-    return resources.files("daybreak.jobs").joinpath("fill.py").read_text(encoding="utf-8")
 
 
 def claims(svc: LLMService) -> list[Manifest]:
@@ -113,7 +106,7 @@ def _pod(
         "name": CONTAINER,
         "image": platform.head_image_of(svc.workload),
         "imagePullPolicy": runtime.image_pull_policy,
-        "command": ["python3", "-c", _program()],
+        "command": ["python3", "-c", program("fill")],
         "env": pod_spec.environment(svc.workload, own, environment(model)),
         "ports": [{"name": "progress", "containerPort": ports.FILL}],
         "resources": _RESOURCES,

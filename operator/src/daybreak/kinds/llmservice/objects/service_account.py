@@ -8,13 +8,9 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.metadata import metadata
+from daybreak.ray.pods.account import account
 
 
 def service_account(svc: LLMService) -> dict[str, Any]:
     """The account that Daybreak makes where the user has named none."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(svc, names.service_account(svc.name), "ray"),
-        "automountServiceAccountToken": False,
-    }
+    return account(metadata(svc, names.service_account(svc.name), "ray"))

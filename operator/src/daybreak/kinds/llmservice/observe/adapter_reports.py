@@ -1,17 +1,14 @@
 """What replicas say of their LoRA adapters, asked beside the workers until it is final."""
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import orjson
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, text
-from daybreak.controller.pod_client import PodClient
-from daybreak.controller.probes import Probes
-from daybreak.kinds.llmservice.observe.observed import AdapterReport, Observed, Reports
+from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
+from daybreak.kinds.llmservice.observe.observed import AdapterReport, Observed
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import DIRECT
 from daybreak.ray.serve.adapter_origin import identity
@@ -43,6 +40,10 @@ class Replica:
         return said is not None and self.adapters == done and len(said) == len(done)
 
 
+AdapterProber = PodProber[str, Replica, Mapping[str, AdapterReport]]
+"""Asks replicas, by the names of their pods."""
+
+
 def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
     """Who is to be asked about a service: the ready worker pods of models that take adapters."""
     if seen.service is None or not cluster:
@@ -62,37 +63,6 @@ def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
     )
 
 
-class Reporter(Protocol):
-    """Who asks one replica. Tests without a cluster network pass their own."""
-
-    async def report(self, address: str) -> Mapping[str, AdapterReport] | None:
-        """What the replica at an IP says of its adapters; None when it says nothing."""
-        ...
-
-    async def close(self) -> None:
-        """Close what is open."""
-        ...
-
-
-class HttpReporter:
-    """Asks over HTTP."""
-
-    def __init__(self) -> None:
-        self._client = PodClient()
-
-    async def report(self, address: str) -> Mapping[str, AdapterReport] | None:
-        """What the replica at an IP says of its adapters; None when it says nothing."""
-        content = await self._client.get(address, DIRECT, PATH, BODY_LIMIT)
-        try:
-            return None if content is None else read(content)
-        except ValueError:
-            return None
-
-    async def close(self) -> None:
-        """Close what is open."""
-        await self._client.close()
-
-
 def read(content: bytes) -> Mapping[str, AdapterReport]:
     """A replica's answer; what is of another form reads as nothing."""
     said = mapping(mapping(orjson.loads(content)).get("adapters"))
@@ -106,56 +76,20 @@ def read(content: bytes) -> Mapping[str, AdapterReport]:
     }
 
 
-@dataclass
-class _Asked:
-    replicas: tuple[Replica, ...]
-    reports: dict[str, Mapping[str, AdapterReport]]
+def http_reporter() -> HttpReporter[Replica, Mapping[str, AdapterReport]]:
+    """Who asks replicas over HTTP."""
+    return HttpReporter(DIRECT, lambda _: PATH, lambda content, _: read(content), BODY_LIMIT)
 
 
-class AdapterProber:
-    """Asks the replicas of each service, and calls back when something has changed."""
-
-    def __init__(self, reporter: Reporter, on_change: Callable[[Key], None]) -> None:
-        self._reporter = reporter
-        self._on_change = on_change
-        self._probes: Probes[_Asked] = Probes("adapters")
-
-    def reports(self, key: Key, asked: Sequence[Replica]) -> Reports:
-        """What these replicas have said so far."""
-        current = self._probes.state(key)
-        if not asked:
-            self.forget(key)
-            return {}
-        if current is None or current.replicas != tuple(asked):
-            there = {replica.pod for replica in asked}
-            before = current.reports.items() if current is not None else ()
-            current = _Asked(tuple(asked), {pod: said for pod, said in before if pod in there})
-            self._probes.start(key, current, self._ask(key, current))
-        return dict(current.reports)
-
-    def forget(self, key: Key) -> None:
-        """Stop asking about a service."""
-        self._probes.stop(key)
-
-    async def close(self) -> None:
-        """Stop asking."""
-        await self._probes.close()
-        await self._reporter.close()
-
-    async def _ask(self, key: Key, watched: _Asked) -> None:
-        pause = PAUSE_SECONDS[0]
-        while asked := [each for each in watched.replicas if not each.settled(watched.reports.get(each.pod))]:
-            answers = await asyncio.gather(*(self._reporter.report(each.address) for each in asked))
-            said = {
-                each.pod: answer
-                for each, answer in zip(asked, answers, strict=True)
-                if answer is not None and answer != watched.reports.get(each.pod)
-            }
-            if said:
-                watched.reports.update(said)
-                pause = PAUSE_SECONDS[0]
-                self._on_change(key)
-            if all(each.settled(watched.reports.get(each.pod)) for each in watched.replicas):
-                return
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, PAUSE_SECONDS[1])
+def adapter_prober(
+    reporter: Reporter[Replica, Mapping[str, AdapterReport]], on_change: Callable[[Key], None]
+) -> AdapterProber:
+    """Who asks the replicas of each service, until each has said its last word."""
+    return PodProber(
+        "adapters",
+        reporter,
+        on_change,
+        name=lambda replica: replica.pod,
+        pauses=PAUSE_SECONDS,
+        settled=Replica.settled,
+    )

@@ -4,24 +4,21 @@ What is passed on changes with each percent, so that the status of a service is 
 copy, however large it is and however often its Job is asked.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import orjson
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
-from daybreak.controller.pod_client import PodClient
-from daybreak.controller.probes import Probes
+from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.objects.cache_jobs import COMPONENT
 from daybreak.kinds.llmservice.observe.observed import CopyReport, Observed
 from daybreak.kube.cache import Key
 from daybreak.ray.ports import FILL
 
 PATH = "/-/fill"
-"""Where a Job's program tells how far it is (daybreak.jobs.fill)."""
+"""Where a Job's program tells how far it is (daybreak.pod_programs.fill)."""
 PAUSE_SECONDS = 10.0
 BODY_LIMIT = 4096
 
@@ -60,94 +57,47 @@ def copying(seen: Observed) -> tuple[Copying, ...]:
     return tuple(found)
 
 
-class Reporter(Protocol):
-    """Who asks one Job. Tests without a cluster network pass their own."""
-
-    async def report(self, asked: Copying) -> CopyReport | None:
-        """How far it is; None when it says nothing."""
-        ...
-
-    async def close(self) -> None:
-        """Close what is open."""
-        ...
-
-
-class HttpReporter:
-    """Asks over HTTP."""
-
-    def __init__(self) -> None:
-        self._client = PodClient()
-
-    async def report(self, asked: Copying) -> CopyReport | None:
-        """How far it is; None when it says nothing."""
-        content = await self._client.get(asked.address, FILL, PATH, BODY_LIMIT)
-        return None if content is None else read(content, asked.directory)
-
-    async def close(self) -> None:
-        """Close what is open."""
-        await self._client.close()
-
-
 def read(content: bytes, directory: str) -> CopyReport | None:
-    """A Job's answer; None when it fills another directory, or when it has another form."""
-    try:
-        said = mapping(orjson.loads(content))
-    except ValueError:
-        return None
+    """A Job's answer; None when it fills another directory. Raises ValueError when it is no JSON."""
+    said = mapping(orjson.loads(content))
     if said.get("directory") != directory:
         return None
     copied, total = max(0, whole(said.get("copied"))), max(0, whole(said.get("bytes")))
     return CopyReport(min(copied, total), total) if total else CopyReport(0, None)
 
 
-@dataclass
-class _Asked:
-    pods: tuple[Copying, ...]
-    reports: dict[str, CopyReport]
+def http_reporter() -> HttpReporter[Copying, CopyReport]:
+    """Who asks Jobs over HTTP."""
+    return HttpReporter(
+        FILL, lambda _: PATH, lambda content, asked: read(content, asked.directory), BODY_LIMIT
+    )
 
 
 class CopyProber:
     """Asks the Jobs of each service, and calls back with each percent."""
 
-    def __init__(self, reporter: Reporter, on_change: Callable[[Key], None]) -> None:
-        self._reporter = reporter
-        self._on_change = on_change
-        self._probes: Probes[_Asked] = Probes("copies")
+    def __init__(self, reporter: Reporter[Copying, CopyReport], on_change: Callable[[Key], None]) -> None:
+        # A pod in the place of another one begins anew, so what that one has said counts no more.
+        self._prober: PodProber[Copying, Copying, CopyReport] = PodProber(
+            "copies",
+            reporter,
+            on_change,
+            name=lambda asked: asked,
+            pauses=(PAUSE_SECONDS, PAUSE_SECONDS),
+            news=_further,
+        )
 
     def copies(self, key: Key, asked: Sequence[Copying]) -> Mapping[str, CopyReport]:
         """What these have said so far, by model."""
-        current = self._probes.state(key)
-        if not asked:
-            self.forget(key)
-            return {}
-        if current is None or current.pods != tuple(asked):
-            before = current.reports if current is not None else {}
-            same = {each.model for each in asked if current is not None and each in current.pods}
-            current = _Asked(tuple(asked), {model: said for model, said in before.items() if model in same})
-            self._probes.start(key, current, self._ask(key, current))
-        return dict(current.reports)
+        return {each.model: said for each, said in self._prober.reports(key, asked).items()}
 
     def forget(self, key: Key) -> None:
         """Stop asking about a service."""
-        self._probes.stop(key)
+        self._prober.forget(key)
 
     async def close(self) -> None:
         """Stop asking."""
-        await self._probes.close()
-        await self._reporter.close()
-
-    async def _ask(self, key: Key, asked: _Asked) -> None:
-        while True:
-            answers = await asyncio.gather(*(self._reporter.report(each) for each in asked.pods))
-            said = {
-                each.model: answer
-                for each, answer in zip(asked.pods, answers, strict=True)
-                if answer is not None and _further(asked.reports.get(each.model), answer)
-            }
-            if said:
-                asked.reports.update(said)
-                self._on_change(key)
-            await asyncio.sleep(PAUSE_SECONDS)
+        await self._prober.close()
 
 
 def _further(before: CopyReport | None, now: CopyReport) -> bool:

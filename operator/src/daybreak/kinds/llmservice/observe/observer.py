@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
@@ -174,11 +174,7 @@ class Observer:
 
 def read(manifest: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
     """An LLMService from its manifest, and what is wrong with it."""
-    try:
-        service = LLMService.from_manifest(manifest)
-    except InvalidSpec as error:
-        return None, (str(error),)
-    return service, validation.problems(service)
+    return read_object(manifest, LLMService.from_manifest, validation.problems)
 
 
 def _traffic(service: LLMService | None, gateways: Sequence[Heard | None]) -> dict[str, Traffic]:

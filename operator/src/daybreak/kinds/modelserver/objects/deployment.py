@@ -1,12 +1,11 @@
 """The Deployment: the engine's pods, none of them in sleep."""
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.canonical import digest
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.common.unstructured import at, text
@@ -14,8 +13,9 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
 from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, probe
-from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.platform import Platform
+from daybreak.ray.network import own_pods
 from daybreak.ray.pods import pod_spec, weights
 from daybreak.scheduling.replica_size import worker_cpu, worker_need, worker_shared_memory
 
@@ -38,7 +38,7 @@ def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[s
         "spec": {
             "replicas": replicas,
             "revisionHistoryLimit": 1,
-            "selector": own_pods(server),
+            "selector": own_pods(server.owner),
             # A pod goes when one in its place is ready: no request finds nobody.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": template(server, platform),
@@ -49,7 +49,7 @@ def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[s
 def wishes(server: ModelServer) -> str:
     """Digest of what the spec says of the pods."""
     plain = server.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_OF_PODS)
-    return _digest(plain)
+    return digest(plain)
 
 
 def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
@@ -93,7 +93,7 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}
     # Its last words say why it did not start.
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
-    found["metadata"]["labels"][names.CONFIGURATION_LABEL] = _digest(found)
+    found["metadata"]["labels"][names.CONFIGURATION_LABEL] = digest(found)
     return found
 
 
@@ -113,8 +113,3 @@ def _environment(server: ModelServer) -> dict[str, str]:
     if model.accelerator.kind is AcceleratorKind.GPU:
         return found | pod_spec.COMPILERS
     return found | {"OMP_NUM_THREADS": str(max(1, math.floor(parse_quantity(worker_cpu(model)))))}
-
-
-def _digest(plain: Any) -> str:
-    written = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(written.encode()).hexdigest()[:16]

@@ -5,9 +5,11 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.kinds.modelserver.objects.deployment import deployment
-from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.kinds.modelserver.objects.network import front_service, network_policy
 from daybreak.platform import Platform
+from daybreak.ray.network import own_pods
+from daybreak.ray.pods.account import account
 
 
 def desired(
@@ -23,7 +25,7 @@ def desired(
     """
     objects: list[dict[str, Any]] = []
     if server.spec.service_account_name is None:
-        objects.append(_service_account(server))
+        objects.append(account(metadata(server, names.service_account(server.owner))))
     if platform.network_policy:
         objects.append(network_policy(server, platform, gateway=gateway_port is not None))
     return [
@@ -34,21 +36,11 @@ def desired(
     ]
 
 
-def _service_account(server: ModelServer) -> dict[str, Any]:
-    """The account of the pods where the user has named none: without rights, its token mounted nowhere."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ServiceAccount",
-        "metadata": metadata(server, names.service_account(server.owner)),
-        "automountServiceAccountToken": False,
-    }
-
-
 def _disruption_budget(server: ModelServer) -> dict[str, Any]:
     """A drain of nodes takes one pod at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata(server, names.disruption_budget(server.owner)),
-        "spec": {"maxUnavailable": 1, "selector": own_pods(server)},
+        "spec": {"maxUnavailable": 1, "selector": own_pods(server.owner)},
     }

@@ -4,12 +4,11 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.kinds.modelserver.objects.metadata import metadata, own_pods
+from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.platform import Platform
-from daybreak.ray.egress import to_cluster
+from daybreak.ray import network
 
 PORT = 80
-_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, Any]:
@@ -43,21 +42,10 @@ def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, An
 
 def network_policy(server: ModelServer, platform: Platform, *, gateway: bool) -> dict[str, Any]:
     """The policy: requests come from the gateway and the operator only; without a gateway from anywhere."""
-    operator = {
-        "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
-        "podSelector": {"matchLabels": names.operator_selector()},
-    }
-    through = {"podSelector": {"matchLabels": names.gateway_selector()}}
-    ports = [{"protocol": "TCP", "port": server.profile.port}]
-    egress = [*to_cluster(platform.api_server_ports), *(dict(rule) for rule in platform.ray_egress)]
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": metadata(server, names.network_policy(server.owner)),
-        "spec": {
-            "podSelector": own_pods(server),
-            "policyTypes": ["Ingress", "Egress"] if platform.ray_egress else ["Ingress"],
-            "ingress": [{"from": [through, operator], "ports": ports} if gateway else {"ports": ports}],
-            **({"egress": egress} if platform.ray_egress else {}),
-        },
-    }
+    rule: dict[str, Any] = {"ports": network.tcp(server.profile.port)}
+    if gateway:
+        rule = {"from": [network.gateways(), network.operator(platform)], **rule}
+    egress: list[dict[str, Any]] = []
+    if platform.ray_egress:
+        egress = [*network.to_cluster(platform.api_server_ports), *map(dict, platform.ray_egress)]
+    return network.policy(metadata(server, names.network_policy(server.owner)), server.owner, [rule], egress)

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.common.custom_object import read_object
 from daybreak.api.modelserver import validation
 from daybreak.api.modelserver.definition import KIND, MODEL_SERVERS, ModelServer
 from daybreak.controller.node_watch import NodeWatch
+from daybreak.controller.plan import label_of
 from daybreak.controller.turn_watch import TurnWatch, Workload
 from daybreak.gates.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, together
@@ -92,13 +93,9 @@ class Observer:
 
 def owner_of(key: Key) -> Key:
     """What stands for a ModelServer in the cache, and towards gateways."""
-    return Key(key.namespace, names.of_owner(KIND, key.name))
+    return label_of(MODEL_SERVERS, key)
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[ModelServer | None, tuple[str, ...]]:
     """A ModelServer from its manifest, and what is wrong with it."""
-    try:
-        server = ModelServer.from_manifest(manifest)
-    except InvalidSpec as error:
-        return None, (str(error),)
-    return server, validation.problems(server)
+    return read_object(manifest, ModelServer.from_manifest, validation.problems)

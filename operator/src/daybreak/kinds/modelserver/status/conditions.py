@@ -9,7 +9,7 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.controller.job_status import Made
+from daybreak.controller.conditions import Made
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.view import View

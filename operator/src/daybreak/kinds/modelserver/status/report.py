@@ -12,8 +12,7 @@ from daybreak.api.gates.gate_status import GateBackend, GateState, GateStatus, P
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.status import ModelServerStatus
-from daybreak.controller import job_status
-from daybreak.controller.job_status import Made
+from daybreak.controller.conditions import Made, dated
 from daybreak.gates import idle_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.sleep_policy import kept_gate, model_gate
@@ -48,7 +47,7 @@ def status(view: View, blocked: Problem | None, state: SleepState | None) -> Mod
         savings=_savings(view, state),
         selector=f"{names.SERVICE_LABEL}={server.owner}",
         answered=None if asleep else view.answered or None,
-        conditions=job_status.conditions(seen.status, made, seen.now, max(0, server.generation)),
+        conditions=dated(seen.status, made, seen.now, max(0, server.generation)),
     )
 
 
@@ -77,7 +76,7 @@ def as_before(seen: Observed, reason: Reason, message: str = "it is being delete
         savings=savings_before(before),
         selector=text(before.get("selector")) or None,
         answered=text(before.get("answered")) or None,
-        conditions=job_status.conditions(before, made, seen.now, generation),
+        conditions=dated(before, made, seen.now, generation),
     )
 
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from daybreak.jobs import fill
-from daybreak.kinds.llmservice.objects.cache_jobs import _program
-from tests.unit.jobs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
+from daybreak.pod_programs.fill import files, gather, progress
+from daybreak.pod_programs.fill.run import main
+from daybreak.pod_programs.text import program
+from tests.unit.pod_programs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
 
 WHOLE = {".daybreak-complete", "config.json", "model.safetensors"}
 
@@ -62,7 +63,7 @@ def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
         "PATH": os.environ["PATH"],
         "TERMINATION_LOG": str(log),
     }
-    command = [sys.executable, "-c", _program()]
+    command = [sys.executable, "-c", program("fill")]
     done = subprocess.run(command, env=own | environment, capture_output=True, check=False)  # noqa: S603
     return done.returncode, log.read_text()
 
@@ -121,21 +122,21 @@ def test_a_hub_that_does_not_answer_may_pass(hub: Hub, claim: Path) -> None:
 class Bucket:
     """A source of this test's own: files by name, and how many of them can be fetched before it breaks."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, **files: bytes) -> None:
-        self.files, self.fetched, self.breaks_after = files, [], 1000
-        monkeypatch.setattr(fill, "listed", lambda source, revision: self.source())
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **content: bytes) -> None:
+        self.files, self.fetched, self.breaks_after = content, [], 1000
+        monkeypatch.setattr(gather, "listed", lambda source, revision: self.source())
 
     fetched: list[str]
 
-    def source(self) -> fill.Source:
+    def source(self) -> files.Source:
         """The source, listed."""
-        return fill.Source(
-            [fill.File(name, len(data)) for name, data in self.files.items()], None, self.fetch
+        return files.Source(
+            [files.File(name, len(data)) for name, data in self.files.items()], None, self.fetch
         )
 
-    def fetch(self, into: Path, wanted: list[fill.File]) -> None:
+    def fetch(self, into: Path, wanted: list[files.File]) -> None:
         """Copy what is missing, one after the other."""
-        for file in fill._missing(into, wanted):
+        for file in files.missing_of(into, wanted):
             if len(self.fetched) >= self.breaks_after:
                 (into / f"{file.path}.part").write_bytes(b"half")
                 raise ConnectionError("broken off")
@@ -147,10 +148,10 @@ def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.Monkey
     bucket = Bucket(monkeypatch, a=b"1", b=b"22")
     bucket.breaks_after = 1
     with pytest.raises(ConnectionError):
-        fill.fill(order(claim, "s3://bucket"))
+        gather.fill(order(claim, "s3://bucket"))
     assert not (claim / "weights").exists(), "nobody may take it for whole"
     bucket.breaks_after = 1000
-    assert fill.fill(order(claim, "s3://bucket"))["bytes"] == 3
+    assert gather.fill(order(claim, "s3://bucket"))["bytes"] == 3
     assert bucket.fetched == ["a", "b"]
     assert names(claim / "weights") == {".daybreak-complete", "a", "b"}
 
@@ -159,10 +160,10 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    monkeypatch.setattr(fill, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "LOOK_SECONDS", 0.0)
     told: list[Any] = []
 
-    def ask(path: str = fill.PATH) -> Any:
+    def ask(path: str = progress.PATH) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -170,7 +171,7 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
         connection.close()
         return json.loads(body) if answer.status == 200 else answer.status
 
-    def fetch(into: Path, wanted: list[fill.File]) -> None:
+    def fetch(into: Path, wanted: list[files.File]) -> None:
         told.append(ask())
         (into / ".cache").mkdir()
         (into / ".cache" / "a.incomplete").write_bytes(b"1" * 30)
@@ -180,12 +181,12 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
         told.append(ask())
         assert ask("/") == 404
 
-    def listed(source: str, revision: str | None) -> fill.Source:
+    def listed(source: str, revision: str | None) -> files.Source:
         told.append(ask())
-        return fill.Source([fill.File("a", 100)], None, fetch)
+        return files.Source([files.File("a", 100)], None, fetch)
 
-    monkeypatch.setattr(fill, "listed", listed)
-    fill.fill(order(claim, "s3://bucket", port=port))
+    monkeypatch.setattr(gather, "listed", listed)
+    gather.fill(order(claim, "s3://bucket", port=port))
     assert told == [
         {"directory": "weights", "copied": 0, "bytes": None},
         {"directory": "weights", "copied": 0, "bytes": 100},
@@ -201,14 +202,14 @@ def test_without_a_port_of_its_own_it_copies_all_the_same(
 ) -> None:
     Bucket(monkeypatch, a=b"1")
     with socket.create_server(("", 0)) as taken:
-        assert fill.fill(order(claim, "s3://bucket", port=taken.getsockname()[1]))["bytes"] == 1
+        assert gather.fill(order(claim, "s3://bucket", port=taken.getsockname()[1]))["bytes"] == 1
 
 
 def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch, a=b"1")
     (claim / "weights").mkdir()
     (claim / "weights" / "a").write_bytes(b"wrong")
-    fill.fill(order(claim, "s3://bucket"))
+    gather.fill(order(claim, "s3://bucket"))
     assert (claim / "weights" / "a").read_bytes() == b"1"
 
 
@@ -216,14 +217,14 @@ def test_a_file_that_came_short_is_noticed(monkeypatch: pytest.MonkeyPatch, clai
     bucket = Bucket(monkeypatch, a=b"1")
     monkeypatch.setattr(bucket, "fetch", lambda into, wanted: (into / "a").write_bytes(b""))
     with pytest.raises(OSError, match="1 files did not come whole, such as a"):
-        fill.fill(order(claim, "s3://bucket"))
+        gather.fill(order(claim, "s3://bucket"))
 
 
 def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch, a=b"1")
 
     def ask(directory: str) -> set[str]:
-        fill.fill(order(claim, "s3://bucket", directory=directory))
+        gather.fill(order(claim, "s3://bucket", directory=directory))
         time.sleep(0.02)  # the order of the marks' times
         return {path.name for path in claim.iterdir() if not path.name.startswith(".")}
 
@@ -236,24 +237,24 @@ def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.Monk
 def test_in_a_shared_claim_nothing_is_removed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch, a=b"1")
     for directory in ("one", "two", "three"):
-        fill.fill(order(claim, "s3://bucket", directory=directory, sole=False))
+        gather.fill(order(claim, "s3://bucket", directory=directory, sole=False))
     assert {"one", "two", "three"} <= {path.name for path in claim.iterdir()}
 
 
 def test_no_files_are_an_error(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch)
-    with pytest.raises(fill.Stuck, match="there are no files below s3://bucket"):
-        fill.fill(order(claim, "s3://bucket"))
+    with pytest.raises(files.Stuck, match="there are no files below s3://bucket"):
+        gather.fill(order(claim, "s3://bucket"))
 
 
 def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
     monkeypatch: pytest.MonkeyPatch, claim: Path
 ) -> None:
     bucket = Bucket(monkeypatch, a=b"1")
-    enormous = fill.File("a", shutil.disk_usage(claim).free + 2**30)
-    monkeypatch.setattr(bucket, "source", lambda: fill.Source([enormous], None, bucket.fetch))
-    with pytest.raises(fill.Stuck, match="more are needed in the claim"):
-        fill.fill(order(claim, "s3://bucket"))
+    enormous = files.File("a", shutil.disk_usage(claim).free + 2**30)
+    monkeypatch.setattr(bucket, "source", lambda: files.Source([enormous], None, bucket.fetch))
+    with pytest.raises(files.Stuck, match="more are needed in the claim"):
+        gather.fill(order(claim, "s3://bucket"))
     assert bucket.fetched == []
 
 
@@ -269,13 +270,13 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
 def test_errors_are_told_in_words(
     monkeypatch: pytest.MonkeyPatch, claim: Path, tmp_path: Path, error: Exception, status: int, said: str
 ) -> None:
-    def broken(source: str, revision: str | None) -> fill.Source:
+    def broken(source: str, revision: str | None) -> files.Source:
         raise error
 
-    monkeypatch.setattr(fill, "listed", broken)
+    monkeypatch.setattr(gather, "listed", broken)
     monkeypatch.setenv("DAYBREAK_FILL", json.dumps(order(claim, "s3://bucket")))
     monkeypatch.setenv("TERMINATION_LOG", str(tmp_path / "log"))
-    assert fill.main() == status
+    assert main() == status
     told = (tmp_path / "log").read_text()
     assert said in told
     assert len(told) < 4096
@@ -283,13 +284,13 @@ def test_errors_are_told_in_words(
 
 @pytest.mark.parametrize("path", ["../up", "a/../../up", "/etc/passwd"])
 def test_a_file_cannot_leave_its_directory(claim: Path, path: str) -> None:
-    with pytest.raises(fill.Stuck):
-        fill._place(claim / "weights", fill.File(path, 1))
+    with pytest.raises(files.Stuck):
+        files.place_of(claim / "weights", files.File(path, 1))
 
 
 def test_two_jobs_for_the_same_weights_wait_for_each_other(hub: Hub, claim: Path) -> None:
     told = order(claim, "hf://owner/model", sole=False)
-    with fill.alone(claim / f"{fill.LOCK}weights"):
+    with gather.alone(claim / f"{gather.LOCK}weights"):
         environment = {
             "DAYBREAK_FILL": json.dumps(told),
             "HF_ENDPOINT": hub.url,
@@ -298,7 +299,7 @@ def test_two_jobs_for_the_same_weights_wait_for_each_other(hub: Hub, claim: Path
             "PATH": os.environ["PATH"],
             "TERMINATION_LOG": str(hub.folder / "log"),
         }
-        waiting = subprocess.Popen([sys.executable, "-c", _program()], env=environment)  # noqa: S603
+        waiting = subprocess.Popen([sys.executable, "-c", program("fill")], env=environment)  # noqa: S603
         with pytest.raises(subprocess.TimeoutExpired):
             waiting.wait(2)
         assert hub.fetched == []

@@ -1,0 +1,1 @@
+"""What the APIs of kinds that become one job share."""

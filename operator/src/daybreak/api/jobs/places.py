@@ -1,0 +1,87 @@
+"""Where files are that a job reads and writes: a claim, a bucket, or a path in its pod."""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, JsonValue
+
+from daybreak.api.common import names
+from daybreak.api.common.scalars import DNS_SUBDOMAIN, VALIDATIONS
+
+PLACE_LENGTH = 1024
+"""Longest place, in characters."""
+_CLAIM = "pvc://"
+_CLAIM_FORM = rf"pvc://{DNS_SUBDOMAIN}/[!-~]+"
+_BUCKET_FORM = "(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]*/[!-~]+"
+_PARENT = r"/\.\.(/|$)"
+_NO_PARENT = "'..' may not stand in a path"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How places are written."""
+
+    holds: str
+    """What they are for, as a message says it."""
+    pattern: str
+    wanted: str
+    """The form in words."""
+
+    def check(self, text: str) -> str:
+        """The place, if it is one. Raises ValueError."""
+        if not re.match(self.pattern, text):
+            raise ValueError(f"{text!r} is no place for {self.holds}: {self.wanted}")
+        if re.search(_PARENT, text):
+            raise ValueError(_NO_PARENT)
+        return text
+
+    def schema(self) -> dict[str, JsonValue]:
+        """The same for the API server."""
+        return {
+            "pattern": self.pattern,
+            VALIDATIONS: [
+                {"rule": f"self.matches(r'{self.pattern}')", "message": self.wanted},
+                {"rule": f"!self.matches(r'{_PARENT}')", "message": _NO_PARENT},
+            ],
+        }
+
+
+_ROWS = _Form(
+    "rows",
+    rf"^({_CLAIM_FORM}|file:///[!-~]+|{_BUCKET_FORM})$",
+    "write pvc://claim/path, file:///path (of the head pod), s3://bucket/prefix or gs://bucket/prefix",
+)
+_REPORT = _Form(
+    "a report",
+    rf"^({_CLAIM_FORM}|{_BUCKET_FORM})$",
+    "write pvc://claim/path, s3://bucket/prefix or gs://bucket/prefix",
+)
+
+PlaceUri = Annotated[
+    str,
+    AfterValidator(_ROWS.check),
+    Field(max_length=PLACE_LENGTH, json_schema_extra=_ROWS.schema()),
+]
+"""Where rows are."""
+
+FolderUri = Annotated[
+    str,
+    AfterValidator(_REPORT.check),
+    Field(max_length=PLACE_LENGTH, json_schema_extra=_REPORT.schema()),
+]
+"""Where a report goes."""
+
+
+def claim_of(uri: str) -> tuple[str, str] | None:
+    """Claim and path of a `pvc://` place; None for another one."""
+    if not uri.startswith(_CLAIM):
+        return None
+    claim, _, path = uri.removeprefix(_CLAIM).partition("/")
+    return claim, path
+
+
+def in_pod(uri: str) -> str:
+    """The place as a pod with its claim sees it."""
+    found = claim_of(uri)
+    return uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"

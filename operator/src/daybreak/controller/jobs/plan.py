@@ -1,0 +1,53 @@
+"""What the objects of one that becomes one job should be, beside what they are."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.controller.plan import Owner, Plan, Target, Whose, named
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache
+from daybreak.kube.resources import of
+
+Stays = Callable[[Manifest, Manifest, Whose], bool]
+"""Whether a job that is there stays as it is to its end: as it should be, as it is, and whose it is."""
+
+
+async def make_plan(
+    owner: Owner,
+    desired: Sequence[dict[str, Any]],
+    owned: Collection[Resource],
+    stays: Stays,
+    cache: Cache,
+    applier: Applier,
+) -> Plan:
+    """The plan for an object.
+
+    Args:
+        owner: The object.
+        desired: Its objects as they should be.
+        owned: Kinds of objects that it may have, as far as the API server knows them.
+        stays: Whether an object of its is left as it is.
+        cache: What is known of the cluster.
+        applier: Knows what is there.
+    """
+    targets: list[Target] = []
+    foreign: list[str] = []
+    leaving = False
+    for wanted in desired:
+        if of(wanted) not in owned:
+            continue
+        live = await applier.live(wanted)
+        if live is not None:
+            whose = owner.whose(live)
+            if live["metadata"].get("deletionTimestamp") or whose is Whose.PREDECESSORS:
+                leaving = True
+                continue
+            if whose is Whose.FOREIGN:
+                foreign.append(named(wanted))
+            elif stays(wanted, live, whose):
+                continue
+        targets.append(Target(wanted, live))
+    surplus = owner.surplus(cache, owned, desired)
+    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)

@@ -1,0 +1,178 @@
+"""One reconcile of an object that becomes one job: observe → decide → plan → apply → decide → status."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.events import Event
+from daybreak.controller.jobs.decision import Decision
+from daybreak.controller.jobs.observed import Seen, SeenJob
+from daybreak.controller.jobs.plan import make_plan
+from daybreak.controller.jobs.reports import JobProber, running_job
+from daybreak.controller.jobs.status import COUNT_SECONDS, JobStatus
+from daybreak.controller.plan import Owner, Whose, label_of
+from daybreak.controller.writer import Writer
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+
+Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
+Decided = TypeVar("Decided", bound=Decision)
+Status = TypeVar("Status", bound=JobStatus)
+
+
+class Observes(Protocol[Seen]):
+    """Who reads what is known of the cluster."""
+
+    def observe(self, key: Key) -> Seen | None:
+        """What is seen of an object; None: there is none, and what was noted of it is forgotten."""
+        ...
+
+    def again(self, key: Key, seen: Seen) -> Seen:
+        """The objects of now, with the spec of that observation."""
+        ...
+
+    def heard(self, key: Key, seen: Seen) -> Seen:
+        """What is seen, now that it is known what the job says."""
+        ...
+
+
+class JobKind(Protocol[Seen_contra, Decided, Status]):
+    """What is a kind's own."""
+
+    @property
+    def resource(self) -> Resource:
+        """The kind."""
+        ...
+
+    @property
+    def owned(self) -> Collection[Resource]:
+        """Kinds of objects that are made for one."""
+        ...
+
+    @property
+    def role(self) -> str | None:
+        """Which of Ray's pods runs the job; None: the only pod there is."""
+        ...
+
+    def decide(self, seen: Seen_contra) -> Decided:
+        """What follows from it: a pure function."""
+        ...
+
+    def desired(self, seen: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
+        """The objects as they should be, those that others need first; asked where they are to be applied."""
+        ...
+
+    def known(self, seen: Seen_contra) -> Collection[Resource]:
+        """The kinds of its objects that the API server knows."""
+        ...
+
+    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+        """Whether an object that is there is left as it is."""
+        ...
+
+    def report(self, seen: Seen_contra, decision: Decided) -> Status:
+        """The status as it should be."""
+        ...
+
+    def news(self, before: Mapping[str, Any], after: Status) -> Sequence[Event]:
+        """What of it is worth an event."""
+        ...
+
+    def written(self, key: Key, seen: Seen_contra, after: Status) -> None:
+        """Told that this status was written."""
+        ...
+
+    def look_again(self, seen: Seen_contra, decision: Decided, again: Again) -> None:
+        """Say when to look again for the kind's own reasons."""
+        ...
+
+
+class Reconciler(Generic[Seen, Decided, Status]):
+    """Makes the cluster what an object says, and says what came of it.
+
+    Args:
+        kind: What is the kind's own.
+        observer: Reads what is known of the cluster.
+        api: The API server.
+        cache: What is known of the cluster.
+        prober: Asks jobs how far they are.
+        applier: Writes objects.
+        may_act: Whether the lease is held this moment.
+    """
+
+    def __init__(
+        self,
+        kind: JobKind[Seen, Decided, Status],
+        observer: Observes[Seen],
+        api: Api,
+        cache: Cache,
+        prober: JobProber[Any],
+        applier: Applier,
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._kind = kind
+        self._observer = observer
+        self._cache = cache
+        self._prober = prober
+        self._applier = applier
+        self._writer = Writer(api, cache, applier, kind.resource, may_act)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one object. Returns when to look again, in seconds; None: at a change."""
+        return await past_races(self._once, key, self._kind.owned)
+
+    async def _once(self, key: Key) -> float | None:
+        kind, again = self._kind, Again()
+        seen = self._observer.observe(key)
+        if seen is None:
+            self._prober.forget(key)
+            self._applier.forget(label_of(kind.resource, key))
+            return None
+        owner = Owner(kind.resource, key, seen.manifest["metadata"]["uid"])
+        job = running_job(owner.uid, seen.pods, heard=seen.finished, role=kind.role)
+        seen = self._observer.heard(key, replace(seen, progress=self._prober.said(key, job)))
+        decision = kind.decide(seen)
+        if decision.apply:
+            applied = await self._applied(owner, seen, decision, again)
+            if applied is None:
+                return None  # the object is gone
+            seen = applied
+            decision = kind.decide(seen)
+        after = kind.report(seen, decision)
+        said = await self._writer.say(
+            key, seen.manifest, after, lambda before, _: kind.news(before, after), seen.now
+        )
+        if said.gone:
+            return None
+        if said.new:
+            kind.written(key, seen, after)
+        if after.finished and not seen.finished:
+            # It is written now: the job waits to hear that.
+            again.at_once()
+        if after.gpus:
+            again.after(COUNT_SECONDS)
+        kind.look_again(seen, decision, again)
+        return again.seconds
+
+    async def _applied(self, owner: Owner, seen: Seen, decision: Decided, again: Again) -> Seen | None:
+        """Apply what is decided. Returns what is seen then; None: the object is gone."""
+        kind = self._kind
+        plan = await make_plan(
+            owner, kind.desired(seen, decision), kind.known(seen), kind.stays, self._cache, self._applier
+        )
+        if plan.foreign:
+            again.after(FOREIGN_SECONDS)
+            return replace(seen, foreign=plan.foreign)
+        if plan.leaving:
+            again.after(SOON_SECONDS)
+        # What goes gives accelerators back: nothing that is refused shall stand in its way.
+        applied = await self._writer.carry_out(owner.key, owner.uid, plan, surplus_first=True)
+        if applied is None:
+            return None
+        if applied.refusal:
+            again.after(REFUSED_SECONDS)
+        return replace(self._observer.again(owner.key, seen), foreign=(), refusal=applied.refusal)

@@ -1,0 +1,127 @@
+"""What statuses of kinds with one job have in common: conditions, times, cost, what is worth an event."""
+
+from datetime import datetime
+from typing import Any, Protocol
+
+from daybreak.api.common.conditions import Condition
+from daybreak.api.common.unstructured import parse_time, written
+from daybreak.api.jobs.words import JobConditionType, JobPhase
+from daybreak.controller.conditions import Made, dated
+from daybreak.controller.events import Event
+from daybreak.controller.jobs.decision import Decision
+from daybreak.controller.jobs.observed import Seen
+from daybreak.controller.jobs.verdict import Verdict
+
+COUNT_SECONDS = 20.0
+"""How often the cost is written while nothing else changes."""
+TOLD = (JobPhase.RUNNING, JobPhase.SUSPENDED, JobPhase.SUCCEEDED)
+"""The phases that get events; what has failed is told by `Stalled`."""
+
+
+class JobStatus(Protocol):
+    """The part of a status that is the same for every kind."""
+
+    @property
+    def phase(self) -> Any:
+        """One word."""
+        ...
+
+    @property
+    def started(self) -> str | None:
+        """When its first job was made."""
+        ...
+
+    @property
+    def finished(self) -> str | None:
+        """When it ended."""
+        ...
+
+    @property
+    def conditions(self) -> list[Condition]:
+        """Its conditions."""
+        ...
+
+    @property
+    def gpus(self) -> int:
+        """Accelerators that are held."""
+        ...
+
+    @property
+    def gpu_seconds(self) -> float:
+        """What they have cost."""
+        ...
+
+    @property
+    def gpu_seconds_until(self) -> str | None:
+        """Until when that is counted."""
+        ...
+
+    def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
+        """The status as it is written."""
+        ...
+
+
+def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
+    """What changes of a status, by the names of its fields.
+
+    Args:
+        seen: What is seen.
+        before: The status before.
+        decision: What was decided.
+        held: Accelerators that its pods hold.
+    """
+    found: dict[str, object] = {"observed_generation": seen.generation}
+    verdict = decision.verdict
+    if verdict is not None:
+        moment = written(seen.now)
+        found |= {
+            "started": before.started or (moment if seen.job is not None else None),
+            "finished": before.finished or (moment if verdict.final else None),
+            "job": decision.job or None,
+            "conditions": _conditions(seen, verdict),
+        }
+    return found | cost(before, held, seen.now)
+
+
+def _conditions(seen: Seen, verdict: Verdict) -> list[Condition]:
+    phase, reason, message = verdict.phase, verdict.reason, verdict.message
+    under_way = not verdict.final and not verdict.stalled and phase is not JobPhase.SUSPENDED
+    made = [
+        Made(JobConditionType.COMPLETE, phase is JobPhase.SUCCEEDED, reason, message),
+        Made(JobConditionType.FAILED, phase is JobPhase.FAILED, reason, message),
+        Made(JobConditionType.RECONCILING, under_way, reason, message),
+        Made(JobConditionType.STALLED, verdict.stalled, reason, message),
+    ]
+    return dated(seen.status, made, seen.now, seen.generation)
+
+
+def cost(before: JobStatus, held: int, now: datetime) -> dict[str, object]:
+    """What is held, and what it has cost so far, as far as it is to be written.
+
+    What was held since the last count counts; in between it is not written anew as long as nothing changes.
+    """
+    until = parse_time(before.gpu_seconds_until) if before.gpu_seconds_until else None
+    passed = max(0.0, (now - until).total_seconds()) if until is not None else 0.0
+    if held == before.gpus and passed < COUNT_SECONDS and until is not None:
+        return {}
+    if held == 0 and before.gpus == 0:
+        return {}
+    total = round(before.gpu_seconds + before.gpus * passed, 1)
+    return {"gpus": held, "gpu_seconds": total, "gpu_seconds_until": written(now)}
+
+
+def events(action: str, before: JobStatus, after: JobStatus) -> list[Event]:
+    """What has turned: why somebody has to act, or one of the phases that are told."""
+    stalled, was = _of(after, JobConditionType.STALLED), _of(before, JobConditionType.STALLED)
+    if stalled is not None and stalled.status == "True":
+        if was is None or was.status != "True" or was.reason != stalled.reason:
+            return [Event(action, True, stalled.reason, stalled.message)]
+        return []
+    said = _of(after, JobConditionType.RECONCILING)
+    if said is not None and after.phase != before.phase and after.phase in TOLD:
+        return [Event(action, False, str(after.phase), said.message)]
+    return []
+
+
+def _of(status: JobStatus, kind: str) -> Condition | None:
+    return next((each for each in status.conditions if each.type == kind), None)

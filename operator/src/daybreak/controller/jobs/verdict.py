@@ -1,0 +1,69 @@
+"""How an object that becomes one job is: the checks that are the same for every kind.
+
+Each gives a verdict, or None where it has nothing to say. A kind puts them in a row with its own; the first
+verdict counts.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from daybreak.api.jobs.words import JobPhase, JobReason
+from daybreak.controller.jobs.observed import JobWords, Seen
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.ray.views.ray_pods import pod_views
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How it is."""
+
+    phase: JobPhase
+    reason: StrEnum
+    message: str
+    stalled: bool = False
+    """Whether somebody has to act."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.phase in (JobPhase.SUCCEEDED, JobPhase.FAILED)
+
+
+def failed(said: JobWords, reasons: type[StrEnum]) -> Verdict:
+    """The last word of a job that has failed; a reason that the kind does not know is none."""
+    reason = reasons(said.reason) if said.reason in list(reasons) else JobReason.JOB_FAILED
+    return Verdict(JobPhase.FAILED, reason, said.message or "the job gives no reason", stalled=True)
+
+
+def suspended(*, wanted: bool, meaning: str) -> Verdict | None:
+    """Whether a person has stopped it, and what that means."""
+    if not wanted:
+        return None
+    message = f"spec.suspend is true: nothing runs, and {meaning}"
+    return Verdict(JobPhase.SUSPENDED, JobReason.SUSPENDED, message)
+
+
+def not_applied(seen: Seen, noun: str) -> Verdict | None:
+    """Whether its objects cannot be made: a name is taken, or the API server refuses."""
+    if seen.foreign:
+        message = f"{', '.join(seen.foreign)} belongs to somebody else: remove it, or rename the {noun}"
+        return Verdict(JobPhase.PENDING, JobReason.NAME_TAKEN, message, stalled=True)
+    if seen.refusal:
+        return Verdict(seen.phase_before, JobReason.REFUSED, seen.refusal, stalled=True)
+    return None
+
+
+def being_made(seen: Seen, kind: str) -> Verdict | None:
+    """Whether its job is not there yet, or goes before another one comes."""
+    if seen.job is not None and not seen.job_leaving:
+        return None
+    return Verdict(JobPhase.PENDING, JobReason.PROGRESSING, f"its {kind} is being made")
+
+
+def pod_failed(seen: Seen) -> Verdict | None:
+    """What keeps a pod from starting."""
+    for pod in pod_views(seen.pods):
+        problem = pod_problem(pod) if pod.counts else None
+        if problem is not None:
+            return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
+    return None

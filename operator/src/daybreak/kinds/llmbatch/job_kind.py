@@ -1,0 +1,71 @@
+"""What of an LLMBatch the base of kinds with one job does not know: its turn, its RayJob, Kueue, KubeRay."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.custom_object import known_status
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest, at
+from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.api.llmbatch.status import LLMBatchStatus
+from daybreak.controller import metrics
+from daybreak.controller.again import Again
+from daybreak.controller.events import Event
+from daybreak.controller.plan import Whose
+from daybreak.kinds.llmbatch.decide.decision import Decision, decide
+from daybreak.kinds.llmbatch.objects.desired import desired
+from daybreak.kinds.llmbatch.observe.observed import Observed
+from daybreak.kinds.llmbatch.status.report import events, report
+from daybreak.kube.cache import Key
+from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
+from daybreak.platform import Platform
+from daybreak.ray.views.ray_pods import HEAD
+
+
+class BatchKind:
+    """LLMBatch, as `controller/jobs/reconciler.py` asks for it.
+
+    Args:
+        platform: Settings of the installation.
+    """
+
+    resource = LLM_BATCHES
+    owned: Collection[Resource] = OF_BATCHES
+    role: str | None = HEAD
+    decide = staticmethod(decide)
+    report = staticmethod(report)
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
+        """Its objects."""
+        batch = seen.subject
+        return [] if batch is None else desired(batch, self._platform, running=decision.running)
+
+    def known(self, seen: Observed) -> Collection[Resource]:
+        """Without KubeRay there are no RayJobs."""
+        return [each for each in OF_BATCHES if each is not RAY_JOBS or seen.kuberay_installed]
+
+    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+        """A RayJob of its own that another operator has made, and that runs, stays as it is to its end."""
+        if of(wanted) is not RAY_JOBS or whose is not Whose.OURS:
+            return False
+        there, own = (
+            at(each, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION) for each in (live, wanted)
+        )
+        return there is not None and there != own
+
+    def news(self, before: Mapping[str, Any], after: LLMBatchStatus) -> Sequence[Event]:
+        """What has turned."""
+        return events(known_status(LLMBatchStatus, before), after)
+
+    def written(self, key: Key, seen: Observed, after: LLMBatchStatus) -> None:
+        """Count that it has given its accelerators back for somebody else."""
+        if after.after and not seen.after and seen.job is not None:
+            metrics.YIELDS.labels(key.namespace, key.name, after.after[0]).inc()
+
+    def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
+        """Its turn may change by time alone."""
+        again.within(seen.turn.look_again)

@@ -1,0 +1,66 @@
+"""What of an LLMBenchmark the base of kinds with one job does not know: what it measures, and its Job."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from daybreak.api.common.custom_object import known_status
+from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
+from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.controller.again import Again
+from daybreak.controller.events import Event
+from daybreak.controller.plan import Whose
+from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
+from daybreak.kinds.llmbenchmark.objects.desired import desired
+from daybreak.kinds.llmbenchmark.observe.observed import Observed
+from daybreak.kinds.llmbenchmark.status.report import events, report
+from daybreak.kube.cache import Key
+from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
+from daybreak.platform import Platform
+
+MISSING_SECONDS = 15.0
+"""When to look again for a service that is not there: changes of services wake no benchmark."""
+
+
+class BenchmarkKind:
+    """LLMBenchmark, as `controller/jobs/reconciler.py` asks for it.
+
+    Args:
+        platform: Settings of the installation.
+    """
+
+    resource = LLM_BENCHMARKS
+    owned: Collection[Resource] = OF_BENCHMARKS
+    role: str | None = None
+    decide = staticmethod(decide)
+    report = staticmethod(report)
+
+    def __init__(self, platform: Platform) -> None:
+        self._platform = platform
+
+    def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
+        """Its objects."""
+        benchmark = seen.subject
+        return [] if benchmark is None else desired(benchmark, decision.target, self._platform)
+
+    def known(self, seen: Observed) -> Collection[Resource]:
+        """All are Kubernetes' own."""
+        return OF_BENCHMARKS
+
+    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+        """What a Job runs cannot be changed, and one that runs stays as it is to its end."""
+        return of(wanted) is JOBS
+
+    def news(self, before: Mapping[str, Any], after: LLMBenchmarkStatus) -> Sequence[Event]:
+        """What has turned."""
+        return events(known_status(LLMBenchmarkStatus, before), after)
+
+    def written(self, key: Key, seen: Observed, after: LLMBenchmarkStatus) -> None:
+        """Nothing is counted."""
+
+    def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
+        """What is missing may come."""
+        verdict = decision.verdict
+        if not decision.apply and verdict is not None and verdict.stalled and not verdict.final:
+            again.after(MISSING_SECONDS)

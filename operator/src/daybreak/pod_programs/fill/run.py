@@ -1,0 +1,43 @@
+"""Reading the order, filling, and telling Kubernetes what came of it."""
+
+import errno
+import json
+import os
+import sys
+from pathlib import Path
+
+from daybreak.pod_programs.fill.files import Stuck
+from daybreak.pod_programs.fill.gather import fill
+
+MESSAGE_LIMIT = 3000
+"""Longest message, in characters: Kubernetes keeps 4096 bytes."""
+
+
+def main() -> int:
+    """Read the order, fill, tell."""
+    log = Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log"))
+    try:
+        told = fill(json.loads(os.environ["DAYBREAK_FILL"]))
+    except Stuck as error:
+        return _failed(log, str(error), 2)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _failed(log, "the claim is full: make it larger", 2)
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return _failed(log, f"the claim cannot be written by user {os.getuid()}: {error}", 2)
+        return _failed(log, f"{type(error).__name__}: {error}", 1)
+    except Exception as error:  # noqa: BLE001 -- whatever a download can end in, it is told and tried again
+        return _failed(log, f"{type(error).__name__}: {error}", 1)
+    log.write_text(json.dumps(told))
+    print(f"complete: {told}", flush=True)
+    return 0
+
+
+def _failed(log: Path, said: str, status: int) -> int:
+    log.write_text(said[:MESSAGE_LIMIT])
+    print(said, file=sys.stderr, flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

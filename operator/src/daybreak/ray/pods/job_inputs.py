@@ -1,0 +1,30 @@
+"""What a pod needs of what the spec of a job names: its claims, and its Secrets."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.kubernetes_types import SecretKeySource
+from daybreak.api.jobs.places import claim_of
+from daybreak.ray.pods.pod_spec import Place
+
+
+def claim_places(uris: Iterable[str]) -> list[Place]:
+    """The claims of these places, each once."""
+    found: dict[str, Place] = {}
+    for uri in uris:
+        of_claim = claim_of(uri)
+        if of_claim is not None:
+            claim = of_claim[0]
+            name, path = names.rows_volume(claim), names.rows_directory(claim)
+            found[claim] = Place(
+                {"name": name, "persistentVolumeClaim": {"claimName": claim}},
+                {"name": name, "mountPath": path},
+            )
+    return list(found.values())
+
+
+def secret_variable(name: str, source: SecretKeySource) -> dict[str, Any]:
+    """A variable from a Secret: it stays a reference, read by the kubelet."""
+    reference = source.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
+    return {"name": name, "valueFrom": {"secretKeyRef": reference}}

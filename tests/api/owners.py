@@ -1,0 +1,66 @@
+"""An object of a kind that owns others, on the real API server: how the tests look at it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tests.api.admin import Admin, eventually
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The one object of a kind that the tests of it make."""
+
+    kind: str
+    name: str
+    objects: Mapping[str, str]
+    """Kind and name of each object that it owns."""
+    spec: Mapping[str, Any]
+
+    def manifest(self, **spec: Any) -> dict[str, Any]:
+        """The object; None leaves a field out."""
+        return {
+            "apiVersion": "daybreak.dev/v1alpha1",
+            "kind": self.kind,
+            "metadata": {"name": self.name},
+            "spec": {name: value for name, value in {**self.spec, **spec}.items() if value is not None},
+        }
+
+    def everything(self, admin: Admin) -> dict[str, Any] | None:
+        """The owned objects, when all are there."""
+        found = {kind: admin.get(kind, name) for kind, name in self.objects.items()}
+        return found if all(found.values()) else None
+
+    def status(self, admin: Admin) -> dict[str, Any]:
+        """What the operator says."""
+        found: dict[str, Any] = (admin.get(self.kind, self.name) or {}).get("status") or {}
+        return found
+
+    def condition(self, admin: Admin, kind: str) -> dict[str, Any]:
+        """A condition; empty when it is not there."""
+        return next((each for each in self.status(admin).get("conditions", ()) if each["type"] == kind), {})
+
+    def phase(self, admin: Admin, wanted: str) -> dict[str, Any]:
+        """The status, once it has that phase."""
+
+        def there() -> dict[str, Any] | None:
+            found = self.status(admin)
+            return found if found.get("phase") == wanted else None
+
+        return eventually(f"phase {wanted}", there)
+
+    def stalled(self, admin: Admin, reason: str) -> str:
+        """The message, once it is stalled for that reason."""
+
+        def there() -> dict[str, Any] | None:
+            found = self.condition(admin, "Stalled")
+            return found if found.get("reason") == reason else None
+
+        found = eventually(f"Stalled, {reason}", there)
+        assert found["status"] == "True"
+        message: str = found["message"]
+        return message
+
+    def gone(self, admin: Admin) -> bool:
+        """Whether none of the owned objects is there."""
+        return not any(admin.get(kind, name) for kind, name in self.objects.items())

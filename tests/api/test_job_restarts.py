@@ -1,0 +1,23 @@
+"""An operator that is killed around each write for a job: whoever comes next ends at the same place."""
+
+import pytest
+
+from tests.api.admin import Admin
+from tests.api.batches import NIGHT
+from tests.api.benchmarks import TUNE
+from tests.api.owners import Subject
+from tests.api.restarts import MOMENTS, Start, killed_around_each_write
+
+
+@pytest.mark.parametrize("subject", [NIGHT, TUNE], ids=lambda each: each.kind)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_around_each_write(moment: str, subject: Subject, admin: Admin, alone: Start) -> None:
+    admin.create(subject.manifest())
+    killed_around_each_write(
+        moment,
+        alone,
+        len(subject.objects),
+        done=lambda: subject.everything(admin) and subject.status(admin).get("started"),
+        told=lambda: subject.status(admin).get("job"),
+        kept=lambda: subject.everything(admin),
+    )

@@ -1,0 +1,102 @@
+"""What holds for every kind that becomes one job, on the real API server."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.admin import Admin, eventually
+from tests.api.jobs import BATCHES, BENCHMARKS, JobKind
+from tests.api.operator_process import OperatorProcess
+
+
+@pytest.fixture(params=[BATCHES, BENCHMARKS], ids=lambda kind: kind.subject.kind)
+def kind(request: pytest.FixtureRequest) -> JobKind:
+    """Each of them."""
+    found: JobKind = request.param
+    return found
+
+
+@pytest.fixture
+def made(admin: Admin, operator: OperatorProcess, kind: JobKind) -> Iterator[Any]:
+    """An object with all its own."""
+    subject = kind.subject
+    made = admin.create(subject.manifest())
+    eventually("its objects", lambda: subject.everything(admin))
+    yield made
+    if admin.get(subject.kind, subject.name):
+        admin.delete(subject.kind, subject.name)
+
+
+def job_of(admin: Admin, kind: JobKind) -> Any:
+    """Its job."""
+    return admin.get(kind.job, kind.subject.objects[kind.job])
+
+
+def test_its_objects_are_its_own(admin: Admin, kind: JobKind, made: Any) -> None:
+    found = kind.subject.everything(admin)
+    assert found
+    for each in found.values():
+        [owner] = each["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"]) == (kind.subject.kind, made["metadata"]["uid"])
+    assert made["metadata"]["uid"] in kind.told(admin)
+    eventually("the digest of what it began with", lambda: kind.subject.status(admin).get("job"))
+
+
+def test_what_is_removed_comes_back(admin: Admin, kind: JobKind, made: Any) -> None:
+    objects = kind.subject.objects
+    before = job_of(admin, kind)["metadata"]["uid"]
+    admin.delete("NetworkPolicy", objects["NetworkPolicy"])
+    admin.delete(kind.job, objects[kind.job])
+    eventually("its NetworkPolicy", lambda: admin.get("NetworkPolicy", objects["NetworkPolicy"]))
+    eventually("another job", lambda: (found := job_of(admin, kind)) and found["metadata"]["uid"] != before)
+
+
+def test_suspended_it_has_no_job_and_has_one_again(admin: Admin, kind: JobKind, made: Any) -> None:
+    subject = kind.subject
+    before = job_of(admin, kind)["metadata"]["uid"]
+    admin.merge(subject.kind, subject.name, {"spec": {"suspend": True}})
+    eventually("no job", lambda: job_of(admin, kind) is None)
+    subject.phase(admin, "Suspended")
+    admin.merge(subject.kind, subject.name, {"spec": {"suspend": False}})
+    again = eventually("a job", lambda: job_of(admin, kind))
+    assert again["metadata"]["uid"] != before
+
+
+def test_a_change_after_the_beginning_is_told_and_not_carried_out(
+    admin: Admin, kind: JobKind, made: Any
+) -> None:
+    subject, before = kind.subject, kind.told(admin)
+    eventually("the digest of what it began with", lambda: subject.status(admin).get("job"))
+    admin.merge(subject.kind, subject.name, {"spec": dict(kind.change)})
+    assert f"make a new {subject.kind}" in subject.stalled(admin, "SpecChanged")
+    assert kind.told(admin) == before
+    admin.merge(subject.kind, subject.name, {"spec": {name: subject.spec[name] for name in kind.change}})
+    eventually("all well", lambda: subject.condition(admin, "Stalled").get("status") == "False")
+
+
+def test_a_job_of_somebody_elses_is_never_taken_over(
+    admin: Admin, operator: OperatorProcess, kind: JobKind
+) -> None:
+    subject, name = kind.subject, kind.subject.objects[kind.job]
+    theirs = admin.create({**kind.theirs, "kind": kind.job, "metadata": {"name": name}})
+    admin.create(subject.manifest())
+    assert f"{kind.job}/{name}" in subject.stalled(admin, "NameTaken")
+    assert job_of(admin, kind)["metadata"]["uid"] == theirs["metadata"]["uid"]
+    admin.delete(kind.job, name)
+    eventually("its own", lambda: subject.everything(admin))
+
+
+def test_an_end_that_its_job_tells_is_told_and_not_tried_again(
+    admin: Admin, kind: JobKind, made: Any
+) -> None:
+    with kind.speaks(admin, made["metadata"]["uid"]) as job:
+        assert job.end(kind.broken, "it says why"), "the job ends when its last word stands in the status"
+        kind.subject.phase(admin, "Failed")
+    assert "it says why" in kind.subject.stalled(admin, kind.broken)
+    assert kind.subject.condition(admin, "Failed")["status"] == "True"
+
+
+def test_everything_goes_with_it(admin: Admin, kind: JobKind, made: Any) -> None:
+    admin.delete(kind.subject.kind, kind.subject.name)
+    eventually("all gone", lambda: kind.subject.gone(admin))

@@ -1,0 +1,264 @@
+"""One reconcile of a kind with one job that exists only here, with everything around it played."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import Condition
+from daybreak.api.common.custom_object import known_status
+from daybreak.api.common.resource import API_VERSION, GROUP, VERSION, Resource
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.jobs.words import JobPhase, JobReason
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
+from daybreak.controller.events import Event
+from daybreak.controller.jobs import status, verdict
+from daybreak.controller.jobs.decision import Decision
+from daybreak.controller.jobs.observed import JobWords, SeenJob
+from daybreak.controller.jobs.reconciler import Reconciler
+from daybreak.controller.jobs.reports import Job, JobProber
+from daybreak.controller.jobs.verdict import Verdict
+from daybreak.controller.plan import Whose
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import JOBS
+
+TRIALS = Resource(GROUP, VERSION, "Trial", "trials")
+KEY = Key("team", "one")
+METADATA = {"name": "one", "namespace": "team", "uid": "u-1", "generation": 2, "resourceVersion": "1"}
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+Seen = SeenJob[str, JobWords]
+
+
+class TrialStatus(BaseModel):
+    """As small as a status of such a kind can be."""
+
+    observed_generation: int = 0
+    phase: str | None = None
+    started: str | None = None
+    finished: str | None = None
+    gpus: int = 0
+    gpu_seconds: float = 0.0
+    gpu_seconds_until: str | None = None
+    job: str | None = None
+    conditions: list[Condition] = []
+
+
+@dataclass
+class TrialKind:
+    """What is the kind's own."""
+
+    resource = TRIALS
+    owned: Collection[Resource] = (JOBS,)
+    role: str | None = None
+
+    def decide(self, seen: Seen) -> Decision:
+        begun = seen.begun_with("trial")
+        if (settled := Decision.settled(seen, begun)) is not None:
+            return settled
+        how = (
+            self._ended(seen)
+            or verdict.not_applied(seen, "trial")
+            or verdict.being_made(seen, "Job")
+            or verdict.pod_failed(seen)
+            or Verdict(JobPhase.RUNNING, JobReason.RUNNING, "it runs")
+        )
+        return Decision.going_on(
+            seen,
+            how,
+            begun=begun,
+            digest=str(seen.subject),
+            suspended=False,
+            waits=False,
+            noun="trial",
+            anew="a new",
+        )
+
+    def _ended(self, seen: Seen) -> Verdict | None:
+        if seen.progress is None or not seen.progress.final:
+            return None
+        return Verdict(JobPhase.SUCCEEDED, JobReason.FINISHED, "done")
+
+    def desired(self, seen: Seen, decision: Decision) -> Sequence[dict[str, Any]]:
+        return [wanted("one-job")]
+
+    def known(self, seen: Seen) -> Collection[Resource]:
+        return self.owned
+
+    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+        return whose is Whose.OURS
+
+    def report(self, seen: Seen, decision: Decision) -> TrialStatus:
+        before = known_status(TrialStatus, seen.status)
+        update = status.update(seen, before, decision, held=0)
+        if decision.verdict is not None:
+            update["phase"] = str(decision.verdict.phase)
+        return before.model_copy(update=update)
+
+    def news(self, before: Mapping[str, Any], after: TrialStatus) -> Sequence[Event]:
+        return ()
+
+    def written(self, key: Key, seen: Seen, after: TrialStatus) -> None:
+        """Nothing is counted."""
+
+    def look_again(self, seen: Seen, decision: Decision, again: Again) -> None:
+        """For no reason of its own."""
+
+
+def wanted(name: str, **metadata: Any) -> dict[str, Any]:
+    """A Job."""
+    own = {"name": name, "namespace": "team", "labels": names.labels("one", "trial"), **metadata}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": own, "spec": {}}
+
+
+class Around:
+    """What a reconciler has around it, and what it did there."""
+
+    def __init__(self, **seen: Any) -> None:
+        self.did: list[str] = []
+        self.live_objects: dict[str, dict[str, Any]] = {}
+        self.refuses = False
+        self.seen: Seen | None = SeenJob(
+            {
+                "metadata": {
+                    "name": "one",
+                    "namespace": "team",
+                    "uid": "u-1",
+                    "generation": 2,
+                    "resourceVersion": "1",
+                }
+            },
+            "spec",
+            (),
+            NOW,
+        )
+        self.seen = replace(self.seen, **seen)
+        self.cache = Cache()
+
+    def observe(self, key: Key) -> Seen | None:
+        return self.seen
+
+    def again(self, key: Key, seen: Seen) -> Seen:
+        return seen
+
+    def heard(self, key: Key, seen: Seen) -> Seen:
+        # What the job said is given, since nobody is asked.
+        return replace(seen, progress=self.seen.progress if self.seen is not None else None)
+
+    async def live(self, manifest: Manifest) -> dict[str, Any] | None:
+        return self.live_objects.get(manifest["metadata"]["name"])
+
+    async def apply(self, manifest: Manifest, live: Manifest | None) -> bool:
+        if self.refuses:
+            raise ApiError(403, "Forbidden", "quota")
+        self.did.append(f"apply {manifest['metadata']['name']}")
+        return True
+
+    async def delete(self, live: Manifest) -> None:
+        self.did.append(f"delete {live['metadata']['name']}")
+
+    def forget(self, key: Key) -> None:
+        self.did.append(f"forget {key.name}")
+
+    async def request(self, verb: str, resource: Resource, path: str, **options: Any) -> Mapping[str, Any]:
+        body = options["body"]
+        self.did.append(f"status {body['status']['phase']}")
+        return dict(body)
+
+    async def report(self, asked: Job) -> JobWords | None:
+        return None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def reconciled(around: Around) -> float | None:
+    """One reconcile."""
+    reconciler = Reconciler(
+        TrialKind(),
+        around,
+        cast(Api, around),
+        around.cache,
+        JobProber(around, lambda _: None),
+        cast(Applier, around),
+        lambda: True,
+    )
+    around.cache.put(TRIALS, around.seen.manifest if around.seen is not None else {"metadata": {"name": "x"}})
+    return await reconciler.reconcile(KEY)
+
+
+async def test_its_objects_come_first_then_its_status() -> None:
+    around = Around()
+    assert await reconciled(around) is None
+    assert around.did == ["apply one-job", "status Pending"]
+
+
+async def test_one_that_has_gone_is_forgotten() -> None:
+    around = Around()
+    around.seen = None
+    assert await reconciled(around) is None
+    assert around.did == ["forget one"]
+
+
+async def test_a_name_that_is_taken_is_looked_at_again() -> None:
+    around = Around()
+    around.live_objects["one-job"] = wanted("one-job", labels={})
+    assert await reconciled(around) == FOREIGN_SECONDS
+    assert around.did == ["status Pending"]
+
+
+async def test_what_leaves_is_waited_for() -> None:
+    around = Around()
+    around.live_objects["one-job"] = wanted("one-job", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert await reconciled(around) == SOON_SECONDS
+    assert around.did == ["status Pending"]
+
+
+async def test_what_is_refused_is_tried_again_later() -> None:
+    around = Around()
+    around.refuses = True
+    assert await reconciled(around) == REFUSED_SECONDS
+    assert around.did == ["status Pending"]
+
+
+async def test_what_is_surplus_goes_before_anything_comes() -> None:
+    around = Around()
+    owner = {"apiVersion": API_VERSION, "kind": "Trial", "name": "one", "uid": "u-1", "controller": True}
+    around.cache.put(JOBS, wanted("old-job", ownerReferences=[owner]))
+    await reconciled(around)
+    assert around.did == ["delete old-job", "apply one-job", "status Pending"]
+
+
+async def test_its_end_is_written_and_looked_at_at_once_so_that_its_job_hears_of_it() -> None:
+    around = Around(progress=JobWords("Succeeded", final=True), job=wanted("one-job"))
+    assert await reconciled(around) == 0.0
+    assert around.did == ["status Succeeded"], "nothing is applied any more"
+
+
+async def test_a_status_that_stands_is_not_written() -> None:
+    around = Around(job=wanted("one-job"))
+    seen = around.seen
+    assert seen is not None
+    kind = TrialKind()
+    plain = kind.report(seen, kind.decide(seen)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    around.seen = replace(seen, manifest={**seen.manifest, "status": plain})
+    assert await reconciled(around) is None
+    assert around.did == ["apply one-job"]
+
+
+class Odd(StrEnum):
+    OWN = "Own"
+
+
+@pytest.mark.parametrize(("said", "reason"), [("Own", Odd.OWN), ("Other", JobReason.JOB_FAILED)])
+def test_a_reason_that_the_kind_does_not_know_is_none(said: str, reason: StrEnum) -> None:
+    found = verdict.failed(JobWords("Failed", final=True, reason=said), Odd)
+    assert (found.phase, found.reason, found.stalled) == (JobPhase.FAILED, reason, True)
+    assert found.message == "the job gives no reason"

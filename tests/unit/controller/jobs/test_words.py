@@ -1,0 +1,24 @@
+"""The words that the base uses are words of every kind that becomes one job."""
+
+from enum import StrEnum
+
+import pytest
+
+from daybreak.api.jobs.words import JobConditionType, JobPhase, JobReason
+from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason
+from daybreak.api.llmbenchmark.status import BenchmarkConditionType, BenchmarkPhase, BenchmarkReason
+
+
+@pytest.mark.parametrize("phases", [BatchPhase, BenchmarkPhase])
+def test_phases(phases: type[StrEnum]) -> None:
+    assert list(phases) == list(JobPhase)
+
+
+@pytest.mark.parametrize("types", [BatchConditionType, BenchmarkConditionType])
+def test_conditions(types: type[StrEnum]) -> None:
+    assert list(types) == list(JobConditionType)
+
+
+@pytest.mark.parametrize("reasons", [BatchReason, BenchmarkReason])
+def test_reasons(reasons: type[StrEnum]) -> None:
+    assert set(map(str, JobReason)) <= set(map(str, reasons))

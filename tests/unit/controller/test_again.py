@@ -1,0 +1,41 @@
+"""When an object is looked at again."""
+
+from datetime import timedelta
+
+from daybreak.controller.again import SOON_SECONDS, Again, past_races
+from daybreak.kube.apply import Occupied
+from daybreak.kube.cache import Key
+
+KEY = Key("team", "a")
+
+
+def test_the_earliest_counts() -> None:
+    again = Again()
+    assert again.seconds is None
+    again.within(None)
+    assert again.seconds is None
+    again.after(15.0, 2.0)
+    again.within(timedelta(seconds=3))
+    assert again.seconds == 2.0
+    again.at_once()
+    assert again.seconds == 0.0
+
+
+async def test_a_lost_race_begins_it_anew_at_once() -> None:
+    tried = []
+
+    async def once(key: Key) -> float | None:
+        tried.append(key)
+        if len(tried) < 3:
+            raise Occupied
+        return 7.0
+
+    assert await past_races(once, KEY, ("a", "b", "c")) == 7.0
+    assert tried == [KEY] * 3
+
+
+async def test_one_that_is_always_lost_waits() -> None:
+    async def once(key: Key) -> float | None:
+        raise Occupied
+
+    assert await past_races(once, KEY, ("a", "b")) == SOON_SECONDS

@@ -1,0 +1,53 @@
+"""A kind of which each object is reconciled for itself."""
+
+import pytest
+
+from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.owner_kind import OwnerKind
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import PODS, RAY_JOBS
+
+
+class Reconciler:
+    """Says which it was given."""
+
+    def __init__(self) -> None:
+        self.given: list[Key] = []
+        self.closed = 0
+
+    async def reconcile(self, key: Key) -> float | None:
+        self.given.append(key)
+        return 3.0
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def kind(resource: object = LLM_BATCHES) -> OwnerKind:
+    assert resource in (LLM_BATCHES, LLM_SERVICES)
+    return OwnerKind(LLM_BATCHES if resource is LLM_BATCHES else LLM_SERVICES, Cache(), (), Reconciler())
+
+
+@pytest.mark.parametrize(
+    ("name", "batch", "service"),
+    [("night", None, "night"), ("batch.night", "night", None), ("server.chat", None, None), ("", None, None)],
+)
+def test_an_object_concerns_whom_its_label_names(name: str, batch: str | None, service: str | None) -> None:
+    for found, mine in ((kind(), batch), (kind(LLM_SERVICES), service)):
+        wanted = None if mine is None else (Key("team", mine), 0.0)
+        assert found.concerned(PODS, Key("team", name)) == wanted
+
+
+def test_an_object_of_the_kind_concerns_itself() -> None:
+    assert kind().concerned(LLM_BATCHES, Key("team", "night")) == (Key("team", "night"), 0.0)
+
+
+async def test_it_hands_on_and_ends_what_runs_beside() -> None:
+    reconciler = Reconciler()
+    found = OwnerKind(LLM_BATCHES, Cache(), (RAY_JOBS,), reconciler, [reconciler, reconciler])
+    assert (found.name, set(found.watched)) == ("LLMBatch", {LLM_BATCHES, RAY_JOBS})
+    assert await found.reconcile(Key("team", "night")) == 3.0
+    assert await found.concerned_by_nodes() == ()
+    await found.close()
+    assert (reconciler.given, reconciler.closed) == ([Key("team", "night")], 2)

@@ -1,0 +1,56 @@
+"""Whose an object is that has a name which an owner needs."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import API_VERSION
+from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.controller.plan import Owner, Whose
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.resources import RAY_JOBS, SERVICE_ACCOUNTS
+
+OWNER = Owner(LLM_BATCHES, Key("team", "night"), "u-1")
+
+
+def live(name: str = "a", *, owner: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
+    """A ServiceAccount with our labels."""
+    labels = names.labels("batch.night", "batch")
+    references = {} if owner is None else {"ownerReferences": [owner]}
+    whole = {"name": name, "namespace": "team", "labels": labels, **references, **metadata}
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": whole}
+
+
+def controlled(kind: str = "LLMBatch", name: str = "night", uid: str = "u-1") -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "name": name, "uid": uid, "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("found", "whose"),
+    [
+        (live(owner=controlled()), Whose.OURS),
+        (live(owner=controlled(uid="u-0")), Whose.PREDECESSORS),
+        (live(owner=controlled(name="other", uid="u-2")), Whose.FOREIGN),
+        (live(owner=controlled(kind="LLMService", uid="u-2")), Whose.FOREIGN),
+        (live(), Whose.ORPHAN),
+        (live(labels={}), Whose.FOREIGN),
+        (live(labels=names.labels("batch.other", "batch")), Whose.FOREIGN),
+    ],
+)
+def test_whose_it_is(found: dict[str, Any], whose: Whose) -> None:
+    assert OWNER.whose(found) is whose
+
+
+def test_what_is_not_wanted_any_more_is_surplus() -> None:
+    cache = Cache()
+    kept = live("kept", owner=controlled())
+    for each in (
+        kept,
+        live("surplus", owner=controlled()),
+        live("going", owner=controlled(), deletionTimestamp="2026-01-01T00:00:00Z"),
+        live("theirs"),
+    ):
+        cache.put(SERVICE_ACCOUNTS, each)
+    found = OWNER.surplus(cache, (SERVICE_ACCOUNTS, RAY_JOBS), [kept])
+    assert [each["metadata"]["name"] for each in found] == ["surplus"]
