@@ -22,7 +22,7 @@ from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.kind import LLMBatches
 from daybreak.kinds.llmbenchmark.kind import LLMBenchmarks
-from daybreak.kinds.llmroute.kind import LLMRoutes
+from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of
 from daybreak.kinds.llmservice.kind import LLMServices
 from daybreak.kinds.modelserver.kind import ModelServers
 from daybreak.kube.apply import Applier
@@ -82,6 +82,7 @@ def assemble(
     ports = PortAllocator(cache, enqueue_workload)
     enqueue_batch = partial(_enqueue, queue, LLMBatches.name)
     enqueue_benchmark = partial(_enqueue, queue, LLMBenchmarks.name)
+    reports.on_tallies = lambda namespace: _enqueue(queue, LLMRoutes.name, all_of(namespace), GATHER_SECONDS)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     node_watch = NodeWatch(cache, watches)
@@ -97,7 +98,7 @@ def assemble(
         servers,
         LLMBatches(api, cache, watches, platform, applier, node_watch, turns, enqueue_batch, may_act),
         LLMBenchmarks(api, cache, platform, applier, enqueue_benchmark, may_act),
-        LLMRoutes(api, cache, platform, applier, may_act),
+        LLMRoutes(api, cache, platform, applier, reports, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)

@@ -8,6 +8,7 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_NAMES, Asleep
 
 
@@ -71,6 +72,18 @@ class BackendStatus(ApiModel):
     """The same as a part of 1, of what the backends that are there get."""
     state: BackendState
     """One word on it."""
+    requests: int = 0
+    """Requests that it has got since `counts.since`. This and what follows is written every 30 seconds at
+    most."""
+    errors: int = 0
+    """Those of them that were answered 5xx."""
+    got: float = 0.0
+    """What it has got as a part of 1, of the requests of all backends."""
+    ttft_p95: float | None = None
+    """Seconds within which 95 % of its answers began, to a fifth; absent: there are none. Of answers 2xx to
+    requests that were not held."""
+    latency_p99: float | None = None
+    """Seconds within which 99 % of them ended, in the same way."""
 
 
 class LLMRouteStatus(ApiModel):
@@ -84,6 +97,8 @@ class LLMRouteStatus(ApiModel):
         list[BackendStatus], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """The backends, in the order of the spec."""
+    counts: RouteCounts | None = None
+    """Since when it is counted what backends get; absent: nothing is routed."""
     sticky_header: str | None = None
     """The header by whose value requests stay together."""
     asleep: Asleep | None = None

@@ -5,6 +5,7 @@ local bearer = require("bearer")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
+local tally = require("tally")
 local ways = require("ways")
 
 -- Whether this is the HAProxy that has whole bodies, or the one that sees the beginnings of all.
@@ -196,9 +197,9 @@ local function set(applet, _, _, words, keyed, pages)
     applet:send("ok\n")
 end
 
--- router share <at> <last> <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...,...: all routes
--- anew, in pieces from 0 to the last one, "-" for none; what is no number is percent-encoded. No header: requests stick to
--- nothing. No digests: it is named to all.
+-- router share <at> <last> <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>,...: all
+-- routes anew, in pieces from 0 to the last one, "-" for none; what is no number is percent-encoded. No header: requests
+-- stick to nothing. No digests: it is named to all. Where <since> is another one, what backends get is counted anew.
 local function share(applet, _, _, at, last, words)
     if at == "0" then
         told = {}
@@ -218,4 +219,6 @@ core.register_cli({ "router", "set" }, "router set <routes> <keys> : say where m
 core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : say which names lead to several models", share)
 core.register_cli({ "router", "shares" }, "router shares : requests of each route by where they went, as JSON",
     function(applet) applet:send(ways.json() .. "\n") end)
+core.register_cli({ "router", "tallies" }, "router tallies : what backends of routes have got, as JSON",
+    function(applet) applet:send(tally.json() .. "\n") end)
 core.register_cli({ "router", "ping" }, "router ping : answers", function(applet) applet:send("ok\n") end)

@@ -2,11 +2,13 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.spec import RouteBackend
 from daybreak.api.llmroute.status import BackendState, RouteReason
+from daybreak.kinds.llmroute.decide.counting import Counted, count
 from daybreak.kinds.llmroute.observe.observed import Observed, SeenRoute
 
 
@@ -28,26 +30,32 @@ class Decision:
     """Those that lead to its backends."""
     states: tuple[BackendState, ...] = ()
     """How its backends are, in the order of the spec."""
+    weights: tuple[int, ...] = ()
+    """What each of them is to get, compared with the others."""
+    counted: Counted | None = None
+    """What they have got."""
     unaccepted: tuple[Problem, ...] = ()
     """Why not all of its names do."""
     unready: tuple[Problem, ...] = field(default=())
     """What is wrong with backends that have a weight."""
 
 
-def decide(seen: Observed) -> dict[str, Decision]:
+def decide(seen: Observed, now: datetime) -> dict[str, Decision]:
     """What becomes of each route, by its name."""
     models = {model: service for service in sorted(seen.services) for model in seen.services[service]}
     owners = {name: f"model {name} of LLMService {service}" for name, service in models.items()}
     called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
     found = {}
     for each in seen.routes:
-        found[each.name] = _one(each, seen, owners, called)
+        found[each.name] = _one(each, seen, owners, called, now)
         for name in found[each.name].names:
             owners[name] = f"older LLMRoute {each.name}"
     return found
 
 
-def _one(each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str]) -> Decision:
+def _one(
+    each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
+) -> Decision:
     if each.route is None:
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
     if not seen.gateway:
@@ -61,9 +69,16 @@ def _one(each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Col
         for backend, state in zip(route.spec.backends, states, strict=True)
         if backend.weight > 0
     )
+    weights = tuple(backend.weight for backend in route.spec.backends)
+    shares = {
+        (backend.service, backend.model): weight
+        for backend, weight in zip(route.spec.backends, weights, strict=True)
+    }
     return Decision(
         names=tuple(name for name in route.spec.names if name not in owners),
         states=states,
+        weights=weights,
+        counted=count(each.status, shares, each.told, now),
         unaccepted=tuple(_taken(route, owners)),
         unready=tuple(problems),
     )

@@ -18,6 +18,7 @@ from daybreak.controller.events import Event
 from daybreak.controller.job_status import Made
 from daybreak.kinds.llmroute.decide.decision import Decision, Problem
 from daybreak.kinds.llmroute.observe.observed import SeenRoute
+from daybreak.kinds.llmroute.status.got import Got, due, got
 
 ACTION = "Route"
 """Of every event of a route."""
@@ -35,13 +36,21 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     if seen.route is None or not decision.states:
         return status
     spec = seen.route.spec
-    update = {
+    update: dict[str, Any] = {
         "names": list(decision.names),
-        "backends": _backends(spec, decision.states),
+        "backends": _backends(spec, decision, {}),
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "asleep": spec.asleep,
     }
+    if decision.counted is not None:
+        found, update["counts"] = got(before, decision.counted, now)
+        update["backends"] = _backends(spec, decision, found)
     return status.model_copy(update=update)
+
+
+def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:
+    """In how many seconds there may be something new to say; None or 0: not before something changes."""
+    return due(seen.status, decision.counted, now) if decision.counted is not None else None
 
 
 def events(before: Any, after: LLMRouteStatus) -> list[Event]:
@@ -57,18 +66,19 @@ def events(before: Any, after: LLMRouteStatus) -> list[Event]:
     return found
 
 
-def _backends(spec: LLMRouteSpec, states: Sequence[BackendState]) -> list[BackendStatus]:
-    pairs = list(zip(spec.backends, states, strict=True))
-    total = sum(backend.weight for backend, state in pairs if state in _THERE)
+def _backends(spec: LLMRouteSpec, decision: Decision, found: Got) -> list[BackendStatus]:
+    rows = list(zip(spec.backends, decision.states, decision.weights, strict=True))
+    total = sum(weight for _, state, weight in rows if state in _THERE)
     return [
         BackendStatus(
             service=backend.service,
             model=backend.model,
-            weight=backend.weight,
-            share=round(backend.weight / total, 4) if total and state in _THERE else 0.0,
+            weight=weight,
+            share=round(weight / total, 4) if total and state in _THERE else 0.0,
             state=state,
+            **found.get(f"{backend.service}/{backend.model}", {}),
         )
-        for backend, state in pairs
+        for backend, state, weight in rows
     ]
 
 
