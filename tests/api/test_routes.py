@@ -12,7 +12,7 @@ from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.sleeper import GATEWAY, write_whole
-from tests.unit.llmroute.routes import backend, route
+from tests.unit.llmroute.routes import backend, canary, route
 from tests.unit.llmroute.test_spec import BROKEN
 
 BY_THE_SERVER = sorted(BROKEN.keys() - {"an unknown field"})
@@ -139,6 +139,48 @@ def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traf
     admin.merge("LLMRoute", "chat", {"spec": {"backends": [backend("one", "tiny")]}})
     eventually("counted anew", lambda: status(admin)["counts"]["since"] != since)
     assert status(admin)["counts"]["gone"] == []
+
+
+def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, traffic: Path) -> None:
+    steps = [{"weight": weight, "for": "1s"} for weight in (5, 50, 80)]
+    both = [backend("one", "tiny", weight=7), backend("one", "tiny-tuned")]
+    spec = canary(service="one", model="tiny-tuned", steps=steps)
+    admin.create(written(backends=both, canary=spec))
+    condition(admin, "Canary", "CanaryProgressing")
+    assert [each["weight"] for each in status(admin)["backends"]] == [95, 5]
+
+    def step(number: int) -> None:
+        eventually(f"step {number}", lambda: status(admin)["canary"]["step"] == number)
+
+    # Nobody asks: it says what it waits for.
+    eventually("why it waits", lambda: "waits for requests" in status(admin)["canary"]["message"])
+    times = [{"10": 1000}, {"20": 1000}]
+    few = {"one/tiny": [1000, 1000, 0, *times], "one/tiny-tuned": [99, 99, 0, {}, {}]}
+    tells(traffic, admin, a={"ways": few})
+    enough = {**few, "one/tiny-tuned": [100, 100, 0, {}, {}]}
+    since = status(admin)["counts"]["since"]
+    tells(traffic, admin, a={"ways": enough, "since": since})
+    step(2)
+    assert [each["weight"] for each in status(admin)["backends"]] == [50, 50]
+    assert status(admin)["counts"]["since"] > since
+    since = status(admin)["counts"]["since"]
+    worse = {**few, "one/tiny-tuned": [100, 100, 40, {}, {}]}
+    tells(traffic, admin, a={"ways": worse, "since": since})
+    said = condition(admin, "Canary", "CanaryReturned")["message"]
+    assert "in step 2, at 50 %: errors: 40 of 100 (40 %), where the others have 0 of 1000 (0 %)" in said
+    assert condition(admin, "Stalled", "CanaryReturned")["message"] == said
+    assert [each["weight"] for each in status(admin)["backends"]] == [100, 0]
+    assert admin.get("LLMRoute", "chat")["spec"]["backends"][0]["weight"] == 7, "the spec is the person's"
+    events = [each for each in admin.list("Event") if each["reason"].startswith("Canary")]
+    assert {(each["type"], each["reason"]) for each in events} == {
+        ("Normal", "CanaryProgressing"),
+        ("Warning", "CanaryReturned"),
+    }
+    version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
+    tells(traffic, admin, a={"ways": worse, "since": since})
+    admin.create(written("young", names=["chat"]))
+    condition(admin, "Accepted", "NameTaken", "young")
+    assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
 
 
 def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:

@@ -104,3 +104,15 @@ def test_backends_that_are_not_the_routes_do_not_count() -> None:
     look(manifest, [strange], 60)
     assert got(manifest) == [(1, 0, 1.0), (0, 0, 0.0)]
     assert [each["service"] for each in manifest["status"]["counts"]["ended"]] == ["one"]
+
+
+def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    look(manifest, [told("g1", 90, 10), told("g2", 90, 10)], 60)
+    written = manifest["status"]
+    assert look(manifest, (), 600) is None
+    assert look(manifest, [told("g2", 95, 10)], 601) is None
+    assert manifest["status"] == written
+    look(manifest, [told("g1", 90, 10), told("g2", 95, 10)], 602)
+    assert got(manifest)[0][0] == 185

@@ -4,7 +4,7 @@ Gateways count from the time that the status says, so that one operator after an
 What a gateway had counted that has gone is kept in the status, with its name, so that it is added once.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -13,9 +13,6 @@ from pydantic import ValidationError
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
 from daybreak.gates.tallies import Histogram, Tally, Told
-
-Weights = Mapping[tuple[str, str], int]
-"""By service and model."""
 
 
 @dataclass(frozen=True)
@@ -40,50 +37,48 @@ def counts_before(status: Manifest) -> RouteCounts | None:
         return None
 
 
-def count(
-    status: Manifest, weights: Weights, told: Sequence[Told], now: datetime, *, anew: bool = False
-) -> Counted:
-    """Add up what gateways have told.
+def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> Counted | None:
+    """Add up what gateways have told since the status says; None: it does not say since when.
 
     Args:
         status: The status before.
-        weights: The shares of now. Where they are others than those of the status, it is counted anew.
+        backends: Those of the route, as `SERVICE/MODEL`. Nothing else counts.
         told: What each gateway has told.
-        now: The time.
-        anew: Whether to count anew in any case.
     """
     before = counts_before(status)
-    if before is None or anew or weights != _weights(status):
-        return Counted(_after(before, now))
+    if before is None:
+        return None
     ended, gone = {_key(each): _tally(each) for each in before.ended}, before.gone
-    totals, mine = dict(ended), {f"{service}/{model}" for service, model in weights}
+    totals = dict(ended)
     for each in told:
         if each.tally.since != before.since or each.gateway in before.gone:
             continue
-        backends = {name: tally for name, tally in each.tally.backends.items() if name in mine}
-        _add(totals, backends)
-        if each.gone and backends:
-            _add(ended, backends)
+        mine = {name: tally for name, tally in each.tally.backends.items() if name in backends}
+        _add(totals, mine)
+        if each.gone and mine:
+            _add(ended, mine)
             gone = [*gone, each.gateway]
     return Counted(before.since, totals, ended, tuple(gone[-MOST_GONE:]))
 
 
-def together(tallies: Iterable[Tally]) -> Tally:
-    """What several backends have got."""
-    return sum(tallies, start=Tally())
+def anew(status: Manifest, now: datetime) -> Counted:
+    """Nothing yet: it is counted from now, or a little later. No two counts of a route begin at one time."""
+    before = counts_before(status)
+    last = parse_time(before.since) if before is not None else None
+    return Counted(written(now if last is None else max(now, last + timedelta(seconds=1))))
 
 
-def _weights(status: Manifest) -> dict[tuple[str, str], int]:
+def weights_before(status: Manifest) -> dict[tuple[str, str], int]:
+    """The weights of a status, by service and model."""
     return {
         (text(each.get("service")), text(each.get("model"))): whole(each.get("weight"))
         for each in mappings(status.get("backends"))
     }
 
 
-def _after(before: RouteCounts | None, now: datetime) -> str:
-    """Now, or a little later: no two counts of a route begin at the same time."""
-    last = parse_time(before.since) if before is not None else None
-    return written(now if last is None else max(now, last + timedelta(seconds=1)))
+def together(tallies: Iterable[Tally]) -> Tally:
+    """What several backends have got."""
+    return sum(tallies, start=Tally())
 
 
 def _add(totals: dict[str, Tally], more: Mapping[str, Tally]) -> None:

@@ -38,8 +38,11 @@ def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
     before = counts_before(status)
     if before is None or before.since != counted.since:
         return 0.0
-    if _fresh(counted) == _said(status) and tuple(before.gone) == counted.gone:
+    fresh, said = _fresh(counted), _said(status)
+    if fresh == said and tuple(before.gone) == counted.gone:
         return None
+    if any(fresh.get(name, {}).get("requests", 0) < fields["requests"] for name, fields in said.items()):
+        return None  # not all gateways have been heard yet
     at = parse_time(before.at)
     passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
     return max(0.0, WRITE_SECONDS - passed) if passed >= 0 else 0.0
