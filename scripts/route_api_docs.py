@@ -1,6 +1,7 @@
 """docs/route-api.md: every field of an LLMRoute, from the models and the CRD made from them."""
 
 from daybreak.api.llmroute import crd, definition
+from daybreak.api.llmroute.canary import CanaryPhase
 from daybreak.api.llmroute.spec import Asleep, LLMRouteSpec
 from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteConditionType, RouteReason
 from scripts.api_docs import sections, words
@@ -24,5 +25,6 @@ def route_api_md() -> str:
     parts.append(words("Conditions", RouteConditionType))
     parts.append(words("Reasons", RouteReason))
     parts.append(words("States of a backend", BackendState))
+    parts.append(words("Phases of a canary", CanaryPhase))
     parts.append(words("`asleep`", Asleep))
     return "\n".join(parts)

@@ -9,6 +9,9 @@ folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, 
 `known`, `clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is
 carried out and told of at once). Without the file somebody has come just now.
 
+What they say that a route NAME has sent to its backends is in the file NS.route.NAME: by the name of each, as
+it tells it, without `since`, which is that of the status; with `gone` where it has gone.
+
 Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
 their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
 
@@ -33,6 +36,7 @@ from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.ray.model import Model
@@ -42,11 +46,15 @@ from daybreak.controller.asking.model_client import Asked
 from daybreak.gates import gateway_reports
 from daybreak.gates.gateway_listener import GatewayListener
 from daybreak.gates.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.tallies import RouteTally, Told
 from daybreak.gates.traffic import Heard, Report, Seen
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
 from daybreak.settings import Settings
+
+ROUTE = "route"
+"""Stands before the name of a route in that of its file."""
 
 
 class PlayedProber:
@@ -119,6 +127,17 @@ class PlayedGateways(GatewayReports):
         heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
         return (heard,) if known else (heard, None)
 
+    def told(self, namespace: str, route: str) -> tuple[Told, ...]:
+        """What the file of the route says."""
+        file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
+        said = json.loads(file.read_text()) if file and file.exists() else {}
+        status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
+        since = (status.get("counts") or {}).get("since", "")
+        return tuple(
+            Told(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
+            for name, row in said.items()
+        )
+
     async def close(self) -> None:
         """Read no more."""
         self._reading.cancel()
@@ -131,7 +150,10 @@ class PlayedGateways(GatewayReports):
             for name in self._changed():
                 # The file of a ModelServer is NS.server.NAME.
                 namespace, _, service = name.partition(".")
-                enqueue(Key(namespace, service), 0.0)
+                if service.startswith(f"{ROUTE}.") and self.on_tallies is not None:
+                    self.on_tallies(namespace)
+                else:
+                    enqueue(Key(namespace, service), 0.0)
             for key in self._carry_out():
                 enqueue(key, 0.0)
 

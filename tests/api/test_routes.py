@@ -1,5 +1,6 @@
 """LLMRoute on the real API server: what it refuses, and what the operator says of names and backends."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,8 @@ from cluster import ControlPlane
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY
-from tests.unit.llmroute.routes import backend, route
+from tests.api.sleeper import GATEWAY, write_whole
+from tests.unit.llmroute.routes import backend, canary, route
 from tests.unit.llmroute.test_spec import BROKEN
 
 BY_THE_SERVER = sorted(BROKEN.keys() - {"an unknown field"})
@@ -40,13 +41,19 @@ def condition(admin: Admin, kind: str, reason: str, name: str = "chat") -> dict[
 
 
 @pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
 def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
 ) -> Iterator[OperatorProcess]:
     """The operator, with gateways."""
-    traffic = str(tmp_path_factory.mktemp("traffic"))
     folder = tmp_path_factory.mktemp("operator")
-    with played_operator(plane.kubeconfig, folder, answers, PLAYED_TRAFFIC=traffic, **GATEWAY) as process:
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
         yield process
 
 
@@ -97,6 +104,83 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
     condition(admin, "Accepted", "Routed", "young")
     events = eventually("events", lambda: admin.list("Event"))
     assert {"BackendMissing", "Routed"} <= {each["reason"] for each in events}
+
+
+def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
+    """What gateways say of the route `chat` from now on."""
+    write_whole(folder / f"{admin.namespace}.route.chat", json.dumps(gateways))
+
+
+def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traffic: Path) -> None:
+    admin.create(written(backends=[backend("one", "tiny", weight=3), backend("one", "tiny-2", weight=1)]))
+    condition(admin, "Accepted", "Routed")
+    since = status(admin)["counts"]["since"]
+
+    def got() -> list[tuple[int, int]]:
+        return [(each["requests"], each["errors"]) for each in status(admin)["backends"]]
+
+    assert got() == [(0, 0), (0, 0)]
+    first = {"one/tiny": [30, 30, 3, {"10": 27}, {"20": 27}], "one/tiny-2": [10, 10, 0, {}, {}]}
+    tells(traffic, admin, a={"ways": first}, b={"ways": first})
+    eventually("what it got", lambda: got() == [(60, 6), (20, 0)], 60)
+    assert [each["got"] for each in status(admin)["backends"]] == [0.75, 0.25]
+    # Its time has not come: nothing is written, and what has gone is not lost.
+    version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
+    more = {"one/tiny": [40, 40, 3, {}, {}]}
+    tells(traffic, admin, a={"ways": more, "gone": True}, b={"ways": first})
+    eventually("what it got later", lambda: got() != [(60, 6), (20, 0)], 60)
+    written_at = status(admin)["counts"]
+    assert got() == [(70, 6), (10, 0)]
+    assert (written_at["gone"], written_at["since"]) == (["a"], since)
+    changed = int(admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"])
+    assert changed > int(version)
+    tells(traffic, admin, b={"ways": first})
+    admin.merge("LLMService", "one", {"metadata": {"labels": {"look": "again"}}})
+    admin.merge("LLMRoute", "chat", {"spec": {"backends": [backend("one", "tiny")]}})
+    eventually("counted anew", lambda: status(admin)["counts"]["since"] != since)
+    assert status(admin)["counts"]["gone"] == []
+
+
+def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, traffic: Path) -> None:
+    steps = [{"weight": weight, "for": "1s"} for weight in (5, 50, 80)]
+    both = [backend("one", "tiny", weight=7), backend("one", "tiny-tuned")]
+    spec = canary(service="one", model="tiny-tuned", steps=steps)
+    admin.create(written(backends=both, canary=spec))
+    condition(admin, "Canary", "CanaryProgressing")
+    assert [each["weight"] for each in status(admin)["backends"]] == [95, 5]
+
+    def step(number: int) -> None:
+        eventually(f"step {number}", lambda: status(admin)["canary"]["step"] == number)
+
+    # Nobody asks: it says what it waits for.
+    eventually("why it waits", lambda: "waits for requests" in status(admin)["canary"]["message"])
+    times = [{"10": 1000}, {"20": 1000}]
+    few = {"one/tiny": [1000, 1000, 0, *times], "one/tiny-tuned": [99, 99, 0, {}, {}]}
+    tells(traffic, admin, a={"ways": few})
+    enough = {**few, "one/tiny-tuned": [100, 100, 0, {}, {}]}
+    since = status(admin)["counts"]["since"]
+    tells(traffic, admin, a={"ways": enough, "since": since})
+    step(2)
+    assert [each["weight"] for each in status(admin)["backends"]] == [50, 50]
+    assert status(admin)["counts"]["since"] > since
+    since = status(admin)["counts"]["since"]
+    worse = {**few, "one/tiny-tuned": [100, 100, 40, {}, {}]}
+    tells(traffic, admin, a={"ways": worse, "since": since})
+    said = condition(admin, "Canary", "CanaryReturned")["message"]
+    assert "in step 2, at 50 %: errors: 40 of 100 (40 %), where the others have 0 of 1000 (0 %)" in said
+    assert condition(admin, "Stalled", "CanaryReturned")["message"] == said
+    assert [each["weight"] for each in status(admin)["backends"]] == [100, 0]
+    assert admin.get("LLMRoute", "chat")["spec"]["backends"][0]["weight"] == 7, "the spec is the person's"
+    events = [each for each in admin.list("Event") if each["reason"].startswith("Canary")]
+    assert {(each["type"], each["reason"]) for each in events} == {
+        ("Normal", "CanaryProgressing"),
+        ("Warning", "CanaryReturned"),
+    }
+    version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
+    tells(traffic, admin, a={"ways": worse, "since": since})
+    admin.create(written("young", names=["chat"]))
+    condition(admin, "Accepted", "NameTaken", "young")
+    assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
 
 
 def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:

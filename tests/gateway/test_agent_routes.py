@@ -13,6 +13,7 @@ from tests.unit.llmroute.routes import backend, route
 pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 BODY = b'{"model": "chat"}'
+SINCE = "2026-01-01T00:00:00Z"
 
 
 def write(scene: Scene, *weights: int, asleep: str = "Wake") -> None:
@@ -21,7 +22,8 @@ def write(scene: Scene, *weights: int, asleep: str = "Wake") -> None:
         {"service": service, "model": "tiny", "weight": weight, "share": 0.5, "state": "Open"}
         for service, weight in zip(("tiny", "other"), weights, strict=True)
     ]
-    status = {"names": ["chat"], "backends": backends, "asleep": asleep}
+    counts = {"since": SINCE, "at": SINCE}
+    status = {"names": ["chat"], "backends": backends, "asleep": asleep, "counts": counts}
     scene.admin.merge("LLMRoute", "chat", {"status": status}, subresource="status")
 
 
@@ -69,6 +71,15 @@ async def test_a_route_is_carried_out_as_its_status_says(scene: Scene) -> None:
     async with asyncio.timeout(60):
         while told not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
+    # The operator is told what they got, since the status began to count.
+    async with asyncio.timeout(60), scene.agent.follow() as updates:
+        async for update in updates:
+            if update.routes is not None and "other/tiny" in update.routes["chat"].backends:
+                break
+    assert update.routes is not None
+    found = update.routes["chat"]
+    assert found.since == SINCE
+    assert found.backends["tiny/tiny"].sent >= 10
     scene.admin.delete("LLMRoute", "chat")
     async with asyncio.timeout(60):
         while (await scene.agent.ask(ROUTER, "gone", BODY))[0] != 404:  # noqa: ASYNC110

@@ -23,7 +23,7 @@ from daybreak.gates.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.kind import llm_batches
 from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
-from daybreak.kinds.llmroute.kind import LLMRoutes
+from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.modelserver.kind import model_servers
 from daybreak.kube.apply import Applier
@@ -79,6 +79,7 @@ def assemble(
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
+    reports.on_tallies = lambda namespace: _enqueue(queue, LLMRoutes.name, all_of(namespace), GATHER_SECONDS)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
@@ -90,7 +91,7 @@ def assemble(
         model_servers(parts, client, reports, ports),
         llm_batches(parts),
         llm_benchmarks(parts),
-        LLMRoutes(api, cache, platform, applier, may_act),
+        LLMRoutes(api, cache, platform, applier, reports, may_act),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)

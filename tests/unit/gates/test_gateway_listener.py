@@ -344,3 +344,25 @@ async def test_who_does_not_prove_who_it_is_is_not_heard(
         await listening.close()
     assert held(listening, "a") == 2
     assert set(shown) == {""}
+
+
+async def test_what_it_tells_of_routes_is_kept_by_its_starts(
+    stream: Stream, listener: GatewayListener
+) -> None:
+    news: list[bool] = []
+    listener.on_tallies = lambda: news.append(True)
+    await until(lambda: stream.listeners)
+    row = {"since": "t", "ways": {"one/a": [1, 1, 0, {}, {}]}}
+    lines = [("1", {"chat": row}), ("1", None), ("1", {"chat": row}), *((str(n), {}) for n in range(2, 8))]
+    for number, (boot, routes) in enumerate(lines, 1):
+        line: dict[str, Any] = {
+            "boot": boot,
+            "full": True,
+            "services": {"mark/m": {**REPORT, "held": number}},
+        }
+        stream.raw(json.dumps(line | ({"routes": routes} if routes is not None else {})) + "\n")
+        await until(lambda number=number: held(listener, "mark") == number)  # type: ignore[misc]
+        if boot == "1":
+            assert listener.tallies["1"]["chat"].backends["one/a"].sent == 1
+            assert len(news) == 1, "what is told again is no news"
+    assert list(listener.tallies) == ["4", "5", "6", "7"]

@@ -13,6 +13,7 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.gates import gateway_reports as module
 from daybreak.gates.gateway_reports import GatewayReports, gateway_key
+from daybreak.gates.tallies import RouteTally, Tallies, Tally, Told
 from daybreak.gates.traffic import Heard, Report, Seen, together
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
@@ -28,6 +29,8 @@ class GatewayListener:
     def __init__(self, url: str, session: object, on_change: Any, prove: object) -> None:
         self.on_change = on_change
         self.closed = False
+        self.on_tallies: Any = None
+        self.tallies: dict[str, Tallies] = {}
         self.report: Report | None = None
         self.tried = asyncio.Event()
         type(self).made[url] = self
@@ -221,3 +224,39 @@ async def test_a_model_server_is_told_by_what_stands_for_it(
     assert set(enqueued) == {Key("ns", "server.a")}, "names that nobody knows are nobody's business"
     listener.on_change(None)
     assert set(enqueued) == {Key("ns", "server.a"), A, Key("ns", "b")}
+
+
+def by_start(gateways: GatewayReports) -> tuple[Told, ...]:
+    """What they have told of the route `chat`."""
+    return tuple(sorted(gateways.told("ns", "chat"), key=lambda told: told.gateway))
+
+
+async def test_what_gateways_tell_of_routes_outlives_them(gateways: GatewayReports, cache: Cache) -> None:
+    told: list[str] = []
+    gateways.on_tallies = told.append
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    cache.put(PODS, pod("two", "10.0.0.2"))
+    gateways.refresh("ns")
+    one, two = (GatewayListener.made[url(f"10.0.0.{number}")] for number in (1, 2))
+    assert gateways.told("ns", "chat") == ()
+    first, second = (RouteTally("t", {"s/m": Tally(sent=number)}) for number in (1, 2))
+    one.tallies = {"1.0": {"chat": first}, "1.5": {"chat": second}}
+    two.tallies = {"2.0": {"chat": first, "other": first}}
+    two.on_tallies()
+    assert told == ["ns"]
+    both = (Told("1.0", True, first), Told("1.5", False, second), Told("2.0", False, first))
+    assert by_start(gateways) == both
+    assert gateways.told("elsewhere", "chat") == ()
+    cache.put(PODS, pod("one", "10.0.0.1", version=2, phase="Succeeded"))
+    gateways.refresh("ns")
+    await asyncio.sleep(0)
+    gone = (Told("1.0", True, first), Told("1.5", True, second), Told("2.0", False, first))
+    assert by_start(gateways) == gone
+    assert told == ["ns", "ns"]
+    for number in range(module.MOST_GONE):
+        cache.put(PODS, pod("more", "10.0.0.3", version=2 * number + 1))
+        gateways.refresh("ns")
+        GatewayListener.made[url("10.0.0.3")].tallies = {f"3.{number}": {"chat": first}}
+        cache.put(PODS, pod("more", "10.0.0.3", version=2 * number + 2, phase="Failed"))
+        gateways.refresh("ns")
+    assert len(gateways.told("ns", "chat")) == module.MOST_GONE + 1, "no more are kept"

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.gates.tallies import RouteTally, Tally
 from daybreak.gates.traffic import Update
 from daybreak.gateway.agent import feed as module
 from daybreak.gateway.agent.feed import Feed
@@ -165,3 +166,20 @@ async def test_old_counts_are_not_told(
 def test_a_gate_is_told_by_its_service_and_its_model() -> None:
     state = SlotState("m0", "a", "org/b", Gate.OPEN, 1, 0, 0, 0, 0, 1, {})
     assert (state.name, replace(state, model="").name) == ("a/org/b", "a")
+
+
+async def test_what_routes_have_sent_is_told_where_it_has_changed(
+    feed: Feed, gateway: PlayedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
+    gateway.set(0, "chat")
+    await feed.look()
+    updates = feed.updates()
+    assert (await first(updates)).routes is None, "not known yet: what was known before stays"
+    told = {"chat": RouteTally("t", {"one/a": Tally(sent=1)})}
+    feed.tell(told)
+    assert (await first(updates)).routes == told
+    feed.tell(dict(told))
+    assert (await first(updates)).routes is None
+    other = feed.updates()
+    assert (await first(other)).routes == told, "who comes later hears it at once"

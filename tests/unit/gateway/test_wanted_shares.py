@@ -90,7 +90,9 @@ def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
 
 def test_routes_are_a_word_whatever_the_names() -> None:
     assert words([]) == ""
-    odd = Share("r:1", ("a+b,c", "ü"), (Way("s/1", "org/m", 20000, 2), A), "X-Session-Id", ("AB", "cd"))
+    ways = (Way("s/1", "org/m", 20000, 2), A)
+    odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z")
     assert words([odd, Share("none", ("n",), ())]) == (
-        "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a,none:::n:"
+        "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a"
+        ":2026-01-01T00%3A00%3A00Z,none:::n::"
     )

@@ -40,3 +40,10 @@ def service(name: str = "one", *models: str, state: str = "Open", port: int = 20
         "spec": {"models": [{"name": model} for model in called]},
         "status": {"gate": gate} if state else {},
     }
+
+
+def canary(**more: Any) -> Manifest:
+    """A canary of three steps of ten minutes."""
+    steps = [{"weight": weight, "for": "10m"} for weight in (5, 25, 100)]
+    analysis = {"errorRate": 0.01, "ttftP95": 1.5, "latencyP99": 1.5}
+    return {"service": "next", "model": "c", "steps": steps, "analysis": analysis, **more}

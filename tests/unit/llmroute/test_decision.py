@@ -22,7 +22,7 @@ def observed(routes: Sequence[Any], services: Sequence[Any] = (), **more: Any) -
 
 def one(manifest: Any, services: Sequence[Any] = (), **more: Any) -> tuple[Decision, LLMRouteStatus]:
     seen = observed([manifest], services, **more)
-    decision = decide(seen)[manifest["metadata"]["name"]]
+    decision = decide(seen, NOW)[manifest["metadata"]["name"]]
     return decision, report(seen.routes[0], decision, NOW)
 
 
@@ -106,7 +106,7 @@ def test_of_two_routes_with_one_name_the_older_has_it() -> None:
     young = route("young", "2026-01-02T00:00:00Z", names=["chat", "own"])
     old = route("old", "2026-01-01T00:00:00Z", names=["chat"])
     for both in ([young, old], [old, young]):
-        found = decide(observed(both, [service()]))
+        found = decide(observed(both, [service()]), NOW)
         assert (found["old"].names, found["young"].names) == (("chat",), ("own",))
         assert not found["old"].unaccepted
         assert [each.message for each in found["young"].unaccepted] == [
@@ -117,7 +117,7 @@ def test_of_two_routes_with_one_name_the_older_has_it() -> None:
 def test_a_route_that_cannot_be_read_takes_no_name() -> None:
     broken = route("old", "2026-01-01T00:00:00Z", names=["chat"], backends=[backend(weight=0)])
     young = route("young", "2026-01-02T00:00:00Z", names=["chat"])
-    found = decide(observed([broken, young], [service()]))
+    found = decide(observed([broken, young], [service()]), NOW)
     assert found["young"].names == ("chat",)
     assert [each.reason for each in found["old"].unaccepted] == ["InvalidSpec"]
     _, status = one(broken)
@@ -134,10 +134,10 @@ def test_without_gateways_nothing_is_routed() -> None:
 def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
     manifest = route()
     seen = observed([manifest], [service()])
-    first = report(seen.routes[0], decide(seen)["chat"], NOW)
+    first = report(seen.routes[0], decide(seen, NOW)["chat"], NOW)
     manifest["status"] = first.model_dump(mode="json", by_alias=True, exclude_none=True)
     seen = observed([manifest], [service(state="Closed")])
-    later = report(seen.routes[0], decide(seen)["chat"], NOW + timedelta(hours=1))
+    later = report(seen.routes[0], decide(seen, NOW)["chat"], NOW + timedelta(hours=1))
     assert later.conditions == first.conditions
     assert later.backends[0].state is BackendState.HELD
 

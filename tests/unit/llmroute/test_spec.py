@@ -10,7 +10,13 @@ from daybreak.api.llmroute import crd
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.spec import Asleep
 from scripts.json_schema import route_json_schema
-from tests.unit.llmroute.routes import backend, route
+from tests.unit.llmroute.routes import backend, canary, route
+
+
+def canaried(**more: Any) -> dict[str, Any]:
+    """A route with a canary."""
+    return route(backends=[backend(), backend("next", "c")], canary=canary(**more))
+
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "weights 0": (
@@ -29,6 +35,34 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a weight below 0": (route(backends=[backend(weight=-1)]), "spec.backends[0].weight"),
     "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
     "an unknown field": (route(mirror={}), "spec.mirror: there is no such field"),
+    "a canary without steps": (canaried(steps=[]), "spec.canary.steps"),
+    "a step above 100": (canaried(steps=[{"weight": 101, "for": "1m"}]), "spec.canary.steps[0].weight"),
+    "a step of nothing": (canaried(steps=[{"weight": 0, "for": "1m"}]), "spec.canary.steps[0].weight"),
+    "a step of no time": (canaried(steps=[{"weight": 1, "for": "0s"}]), "spec.canary.steps[0].for"),
+    "a step that says no time": (canaried(steps=[{"weight": 1}]), "spec.canary.steps[0].for: this field is"),
+    "steps that fall": (
+        canaried(steps=[{"weight": 25, "for": "1m"}, {"weight": 5, "for": "1m"}]),
+        "the weights of the steps must not fall",
+    ),
+    "a canary that is no backend": (canaried(model="d"), "the canary must be one of the backends"),
+    "a canary alone": (
+        route(backends=[backend("next", "c")], canary=canary()),
+        "beside the canary another backend needs a weight above 0",
+    ),
+    "a canary beside one that gets nothing": (
+        route(backends=[backend("next", "c"), backend(weight=0)], canary=canary()),
+        "beside the canary another backend needs a weight above 0",
+    ),
+    "an analysis without a limit": (
+        canaried(analysis={"minRequests": 10}),
+        "one of errorRate, ttftP95 and latencyP99 is needed",
+    ),
+    "no analysis": (
+        canaried(**{"analysis": None}),
+        "spec.canary.analysis",
+    ),
+    "a ratio below 1": (canaried(analysis={"ttftP95": 0.5}), "spec.canary.analysis.ttftP95"),
+    "an error rate of 1": (canaried(analysis={"errorRate": 1}), "spec.canary.analysis.errorRate"),
     "a long name": ({**route(), "metadata": {"name": "a" * 64}}, "at most 63 characters"),
 }
 
@@ -46,7 +80,7 @@ def test_what_is_broken_is_said(manifest: dict[str, Any], said: str) -> None:
 
 
 def test_editors_take_what_the_operator_takes() -> None:
-    written = route(sticky={"header": "X-Session-Id"}, asleep="Skip")
+    written = {**canaried(), "spec": {**canaried()["spec"], "sticky": {"header": "X-Session-Id"}}}
     written["metadata"] = {"name": "chat"}
     jsonschema.validate(written, route_json_schema())
 

@@ -11,6 +11,7 @@ import orjson
 import structlog
 
 from daybreak.api.common import names
+from daybreak.gates.tallies import Tallies
 from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
@@ -21,6 +22,8 @@ LINE_LIMIT = 4 * 2**20
 
 MOST_GATES = 2048
 """Gates that a gateway may tell of: its HAProxy has room for 1,280."""
+MOST_STARTS = 4
+"""Of one pod: so many are kept of what it has told of routes."""
 NAME_LIMIT = 512
 """Longest name of a gate, in characters."""
 
@@ -63,6 +66,10 @@ class GatewayListener:
         self._prove = prove
         self._session = session
         self._on_change = on_change
+        self.on_tallies: Callable[[], None] | None = None
+        """Called when it has told what backends of routes have got."""
+        self.tallies: dict[str, Tallies] = {}
+        """What it has told of routes, by its start; the latest one last."""
         self._boot = ""
         self._reports: dict[str, dict[str, _Heard]] = {}
         """By service, then by model."""
@@ -139,6 +146,8 @@ class GatewayListener:
         if anew:
             self._reports = {}
             self._boot = update.boot
+        if update.routes is not None and self.tallies.get(update.boot) != update.routes:
+            self._keep(update.boot, update.routes)
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():
@@ -163,6 +172,16 @@ class GatewayListener:
             self._on_change(None)
         elif changed:
             self._on_change(changed)
+
+    def _keep(self, boot: str, tallies: Tallies) -> None:
+        if len(boot) > NAME_LIMIT:
+            raise ValueError("tells of a start with a name that is too long")
+        self.tallies.pop(boot, None)
+        while len(self.tallies) >= MOST_STARTS:
+            del self.tallies[next(iter(self.tallies))]
+        self.tallies[boot] = tallies
+        if self.on_tallies is not None:
+            self.on_tallies()
 
 
 def _unrouted(heard: _Heard, now: float) -> timedelta:

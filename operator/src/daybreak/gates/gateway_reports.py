@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.gates.gateway_identity import GatewayIdentity
 from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener, Prove
+from daybreak.gates.tallies import Tallies, Told
 from daybreak.gates.traffic import Heard
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_GATEWAYS, PODS
@@ -26,6 +27,9 @@ SETTLE_SECONDS = 3.0
 
 GONE_SECONDS = 60.0
 """How long after its time a pod that is being deleted is still believed to be there."""
+
+MOST_GONE = 64
+"""Gateways of a namespace that have gone, of which it is kept what they have told of routes."""
 
 Enqueue = Callable[[Key, float], None]
 
@@ -51,14 +55,25 @@ class GatewayReports:
         self._session: aiohttp.ClientSession | None = None
         self._listeners: dict[str, dict[tuple[str, str], GatewayListener]] = {}
         """By namespace, then by address and uid of the pod."""
+        self._gone: dict[str, dict[str, Tallies]] = {}
+        """What gateways have told of routes that are not there any more, by namespace and their start."""
         self._closing: set[asyncio.Task[None]] = set()
         self.identity: GatewayIdentity | None = None
         """Says whether gateways are who they seem; None: they are believed by their labels."""
+        self.on_tallies: Callable[[str], None] | None = None
+        """Called with a namespace of which a gateway has told what backends of routes have got."""
 
     def heard(self, service: Key) -> tuple[Heard | None, ...]:
         """What each gateway of its namespace says of a service; None: that one is not heard."""
         listeners = self._listeners.get(service.namespace, {})
         return tuple(listener.seen(service.name) for listener in listeners.values())
+
+    def told(self, namespace: str, route: str) -> tuple[Told, ...]:
+        """What each gateway of a namespace has told of a route, those that have gone included."""
+        found = []
+        for gone, tallies in self._starts(namespace):
+            found += [Told(start, gone, each[route]) for start, each in tallies.items() if route in each]
+        return tuple(found)
 
     def remains(self, namespace: str) -> bool:
         """Whether anything of a namespace's gateway is there: objects, or pods that finish what they hold."""
@@ -89,14 +104,18 @@ class GatewayReports:
         listeners = self._listeners.setdefault(namespace, {})
         for address, uid in wanted - set(listeners):
             url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
-            listeners[address, uid] = GatewayListener(
+            listener = GatewayListener(
                 url, self._connections(), self._told(namespace), self._prove(namespace, uid)
             )
+            listener.on_tallies = partial(self._tallied, namespace)
+            listeners[address, uid] = listener
         gone = set(listeners) - wanted
         for address, uid in gone:
             if self.identity is not None:
                 self.identity.forget(namespace, uid)
-            task = asyncio.create_task(listeners.pop((address, uid)).close())
+            listener = listeners.pop((address, uid))
+            self._keep(namespace, listener)
+            task = asyncio.create_task(listener.close())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
         if gone:
@@ -116,6 +135,27 @@ class GatewayReports:
         await asyncio.gather(*(listener.close() for listener in listeners))
         if self._session is not None:
             await self._session.close()
+
+    def _starts(self, namespace: str) -> Iterator[tuple[bool, Mapping[str, Tallies]]]:
+        """What gateways have told of routes, by their starts; and whether those have ended."""
+        yield True, self._gone.get(namespace, {})
+        for listener in self._listeners.get(namespace, {}).values():
+            *ended, latest = listener.tallies or [""]
+            yield True, {start: listener.tallies[start] for start in ended}
+            yield False, {latest: listener.tallies[latest]} if latest else {}
+
+    def _keep(self, namespace: str, listener: GatewayListener) -> None:
+        """Keep what a gateway has told that goes."""
+        kept = self._gone.setdefault(namespace, {})
+        kept.update(listener.tallies)
+        for start in list(kept)[: max(0, len(kept) - MOST_GONE)]:
+            del kept[start]
+        if listener.tallies:
+            self._tallied(namespace)
+
+    def _tallied(self, namespace: str) -> None:
+        if self.on_tallies is not None:
+            self.on_tallies(namespace)
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any, Self
 
 from daybreak.api.common.unstructured import mapping, text, whole
+from daybreak.gates import tallies
+from daybreak.gates.tallies import Tallies
 
 _MOST_CLUSTERS = 32
 """RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
@@ -77,14 +79,19 @@ class Update:
     """Whether these are all gates; else those that have changed since the line before, maybe none."""
     services: Mapping[str, Report]
     """By the names of gates."""
+    routes: Tallies | None = None
+    """What backends of routes have got, of all routes; None: as it was told before."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
-        return {
+        found: dict[str, Any] = {
             "boot": self.boot,
             "full": self.full,
             "services": {name: report.wire() for name, report in self.services.items()},
         }
+        if self.routes is not None:
+            found["routes"] = {name: tally.wire() for name, tally in self.routes.items()}
+        return found
 
     @classmethod
     def parse(cls, found: Any) -> Self:
@@ -94,6 +101,7 @@ class Update:
             boot=text(row.get("boot")),
             full=row.get("full") is True,
             services={name: Report.parse(item) for name, item in mapping(row.get("services")).items()},
+            routes=tallies.parse(row["routes"]) if "routes" in row else None,
         )
 
 

@@ -31,5 +31,6 @@ def printer_columns() -> list[Schema]:
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Backends", "type": "string", "jsonPath": ".status.backends[*].model", "priority": 1},
         {"name": "Weights", "type": "string", "jsonPath": ".status.backends[*].weight", "priority": 1},
+        {"name": "Canary", "type": "string", "jsonPath": ".status.canary.phase", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": f"{ready}.message", "priority": 1},
     ]

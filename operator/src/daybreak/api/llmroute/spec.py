@@ -11,6 +11,7 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.common.scalars import ModelName, ObjectName
+from daybreak.api.llmroute.canary import Canary
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
@@ -68,6 +69,21 @@ class LLMRouteSpec(ApiModel):
             "one of the backends needs a weight above 0",
             lambda self: any(backend.weight > 0 for backend in self.backends),
         ),
+        Rule(
+            "!has(self.canary) || !has(self.backends) || self.backends.exists(b, "
+            "b.service == self.canary.service && b.model == self.canary.model)",
+            "the canary must be one of the backends",
+            lambda self: self.canary is None or any(self.is_canary(backend) for backend in self.backends),
+        ),
+        Rule(
+            "!has(self.canary) || !has(self.backends) || self.backends.exists(b, "
+            "(b.service != self.canary.service || b.model != self.canary.model) && b.weight > 0)",
+            "beside the canary another backend needs a weight above 0, to be compared with",
+            lambda self: (
+                self.canary is None
+                or any(backend.weight > 0 and not self.is_canary(backend) for backend in self.backends)
+            ),
+        ),
     )
 
     names: Annotated[
@@ -84,5 +100,12 @@ class LLMRouteSpec(ApiModel):
     get."""
     sticky: Sticky | None = None
     """What belongs together goes to the same backend. Unset: each request is spread for itself."""
+    canary: Canary | None = None
+    """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
     asleep: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+
+    def is_canary(self, backend: RouteBackend) -> bool:
+        """Whether this backend is the canary."""
+        canary = self.canary
+        return canary is not None and (backend.service, backend.model) == (canary.service, canary.model)

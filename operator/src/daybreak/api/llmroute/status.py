@@ -8,6 +8,8 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.llmroute.canary import CanaryStatus
+from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_NAMES, Asleep
 
 
@@ -16,6 +18,9 @@ class RouteConditionType(StrEnum):
 
     ACCEPTED = "Accepted"
     """True: every name of the route leads to its backends."""
+    CANARY = "Canary"
+    """True: the canary goes on, or has done all steps. False: it was worse than the others, and gets nothing.
+    Absent: there is none."""
     READY = "Ready"
     """True: it is accepted, and every backend with a weight is there. One that sleeps is."""
     STALLED = "Stalled"
@@ -39,6 +44,13 @@ class RouteReason(StrEnum):
     """A backend's service has just come, and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
+    CANARY_PROGRESSING = "CanaryProgressing"
+    """The canary is on its way; the message says in which step, and what it waits for."""
+    CANARY_PROMOTED = "CanaryPromoted"
+    """The canary has done all steps, and keeps the share of the last one."""
+    CANARY_RETURNED = "CanaryReturned"
+    """The canary was worse than the others, or could not start, and gets nothing; the message says the
+    figures."""
     GATEWAY_OFF = "GatewayOff"
     """Gateways are switched off, and nothing else would carry out a route."""
 
@@ -66,11 +78,23 @@ class BackendStatus(ApiModel):
     model: str
     """The model."""
     weight: int
-    """Its share, compared with the others."""
+    """Its share, compared with the others: that of the spec, or what the canary's step makes of it."""
     share: float
     """The same as a part of 1, of what the backends that are there get."""
     state: BackendState
     """One word on it."""
+    requests: int = 0
+    """Requests that it has got since `counts.since`. This and what follows is written every 30 seconds at
+    most."""
+    errors: int = 0
+    """Those of them that were answered 5xx."""
+    got: float = 0.0
+    """What it has got as a part of 1, of the requests of all backends."""
+    ttft_p95: float | None = None
+    """Seconds within which 95 % of its answers began, to a fifth; absent: there are none. Of answers 2xx to
+    requests that were not held."""
+    latency_p99: float | None = None
+    """Seconds within which 99 % of them ended, in the same way."""
 
 
 class LLMRouteStatus(ApiModel):
@@ -84,6 +108,10 @@ class LLMRouteStatus(ApiModel):
         list[BackendStatus], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """The backends, in the order of the spec."""
+    counts: RouteCounts | None = None
+    """Since when it is counted what backends get; absent: nothing is routed."""
+    canary: CanaryStatus | None = None
+    """How far the canary is; absent: there is none."""
     sticky_header: str | None = None
     """The header by whose value requests stay together."""
     asleep: Asleep | None = None
@@ -91,4 +119,4 @@ class LLMRouteStatus(ApiModel):
     conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_by("type"))] = Field(
         default_factory=list
     )
-    """Conditions: Accepted, Ready, Stalled."""
+    """Conditions: Accepted, Canary, Ready, Stalled."""

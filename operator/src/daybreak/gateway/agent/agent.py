@@ -267,6 +267,7 @@ class Agent:
             try:
                 await self.router.look()
                 self.shared = await self.router.shares()
+                self.feed.tell(await self.router.tallies())
                 self._router_heard = time.monotonic()
             except RuntimeApiError as error:
                 log.warning("the router does not answer", error=str(error))

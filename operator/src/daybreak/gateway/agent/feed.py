@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from daybreak.gates.tallies import Tallies
 from daybreak.gates.traffic import Report, Update
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.process import Gateway
@@ -61,6 +62,9 @@ class Feed:
         self._whole_at = float("-inf")
         self._poked = asyncio.Event()
         self._news = asyncio.Event()
+        self._tallies: Tallies | None = None
+        self._tallied = 0
+        """How often they have changed."""
         self.boot = ""
         self.heard = float("-inf")
         """When HAProxy answered last, on the monotonic clock."""
@@ -74,6 +78,11 @@ class Feed:
     def states(self) -> Mapping[str, SlotState]:
         """Every gate, as last seen, by its name."""
         return {name: seen.state for name, seen in self._seen.items()}
+
+    def tell(self, tallies: Tallies) -> None:
+        """What backends of routes have got by now. With the next line it is told, at most once in a beat."""
+        if tallies != self._tallies:
+            self._tallies, self._tallied = tallies, self._tallied + 1
 
     def poke(self, taken_away: bool) -> None:
         """Look at once: HAProxy was told something. Or at everything soon: a service was taken away."""
@@ -121,8 +130,8 @@ class Feed:
 
     async def updates(self) -> AsyncIterator[Update]:
         """All services, then those that change, as they change; at least once a second, maybe nothing."""
-        told = self._number
-        yield self.update(-1)
+        told, tallied = self._number, self._tallied
+        yield replace(self.update(-1), routes=self._tallies)
         while True:
             news = self._news
             if not self._changed_since(told):
@@ -133,7 +142,10 @@ class Feed:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
             since, told = told, self._number
-            yield self.update(since)
+            update = self.update(since)
+            if tallied != self._tallied:
+                tallied, update = self._tallied, replace(update, routes=self._tallies)
+            yield update
 
     def update(self, since: int) -> Update:
         """What has changed after that look. All of it when a service has gone: only so can that be told."""

@@ -8,6 +8,7 @@ local answers = require("answers")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
+local tally = require("tally")
 
 local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
 local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes that may be here at a time
@@ -125,6 +126,7 @@ function Kept:http_headers(txn, message)
     if not message.channel:is_resp() then
         return rename.head(self, txn, message)
     end
+    tally.head(txn)
     local length = tonumber(txn.sf:res_hdr("content-length"))
     count(txn, length and length > ANSWER and math.min(length, BUFFER) or 0)
     if full(txn, 0) then
@@ -142,6 +144,10 @@ function Kept:http_payload(txn, message)
     if self.cut then
         return
     end
+    if not self.began and message:input() > 0 then
+        self.began = true
+        tally.first(txn)
+    end
     local waiting = message:output() + message:input()
     count(txn, waiting > ANSWER and waiting or 0)
     if full(txn, 0) then
@@ -150,8 +156,11 @@ function Kept:http_payload(txn, message)
     end
 end
 
-function Kept:end_analyze(txn)
+function Kept:end_analyze(txn, channel)
     count(txn, 0)
+    if channel:is_resp() then
+        tally.ended(txn)
+    end
 end
 
 local function show(applet)

@@ -2,6 +2,7 @@
 -- backend that such requests alone take, so that no other one has a filter; in the other one, what late.lua's filter does.
 
 local answers = require("answers")
+local tally = require("tally")
 
 local FROM = "txn.daybreak_from"        -- bytes of the body before the name
 local CUT = "txn.daybreak_cut"          -- bytes of the name as it was sent
@@ -57,12 +58,23 @@ end
 function Rename:http_headers(txn, message)
     if not message.channel:is_resp() then
         rename.head(self, txn, message)
+    elseif tally.head(txn) then
+        filter.register_data_filter(self, message.channel)
     end
 end
 
 function Rename:http_payload(txn, message)
     if not message.channel:is_resp() then
         rename.body(self, txn, message)
+    elseif message:input() > 0 then
+        tally.first(txn)
+        filter.unregister_data_filter(self, message.channel)
+    end
+end
+
+function Rename:end_analyze(txn, channel)
+    if channel:is_resp() then
+        tally.ended(txn)
     end
 end
 

@@ -5,6 +5,7 @@ local bearer = require("bearer")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
+local tally = require("tally")
 local ways = require("ways")
 
 -- Whether this is the HAProxy that has whole bodies, or the one that sees the beginnings of all.
@@ -199,8 +200,9 @@ local function set(text)
     end
 end
 
--- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...,...: all routes anew; what is no number is
--- percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>,...: all routes anew; what is no
+-- number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all. Where <since> is another
+-- one, what backends get is counted anew.
 local function share(text)
     ways.set(text)
     know()
@@ -234,4 +236,6 @@ core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : sa
     in_pieces(share))
 core.register_cli({ "router", "shares" }, "router shares : requests of each route by where they went, as JSON",
     function(applet) applet:send(ways.json() .. "\n") end)
+core.register_cli({ "router", "tallies" }, "router tallies : what backends of routes have got, as JSON",
+    function(applet) applet:send(tally.json() .. "\n") end)
 core.register_cli({ "router", "ping" }, "router ping : answers", function(applet) applet:send("ok\n") end)

@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 import jinja2
 import structlog
 
+from daybreak.gates.tallies import RouteTally, Tallies, added
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.info import Connections
@@ -235,9 +236,19 @@ class Router:
             for route, counts in (await each.api.json("router shares")).items():
                 counted = found.setdefault(unquote(route), Counter())
                 for way, count in counts.items():
-                    service, _, model = way.partition("/")
-                    counted[f"{unquote(service)}/{unquote(model)}"] += count
+                    counted[_unquoted(way)] += count
         return found
+
+    async def tallies(self) -> Tallies:
+        """What the backends of each route have got since its status says. Raises RuntimeApiError."""
+        found: dict[str, list[RouteTally]] = {}
+        for each in self._both:
+            for route, row in (await each.api.json("router tallies")).items():
+                told = RouteTally.parse(row)
+                ways = {_unquoted(way): tally for way, tally in told.backends.items()}
+                found.setdefault(unquote(route), []).append(RouteTally(unquote(told.since), ways))
+        both = {route: added(tallies) for route, tallies in found.items()}
+        return {route: tally for route, tally in both.items() if tally is not None}
 
     async def look(self) -> None:
         """Ask both for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
@@ -283,6 +294,12 @@ class Router:
         """End both at once: who is here is cut."""
         for each in self._both:
             await each.kill()
+
+
+def _unquoted(way: str) -> str:
+    """`service/model`, of which each part was told percent-encoded."""
+    service, _, model = way.partition("/")
+    return f"{unquote(service)}/{unquote(model)}"
 
 
 def words(routes: Mapping[str, Route]) -> str:

@@ -33,6 +33,8 @@ class Share:
     keys: tuple[str, ...] = ()
     """SHA-256 digests of the API keys that may ask for all of the models, in hexadecimal: the names are told
     to who has one. With none they are told to all."""
+    since: str = ""
+    """Since when it is counted what the models get: from 0 where it is another one than it was."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -51,6 +53,7 @@ def word(share: Share) -> str:
         "+".join(digest.lower() for digest in share.keys),
         "+".join(map(_plain, share.names)),
         ways,
+        _plain(share.since),
     )
     return ":".join(parts)
 

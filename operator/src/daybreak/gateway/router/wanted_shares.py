@@ -71,7 +71,8 @@ def _share(
             awake.append(way)
     # Where all sleep, somebody must be woken.
     chosen = awake or ways if status.get("asleep") == Asleep.SKIP else ways
-    return Share(route, names, tuple(chosen), text(status.get("stickyHeader")), _common(keys))
+    sticky, since = text(status.get("stickyHeader")), text(at(status, "counts").get("since"))
+    return Share(route, names, tuple(chosen), sticky, _common(keys), since)
 
 
 def _gate(service: Wanted, model: str) -> Gate:

@@ -6,6 +6,7 @@
 -- moves only the values that are its own.
 
 local percent = require("percent")
+local tally = require("tally")
 
 local ways = {}
 
@@ -55,6 +56,7 @@ function ways.choose(txn, route)
     if way then
         local counted = counts[route.id]
         counted[way.id] = (counted[way.id] or 0) + 1
+        tally.sent(txn, route.id, way.id)
     end
     return way
 end
@@ -87,8 +89,8 @@ end
 
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
-    local fresh, called, counted = {}, {}, {}
-    for id, sticky, keys, said, text in words:gmatch("([^,:]+):([^,:]*):([^,:]*):([^,:]*):([^,:]*)") do
+    local fresh, called, counted, since = {}, {}, {}, {}
+    for id, sticky, keys, said, text, at in words:gmatch("([^,:]+):([^,:]*):([^,:]*):([^,:]*):([^,:]*):([^,:]*)") do
         local before, route = routes[id], { id = id, text = text, keys = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
@@ -102,8 +104,9 @@ function ways.set(words)
         for name in said:gmatch("[^+]+") do
             called[percent.decoded(name)] = route
         end
-        fresh[id], counted[id] = route, counts[id] or {}
+        fresh[id], counted[id], since[id] = route, counts[id] or {}, at
     end
+    tally.set(since)
     routes, names, counts = fresh, called, counted
 end
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateway_reports import GatewayReports
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.apply import Applier
@@ -14,6 +15,13 @@ from daybreak.platform import Platform
 
 ALL = "routes"
 """Stands for all routes of a namespace in the queue."""
+
+
+def all_of(namespace: str) -> Key:
+    """What stands for all routes of a namespace in the queue."""
+    return Key(namespace, ALL)
+
+
 GATHER_SECONDS = 1.0
 """Over how long changes of services are gathered: statuses change often, and gateways see them anyway."""
 
@@ -26,6 +34,7 @@ class LLMRoutes:
         cache: What is known of the cluster.
         platform: Settings of the installation.
         applier: Writes objects.
+        reports: What gateways tell.
         may_act: Whether the lease is held this moment.
     """
 
@@ -33,10 +42,16 @@ class LLMRoutes:
     watched: Collection[Resource] = frozenset((LLM_ROUTES, LLM_SERVICES))
 
     def __init__(
-        self, api: Api, cache: Cache, platform: Platform, applier: Applier, may_act: Callable[[], bool]
+        self,
+        api: Api,
+        cache: Cache,
+        platform: Platform,
+        applier: Applier,
+        reports: GatewayReports,
+        may_act: Callable[[], bool],
     ) -> None:
         self._cache = cache
-        observer = Observer(cache, gateway=bool(platform.gateway_image))
+        observer = Observer(cache, reports.told, gateway=bool(platform.gateway_image))
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
@@ -59,8 +74,7 @@ class LLMRoutes:
 
     async def reconcile(self, key: Key) -> float | None:
         """Look at all routes of a namespace."""
-        await self._reconciler.reconcile(key.namespace)
-        return None
+        return await self._reconciler.reconcile(key.namespace)
 
     async def close(self) -> None:
         """Nothing runs beside the reconciles."""

@@ -1,12 +1,17 @@
 """Which names lead where: a pure function of all LLMRoutes and LLMServices of a namespace."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import chain
 
+from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.definition import LLMRoute
-from daybreak.api.llmroute.spec import RouteBackend
+from daybreak.api.llmroute.spec import Asleep, RouteBackend
 from daybreak.api.llmroute.status import BackendState, RouteReason
+from daybreak.gates.tallies import Tally
+from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
+from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
 from daybreak.kinds.llmroute.observe.observed import Observed, SeenRoute
 
 
@@ -28,26 +33,34 @@ class Decision:
     """Those that lead to its backends."""
     states: tuple[BackendState, ...] = ()
     """How its backends are, in the order of the spec."""
+    weights: tuple[int, ...] = ()
+    """What each of them is to get, compared with the others."""
+    counted: Counted | None = None
+    """What they have got."""
+    canary: Move | None = None
+    """Where the canary stands, if there is one."""
     unaccepted: tuple[Problem, ...] = ()
     """Why not all of its names do."""
     unready: tuple[Problem, ...] = field(default=())
     """What is wrong with backends that have a weight."""
 
 
-def decide(seen: Observed) -> dict[str, Decision]:
+def decide(seen: Observed, now: datetime) -> dict[str, Decision]:
     """What becomes of each route, by its name."""
     models = {model: service for service in sorted(seen.services) for model in seen.services[service]}
     owners = {name: f"model {name} of LLMService {service}" for name, service in models.items()}
     called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
     found = {}
     for each in seen.routes:
-        found[each.name] = _one(each, seen, owners, called)
+        found[each.name] = _one(each, seen, owners, called, now)
         for name in found[each.name].names:
             owners[name] = f"older LLMRoute {each.name}"
     return found
 
 
-def _one(each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str]) -> Decision:
+def _one(
+    each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
+) -> Decision:
     if each.route is None:
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
     if not seen.gateway:
@@ -56,17 +69,51 @@ def _one(each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Col
     route = each.route
     states = tuple(_state(backend, seen.services) for backend in route.spec.backends)
     routes = {other.name for other in seen.routes}
+    shares = _shares(each, route, states, now)
     problems = chain.from_iterable(
         _of_backend(backend, state, seen.services, routes, called)
-        for backend, state in zip(route.spec.backends, states, strict=True)
-        if backend.weight > 0
+        for backend, state, weight in zip(route.spec.backends, states, shares.weights, strict=True)
+        if weight > 0
     )
     return Decision(
         names=tuple(name for name in route.spec.names if name not in owners),
         states=states,
+        weights=shares.weights,
+        counted=shares.counted,
+        canary=shares.canary,
         unaccepted=tuple(_taken(route, owners)),
         unready=tuple(problems),
     )
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """What backends are to get, and have got since."""
+
+    weights: tuple[int, ...]
+    counted: Counted
+    canary: Move | None
+
+
+def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
+    backends, canary = route.spec.backends, route.spec.canary
+    counted = count(each.status, {f"{one.service}/{one.model}" for one in backends}, each.told)
+    shares, moved = tuple(backend.weight for backend in backends), None
+    if canary is not None:
+        seen = _seen(route, canary, states, counted)
+        moved = move(canary, canary_before(each.status), seen, now)
+        shares = weights(backends, canary, moved.status.weight)
+    named = {(one.service, one.model): weight for one, weight in zip(backends, shares, strict=True)}
+    begins = named != weights_before(each.status) or (moved is not None and moved.moved)
+    return _Shares(shares, anew(each.status, now) if counted is None or begins else counted, moved)
+
+
+def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None) -> Seen:
+    totals = dict(counted.totals) if counted is not None else {}
+    mine = totals.pop(f"{canary.service}/{canary.model}", Tally())
+    pairs = zip(route.spec.backends, states, strict=True)
+    state = next(state for one, state in pairs if route.spec.is_canary(one))
+    return Seen(mine, together(totals.values()), state, skipped=route.spec.asleep is Asleep.SKIP)
 
 
 def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, te
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.status import BackendState
+from daybreak.gates.tallies import Told
 
 _STATES = {
     GateState.OPEN: BackendState.OPEN,
@@ -25,11 +26,18 @@ class SeenRoute:
     """None: its spec cannot be used."""
     problem: str = ""
     """Why not."""
+    told: tuple[Told, ...] = ()
+    """What each gateway has told of what its backends have got."""
 
     @property
     def name(self) -> str:
         """Its name."""
         return text(mapping(self.manifest.get("metadata")).get("name"))
+
+    @property
+    def status(self) -> Manifest:
+        """What was said of it before."""
+        return mapping(self.manifest.get("status"))
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -49,12 +57,12 @@ class Observed:
     """Whether there are gateways in this installation."""
 
 
-def seen_route(manifest: Manifest) -> SeenRoute:
+def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
     """Read an LLMRoute."""
     try:
-        return SeenRoute(manifest, LLMRoute.from_manifest(manifest))
+        return SeenRoute(manifest, LLMRoute.from_manifest(manifest), told=told)
     except InvalidSpec as error:
-        return SeenRoute(manifest, None, str(error))
+        return SeenRoute(manifest, None, str(error), told)
 
 
 def models(service: Manifest) -> dict[str, BackendState]:

@@ -1,9 +1,12 @@
-"""Gathers everything known of a namespace's LLMRoutes from the cache."""
+"""Gathers everything known of a namespace's LLMRoutes: from the cache, and from what gateways tell."""
+
+from collections.abc import Callable
 
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.tallies import Told
 from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
 from daybreak.kube.cache import Cache
 
@@ -13,18 +16,20 @@ class Observer:
 
     Args:
         cache: What is known of the cluster.
+        told: Says what each gateway of a namespace has told of a route.
         gateway: Whether there are gateways in this installation.
     """
 
-    def __init__(self, cache: Cache, *, gateway: bool) -> None:
+    def __init__(self, cache: Cache, told: Callable[[str, str], tuple[Told, ...]], *, gateway: bool) -> None:
         self._cache = cache
+        self._told = told
         self._gateway = gateway
 
     def observe(self, namespace: str) -> Observed:
         """What is known of this namespace at this moment."""
         routes = sorted(
             (
-                seen_route(manifest)
+                seen_route(manifest, self._told(namespace, manifest["metadata"]["name"]))
                 for manifest in self._of(LLM_ROUTES, namespace)
                 if not manifest["metadata"].get("deletionTimestamp")
             ),

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from daybreak.api.common.unstructured import condition, mapping, whole
+from daybreak.api.llmroute.canary import CanaryPhase
 from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.llmroute.status import (
     BackendState,
@@ -17,6 +18,7 @@ from daybreak.controller.conditions import Made, dated
 from daybreak.controller.events import Event
 from daybreak.kinds.llmroute.decide.decision import Decision, Problem
 from daybreak.kinds.llmroute.observe.observed import SeenRoute
+from daybreak.kinds.llmroute.status.got import Got, due, got
 
 ACTION = "Route"
 """Of every event of a route."""
@@ -32,13 +34,28 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     if seen.route is None or not decision.states:
         return status
     spec = seen.route.spec
-    update = {
+    update: dict[str, Any] = {
         "names": list(decision.names),
-        "backends": _backends(spec, decision.states),
+        "backends": _backends(spec, decision, {}),
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "asleep": spec.asleep,
     }
+    if decision.counted is not None:
+        found, update["counts"] = got(before, decision.counted, now)
+        update["backends"] = _backends(spec, decision, found)
+    if decision.canary is not None:
+        update["canary"] = decision.canary.status
     return status.model_copy(update=update)
+
+
+def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:
+    """In how many seconds there may be something new to say; None or 0: not before something changes."""
+    waits = []
+    if decision.counted is not None and (wait := due(seen.status, decision.counted, now)):
+        waits.append(wait)
+    if decision.canary is not None and decision.canary.due is not None:
+        waits.append(max(0.1, (decision.canary.due - now).total_seconds()))
+    return min(waits, default=None)
 
 
 def events(before: Any, after: LLMRouteStatus) -> list[Event]:
@@ -47,25 +64,34 @@ def events(before: Any, after: LLMRouteStatus) -> list[Event]:
     for each in after.conditions:
         was = condition(before, each.type)
         if each.type == RouteConditionType.STALLED and each.status == "True":
-            if (was.get("status"), was.get("reason")) != (each.status, each.reason):
+            told = each.reason == RouteReason.CANARY_RETURNED  # with the canary's own condition
+            if not told and (was.get("status"), was.get("reason")) != (each.status, each.reason):
                 found.append(Event(ACTION, True, each.reason, each.message))
         elif each.type == RouteConditionType.READY and each.status == "True" and was.get("status") != "True":
             found.append(Event(ACTION, False, each.reason, each.message))
+        elif each.type == RouteConditionType.CANARY and _has_moved(before, after):
+            found.append(Event(ACTION, each.status != "True", each.reason, each.message))
     return found
 
 
-def _backends(spec: LLMRouteSpec, states: Sequence[BackendState]) -> list[BackendStatus]:
-    pairs = list(zip(spec.backends, states, strict=True))
-    total = sum(backend.weight for backend, state in pairs if state in _THERE)
+def _has_moved(before: Any, after: LLMRouteStatus) -> bool:
+    was, now = mapping(mapping(before).get("canary")), after.canary
+    return now is not None and (was.get("phase"), was.get("step")) != (now.phase, now.step)
+
+
+def _backends(spec: LLMRouteSpec, decision: Decision, found: Got) -> list[BackendStatus]:
+    rows = list(zip(spec.backends, decision.states, decision.weights, strict=True))
+    total = sum(weight for _, state, weight in rows if state in _THERE)
     return [
         BackendStatus(
             service=backend.service,
             model=backend.model,
-            weight=backend.weight,
-            share=round(backend.weight / total, 4) if total and state in _THERE else 0.0,
+            weight=weight,
+            share=round(weight / total, 4) if total and state in _THERE else 0.0,
             state=state,
+            **found.get(f"{backend.service}/{backend.model}", {}),
         )
-        for backend, state in pairs
+        for backend, state, weight in rows
     ]
 
 
@@ -77,14 +103,34 @@ def _conditions(decision: Decision) -> list[Made]:
         (*decision.unaccepted, *decision.unready),
         f"{names}: every backend with a weight is there",
     )
+    canary = _canary(decision)
     wrong = [each for each in (*decision.unaccepted, *decision.unready) if not each.waits]
+    if canary is not None and not canary.holds:
+        wrong.append(Problem(RouteReason.CANARY_RETURNED, canary.message))
     stalled = Made(
         RouteConditionType.STALLED,
         bool(wrong),
         wrong[0].reason if wrong else RouteReason.ROUTED,
         _words(wrong) if wrong else "nothing is in the way",
     )
-    return [accepted, ready, stalled]
+    return [each for each in (accepted, canary, ready, stalled) if each is not None]
+
+
+def _canary(decision: Decision) -> Made | None:
+    if decision.canary is None:
+        return None
+    status = decision.canary.status
+    name = f"model {status.model} of LLMService {status.service}"
+    match status.phase:
+        case CanaryPhase.PROGRESSING:
+            reason, words = RouteReason.CANARY_PROGRESSING, f"{name}: {status.message}"
+        case CanaryPhase.PROMOTED:
+            reason = RouteReason.CANARY_PROMOTED
+            words = f"{name} keeps {status.weight} % of the requests: {status.message}"
+        case CanaryPhase.RETURNED:
+            reason = RouteReason.CANARY_RETURNED
+            words = f"{name} gets no requests any more: {status.message}"
+    return Made(RouteConditionType.CANARY, status.phase is not CanaryPhase.RETURNED, reason, words)
 
 
 def _made(kind: RouteConditionType, problems: Sequence[Problem], good: str) -> Made:

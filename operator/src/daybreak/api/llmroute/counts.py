@@ -1,0 +1,50 @@
+"""The operator's memory of what backends have got, in the status of an LLMRoute."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel
+from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.llmroute.spec import MAX_BACKENDS
+
+MOST_GONE = 64
+"""Gateways that have gone and are remembered by name."""
+
+Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+_Histogram = Annotated[str, Field(max_length=2048)]
+
+
+class EndedCounts(ApiModel):
+    """What gateways that have gone had sent to a backend."""
+
+    service: Annotated[str, Field(max_length=253)]
+    """The LLMService."""
+    model: Annotated[str, Field(max_length=253)]
+    """The model."""
+    sent: int = 0
+    """Requests."""
+    answered: int = 0
+    """Those that ended with an answer."""
+    errors: int = 0
+    """Those whose answer was a 5xx."""
+    first_byte: _Histogram = ""
+    """How long it took until their first byte: `BUCKET:REQUESTS`, where each bucket is a fifth wider than the
+    one before and the first one has all up to 10 ms."""
+    whole: _Histogram = ""
+    """How long it took until their end, in the same form."""
+
+
+class RouteCounts(ApiModel):
+    """Since when the requests of backends are counted, and when that was written."""
+
+    since: Time
+    """Since when: the last change of a weight, or of what a canary gets. Gateways count from then."""
+    at: Time
+    """When it was written what backends have got."""
+    gone: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
+    """Gateways that have gone and whose requests are in `ended`."""
+    ended: Annotated[
+        list[EndedCounts], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
+    ] = Field(default_factory=list)
+    """What they had sent to each backend."""

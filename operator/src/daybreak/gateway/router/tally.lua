@@ -1,0 +1,123 @@
+-- What the backends of routes have got: requests, answers, errors, and how long answers took.
+--
+-- Counted from when a route's status says, so that all gateways count the same. A request that was sent before is not
+-- counted, whenever it ends. Times are kept in buckets (gates/tallies.py has the same ones), of requests that were answered
+-- 2xx and did not wait for a model to wake: how long a model sleeps says nothing about it.
+
+local FIRST_MS, PER_DOUBLING, LAST = 10, 4, 73
+
+local COUNTED = "txn.daybreak_counted"   -- since, route and way of a request
+local SENT_AT = "txn.daybreak_sent_at"   -- ms
+local FIRST_AT = "txn.daybreak_first_at" -- ms from then to the first byte of the answer's body
+local STATUS = "txn.daybreak_status"     -- of the answer, be it HAProxy's own
+local WAITED = "txn.daybreak_waited"     -- set: it was held
+
+local tally = {}
+
+local tallies = {}  -- name of a route's object → since, and way → what it has got
+
+local function now_ms()
+    local now = core.now()
+    return now.sec * 1000 + now.usec // 1000
+end
+
+local function bucket(ms)
+    if ms <= FIRST_MS then
+        return 0
+    end
+    return math.min(LAST, math.ceil(PER_DOUBLING * math.log(ms / FIRST_MS, 2)))
+end
+
+local function observe(times, ms)
+    local at = bucket(ms)
+    times[at] = (times[at] or 0) + 1
+end
+
+-- Which routes there are, and since when each is counted: since by name. Those that have begun anew are at 0.
+function tally.set(since)
+    local fresh = {}
+    for id, at in pairs(since) do
+        local before = tallies[id]
+        fresh[id] = before and before.since == at and before or { since = at, ways = {} }
+    end
+    tallies = fresh
+end
+
+-- A request is sent.
+function tally.sent(txn, id, way)
+    local of = tallies[id]
+    local got = of.ways[way]
+    if not got then
+        got = { sent = 0, answered = 0, errors = 0, first = {}, whole = {} }
+        of.ways[way] = got
+    end
+    got.sent = got.sent + 1
+    txn:set_var(COUNTED, of.since .. " " .. id .. " " .. way)
+    txn:set_var(SENT_AT, now_ms())
+end
+
+-- The head of an answer passes. Returns whether its body is to be looked at: its first byte is yet to come.
+function tally.head(txn)
+    if not txn:get_var(COUNTED) then
+        return false
+    end
+    if txn.sf:res_hdr("content-length") ~= "" then
+        tally.first(txn)  -- it is whole by now, or nearly
+        return false
+    end
+    return true
+end
+
+-- The first of an answer passes.
+function tally.first(txn)
+    if txn:get_var(COUNTED) and not txn:get_var(FIRST_AT) then
+        txn:set_var(FIRST_AT, now_ms() - txn:get_var(SENT_AT))
+    end
+end
+
+-- A request has ended, with an answer or without: then its client has gone.
+function tally.ended(txn)
+    local counted, status = txn:get_var(COUNTED), txn:get_var(STATUS)
+    if not counted then
+        return
+    end
+    txn:unset_var(COUNTED)
+    local since, id, way = counted:match("^(%S*) (%S+) (%S+)$")
+    local of = tallies[id]
+    local got = of and of.since == since and of.ways[way]
+    if not got or not status then
+        return
+    end
+    got.answered = got.answered + 1
+    if status >= 500 then
+        got.errors = got.errors + 1
+    elseif status < 300 and not txn:get_var(WAITED) then
+        local took = now_ms() - txn:get_var(SENT_AT)
+        observe(got.first, txn:get_var(FIRST_AT) or took)
+        observe(got.whole, took)
+    end
+end
+
+local function times(counts)
+    local each = {}
+    for at, count in pairs(counts) do
+        each[#each + 1] = string.format('"%d":%d', at, count)
+    end
+    return "{" .. table.concat(each, ",") .. "}"
+end
+
+-- All of it: JSON, by the route's object and the way, as they were told (percent-encoded).
+function tally.json()
+    local routes = {}
+    for id, of in pairs(tallies) do
+        local ways = {}
+        for way, got in pairs(of.ways) do
+            ways[#ways + 1] = string.format('"%s":[%d,%d,%d,%s,%s]', way, got.sent, got.answered, got.errors,
+                times(got.first), times(got.whole))
+        end
+        routes[#routes + 1] = string.format('"%s":{"since":"%s","ways":{%s}}', id, of.since, table.concat(ways, ","))
+    end
+    return "{" .. table.concat(routes, ",") .. "}"
+end
+
+return tally

@@ -1,0 +1,161 @@
+"""The next step of a canary: a pure function of where it stands, what has been counted and the time.
+
+It goes on by one step at a time, when the step's time is up and enough requests have come. It gets nothing
+any more as soon as it is worse than the others beyond noise, or cannot start. Where it stands, the status
+says.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pydantic import ValidationError
+
+from daybreak.api.common.scalars import parse_duration
+from daybreak.api.common.unstructured import Manifest, parse_time, written
+from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
+from daybreak.api.llmroute.spec import RouteBackend
+from daybreak.api.llmroute.status import BackendState
+from daybreak.gates.tallies import Tally
+from daybreak.kinds.llmroute.decide.compare import worse
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a canary is judged by."""
+
+    canary: Tally
+    """What it has got since its step began."""
+    stable: Tally
+    """What the others together have got."""
+    state: BackendState
+    """How it is."""
+    skipped: bool = False
+    """Whether it gets nothing while it sleeps."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Where a canary stands."""
+
+    status: CanaryStatus
+    moved: bool
+    """Whether it has just come there, so that it is counted anew."""
+    due: datetime | None = None
+    """When its step's time is up; None: it is, or there is none."""
+
+
+def canary_before(status: Manifest) -> CanaryStatus | None:
+    """Where the status says that a canary stands; None: there was none that can be read."""
+    try:
+        return CanaryStatus.model_validate(status.get("canary"))
+    except ValidationError:
+        return None
+
+
+def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -> Move:
+    """Where a canary stands from now on.
+
+    Args:
+        spec: What was asked for.
+        before: Where it stood.
+        seen: What it is judged by; of the step that it stood in.
+        now: The time.
+    """
+    if before is None or (before.service, before.model, before.run) != (spec.service, spec.model, spec.run):
+        return _enter(spec, 1, seen, now)
+    if before.phase is CanaryPhase.RETURNED:
+        return Move(before, moved=False)
+    step = min(before.step, len(spec.steps))
+    if before.phase is CanaryPhase.PROMOTED and before.step >= len(spec.steps):
+        kept = before.model_copy(update={"step": step, "weight": spec.steps[-1].weight})
+        return Move(kept, moved=kept.weight != before.weight)
+    if before.phase is CanaryPhase.PROMOTED:  # steps were added
+        return _enter(spec, before.step + 1, seen, now)
+    if step != before.step or spec.steps[step - 1].weight != before.weight:
+        return _enter(spec, step, seen, now)
+    if seen.state is BackendState.FAILED:
+        return _end(before, CanaryPhase.RETURNED, 0, f"in step {step} it could not start", now)
+    if found := worse(spec.analysis, seen.canary, seen.stable):
+        at = f"in step {step}, at {before.weight} %: {found.figures}"
+        return _end(before, CanaryPhase.RETURNED, 0, at, now)
+    if not _passed(spec, before, now) or not _enough(spec, step, seen):
+        return _stay(spec, before, seen, now)
+    if step < len(spec.steps):
+        return _enter(spec, step + 1, seen, now)
+    return _end(before, CanaryPhase.PROMOTED, before.weight, _figures(seen), now)
+
+
+def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tuple[int, ...]:
+    """What each backend gets, compared with the others, where the canary gets so many per cent."""
+    stable = [0 if _is(spec, each) else each.weight for each in backends]
+    divisor = math.gcd(*stable)
+    total = sum(stable) // divisor
+    return tuple(
+        total * percent if _is(spec, each) else weight // divisor * (100 - percent)
+        for each, weight in zip(backends, stable, strict=True)
+    )
+
+
+def _is(spec: Canary, backend: RouteBackend) -> bool:
+    return (backend.service, backend.model) == (spec.service, spec.model)
+
+
+def _since(status: CanaryStatus, now: datetime) -> datetime:
+    return parse_time(status.since) or now
+
+
+def _until(spec: Canary, status: CanaryStatus, now: datetime) -> datetime:
+    length: timedelta = parse_duration(spec.steps[status.step - 1].for_)
+    return _since(status, now) + length
+
+
+def _passed(spec: Canary, status: CanaryStatus, now: datetime) -> bool:
+    return now >= _until(spec, status, now)
+
+
+def _enough(spec: Canary, step: int, seen: Seen) -> bool:
+    needed = spec.analysis.min_requests
+    alone = spec.steps[step - 1].weight == 100
+    return seen.canary.answered >= needed and (alone or seen.stable.answered >= needed)
+
+
+def _enter(spec: Canary, step: int, seen: Seen, now: datetime) -> Move:
+    entered = CanaryStatus(
+        service=spec.service,
+        model=spec.model,
+        run=spec.run,
+        phase=CanaryPhase.PROGRESSING,
+        step=step,
+        weight=spec.steps[step - 1].weight,
+        since=written(now),
+    )
+    staying = _stay(spec, entered, seen, now)
+    return Move(staying.status, True, staying.due)
+
+
+def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move:
+    """Not a word of it changes with each request: else each one would be written."""
+    until, needed = _until(spec, status, now), spec.analysis.min_requests
+    words = f"step {status.step} of {len(spec.steps)}: {status.weight} % of the requests; "
+    if seen.skipped and seen.state is BackendState.HELD:
+        words += "waits for requests, of which it gets none: it sleeps, and the route has asleep: Skip"
+    elif now < until:
+        words += f"goes on at {written(until)} if it is not worse by then and {needed} answers have come"
+    else:
+        words += f"waits for requests: it needs {needed} answers, and so do the others"
+    return Move(status.model_copy(update={"message": words}), False, until if now < until else None)
+
+
+def _end(before: CanaryStatus, phase: CanaryPhase, weight: int, words: str, now: datetime) -> Move:
+    update = {"phase": phase, "weight": weight, "since": written(now), "message": words}
+    return Move(before.model_copy(update=update), moved=weight != before.weight)
+
+
+def _figures(seen: Seen) -> str:
+    canary, stable = seen.canary, seen.stable
+    return (
+        f"not worse than the others in any step; in the last one {canary.errors} errors of {canary.answered} "
+        f"answers, where the others had {stable.errors} of {stable.answered}"
+    )

@@ -1,0 +1,137 @@
+"""Whether one backend is worse than others beyond noise: bounds that hold for samples of any size.
+
+Chernoff's inequality: where something happens with the probability p, a sample of n has the part s of it, or
+one further away from p, with a probability of at most exp(-n * KL(s, p)). `LEVEL` makes that 1 in 10,000 on
+each side. Nothing is assumed of times: a quantile is compared by how many requests took longer than a bucket
+of the histogram has. A sample that grows is looked at over and over, but one look is much like the one
+before: those of one step together err about as often as some ten that are far apart.
+"""
+
+import math
+from dataclasses import dataclass
+
+from daybreak.api.llmroute.canary import CanaryAnalysis
+from daybreak.gates.tallies import LAST, Histogram, Tally, bound_ms
+
+LEVEL = math.log(10_000)
+_HALVINGS = 30
+
+
+@dataclass(frozen=True)
+class Worse:
+    """By what a canary is worse than the others."""
+
+    figures: str
+
+
+def worse(analysis: CanaryAnalysis, canary: Tally, stable: Tally) -> Worse | None:
+    """Whether a canary is worse than the others allow, beyond noise; None: not as far as can be known."""
+    if analysis.error_rate is not None and (found := _errors(analysis.error_rate, canary, stable)):
+        return found
+    if analysis.ttft_p95 is not None and canary.first.total >= analysis.min_requests:
+        found = _times("time to first token P95", 0.95, analysis.ttft_p95, canary.first, stable.first)
+        if found:
+            return found
+    if analysis.latency_p99 is not None and canary.whole.total >= analysis.min_requests:
+        return _times("latency P99", 0.99, analysis.latency_p99, canary.whole, stable.whole)
+    return None
+
+
+def at_least(hits: int, number: int) -> float:
+    """The lowest part that could have given so many hits, but for chance."""
+    return _bound(hits, number, 0.0)
+
+
+def at_most(hits: int, number: int) -> float:
+    """The highest part that could have given so many hits, but for chance."""
+    return _bound(hits, number, 1.0)
+
+
+def quantile_at_least(times: Histogram, part: float) -> float:
+    """A time, in milliseconds, that the quantile is above, but for chance; 0: none is known."""
+    number = times.total
+    sure = (
+        bucket
+        for bucket in range(LAST - 1, -1, -1)
+        if times.above(bucket) > number * (1 - part) and _excluded(times.above(bucket), number, 1 - part)
+    )
+    return next((bound_ms(bucket) for bucket in sure), 0.0)
+
+
+def quantile_at_most(times: Histogram, part: float) -> float:
+    """A time, in milliseconds, that the quantile is not above, but for chance; endless: none is known."""
+    number = times.total
+    sure = (
+        bucket
+        for bucket in range(LAST)
+        if times.above(bucket) < number * (1 - part) and _excluded(times.above(bucket), number, 1 - part)
+    )
+    return next((bound_ms(bucket) for bucket in sure), math.inf)
+
+
+def _errors(allowed: float, canary: Tally, stable: Tally) -> Worse | None:
+    if not canary.answered or not stable.answered:
+        return None
+    more = at_least(canary.errors, canary.answered) - at_most(stable.errors, stable.answered)
+    if more <= allowed:
+        return None
+    return Worse(
+        f"errors: {_part(canary)}, where the others have {_part(stable)}: at least {_percent(more)} more, "
+        f"beyond noise, and {_percent(allowed)} is allowed"
+    )
+
+
+def _times(name: str, part: float, allowed: float, canary: Histogram, stable: Histogram) -> Worse | None:
+    lowest, highest = quantile_at_least(canary, part), quantile_at_most(stable, part)
+    if lowest <= allowed * highest or not stable.counts:
+        return None
+    return Worse(
+        f"{name}: {_time(canary, part)} in {canary.total} answers, where the others have "
+        f"{_time(stable, part)} in {stable.total}: at least {lowest / highest:.2f} times as long, beyond "
+        f"noise, and {allowed:g} times is allowed"
+    )
+
+
+def _bound(hits: int, number: int, end: float) -> float:
+    """The part furthest towards `end` that could have given so many hits of so many, but for chance."""
+    if not number:
+        return end
+    seen = min(1.0, hits / number)
+    inside, outside = seen, end
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        if _excluded(hits, number, middle):
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+def _excluded(hits: int, number: int, part: float) -> bool:
+    """Whether chance does not explain so many hits of so many where this part is to be expected."""
+    seen = min(1.0, hits / number)
+    return number * _divergence(seen, part) > LEVEL
+
+
+def _divergence(seen: float, true: float) -> float:
+    """Kullback and Leibler's, of two coins."""
+    return _term(seen, true) + _term(1 - seen, 1 - true)
+
+
+def _term(seen: float, true: float) -> float:
+    if seen <= 0:
+        return 0.0
+    return seen * math.log(seen / true) if true > 0 else math.inf
+
+
+def _part(tally: Tally) -> str:
+    return f"{tally.errors} of {tally.answered} ({_percent(tally.errors / tally.answered)})"
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.3g} %"
+
+
+def _time(times: Histogram, part: float) -> str:
+    found = times.quantile_ms(part)
+    return f"{(found or 0) / 1000:.3g} s"

@@ -1,0 +1,114 @@
+"""What the backends of a route have got since their shares are what they are, from what all gateways tell.
+
+Gateways count from the time that the status says, so that one operator after another reads the same of them.
+What a gateway had counted that has gone is kept in the status, with its name, so that it is added once.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pydantic import ValidationError
+
+from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
+from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
+from daybreak.gates.tallies import Histogram, Tally, Told
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is known of the requests of a route."""
+
+    since: str
+    """Since when they are counted."""
+    totals: Mapping[str, Tally] = field(default_factory=dict)
+    """What each backend has got, by `SERVICE/MODEL`."""
+    ended: Mapping[str, Tally] = field(default_factory=dict)
+    """What of that is of gateways that have gone."""
+    gone: tuple[str, ...] = ()
+    """Which ones these are."""
+
+
+def counts_before(status: Manifest) -> RouteCounts | None:
+    """The counts of a status; None: it has none that can be read."""
+    try:
+        return RouteCounts.model_validate(status.get("counts"))
+    except ValidationError:
+        return None
+
+
+def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> Counted | None:
+    """Add up what gateways have told since the status says; None: it does not say since when.
+
+    Args:
+        status: The status before.
+        backends: Those of the route, as `SERVICE/MODEL`. Nothing else counts.
+        told: What each gateway has told.
+    """
+    before = counts_before(status)
+    if before is None:
+        return None
+    ended, gone = {_key(each): _tally(each) for each in before.ended}, before.gone
+    totals = dict(ended)
+    for each in told:
+        if each.tally.since != before.since or each.gateway in before.gone:
+            continue
+        mine = {name: tally for name, tally in each.tally.backends.items() if name in backends}
+        _add(totals, mine)
+        if each.gone and mine:
+            _add(ended, mine)
+            gone = [*gone, each.gateway]
+    return Counted(before.since, totals, ended, tuple(gone[-MOST_GONE:]))
+
+
+def anew(status: Manifest, now: datetime) -> Counted:
+    """Nothing yet: it is counted from now, or a little later. No two counts of a route begin at one time."""
+    before = counts_before(status)
+    last = parse_time(before.since) if before is not None else None
+    return Counted(written(now if last is None else max(now, last + timedelta(seconds=1))))
+
+
+def weights_before(status: Manifest) -> dict[tuple[str, str], int]:
+    """The weights of a status, by service and model."""
+    return {
+        (text(each.get("service")), text(each.get("model"))): whole(each.get("weight"))
+        for each in mappings(status.get("backends"))
+    }
+
+
+def together(tallies: Iterable[Tally]) -> Tally:
+    """What several backends have got."""
+    return sum(tallies, start=Tally())
+
+
+def _add(totals: dict[str, Tally], more: Mapping[str, Tally]) -> None:
+    for name, tally in more.items():
+        totals[name] = totals.get(name, Tally()) + tally
+
+
+def _key(each: EndedCounts) -> str:
+    return f"{each.service}/{each.model}"
+
+
+def _tally(each: EndedCounts) -> Tally:
+    first, whole = Histogram.read(each.first_byte), Histogram.read(each.whole)
+    return Tally(each.sent, each.answered, each.errors, first, whole)
+
+
+def counts(counted: Counted, now: datetime) -> RouteCounts:
+    """As the status has it."""
+    ended = []
+    for name, tally in sorted(counted.ended.items()):
+        service, _, model = name.partition("/")
+        ended.append(
+            EndedCounts(
+                service=service,
+                model=model,
+                sent=tally.sent,
+                answered=tally.answered,
+                errors=tally.errors,
+                first_byte=tally.first.written(),
+                whole=tally.whole.written(),
+            )
+        )
+    return RouteCounts(since=counted.since, at=written(now), gone=list(counted.gone), ended=ended)

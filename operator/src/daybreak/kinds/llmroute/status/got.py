@@ -1,0 +1,86 @@
+"""What the status says that each backend has got: written rarely, since requests never end."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text
+from daybreak.api.llmroute.counts import RouteCounts
+from daybreak.gates.tallies import Histogram, Tally
+from daybreak.kinds.llmroute.decide.counting import Counted, counts, counts_before
+
+WRITE_SECONDS = 30.0
+"""How often it is written while requests come."""
+
+_FIELDS = {
+    "requests": "requests",
+    "errors": "errors",
+    "got": "got",
+    "ttft_p95": "ttftP95",
+    "latency_p99": "latencyP99",
+}
+"""Fields of a backend, and their names in JSON."""
+
+Got = Mapping[str, Mapping[str, Any]]
+"""The fields of each backend, by `SERVICE/MODEL`."""
+
+
+def got(status: Manifest, counted: Counted, now: datetime) -> tuple[Got, RouteCounts]:
+    """What to say of each backend, and the counts behind it: as it was, where its time has not come."""
+    before = counts_before(status)
+    if before is None or due(status, counted, now) == 0.0:
+        return _fresh(counted), counts(counted, now)
+    return _before(status), before
+
+
+def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
+    """In how many seconds there is something to write; None: it is written."""
+    before = counts_before(status)
+    if before is None or before.since != counted.since:
+        return 0.0
+    fresh, said = _fresh(counted), _said(status)
+    if fresh == said and tuple(before.gone) == counted.gone:
+        return None
+    if any(fresh.get(name, {}).get("requests", 0) < fields["requests"] for name, fields in said.items()):
+        return None  # not all gateways have been heard yet
+    at = parse_time(before.at)
+    passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
+    return max(0.0, WRITE_SECONDS - passed) if passed >= 0 else 0.0
+
+
+def _fresh(counted: Counted) -> dict[str, dict[str, Any]]:
+    every = sum(tally.sent for tally in counted.totals.values())
+    return {name: _of(tally, every) for name, tally in counted.totals.items()}
+
+
+def _of(tally: Tally, every: int) -> dict[str, Any]:
+    found = {
+        "requests": tally.sent,
+        "errors": tally.errors,
+        "got": round(tally.sent / every, 4) if every else 0.0,
+        "ttft_p95": _seconds(tally.first, 0.95),
+        "latency_p99": _seconds(tally.whole, 0.99),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _seconds(times: Histogram, part: float) -> float | None:
+    found = times.quantile_ms(part)
+    if found is None or found == float("inf"):
+        return None
+    return float(f"{found / 1000:.3g}")
+
+
+def _before(status: Manifest) -> dict[str, dict[str, Any]]:
+    """As the status has it."""
+    return {
+        f"{text(each.get('service'))}/{text(each.get('model'))}": {
+            name: each[key] for name, key in _FIELDS.items() if key in each
+        }
+        for each in mappings(status.get("backends"))
+    }
+
+
+def _said(status: Manifest) -> dict[str, dict[str, Any]]:
+    """The same, without those that have got nothing."""
+    return {name: fields for name, fields in _before(status).items() if fields.get("requests")}

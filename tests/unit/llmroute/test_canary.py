@@ -1,0 +1,227 @@
+"""A canary, step by step: what it waits for, when it goes on, when it returns, and what the status says."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.gates.tallies import Histogram, RouteTally, Tally, Told
+from daybreak.kinds.llmroute.decide.decision import decide
+from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.status.report import again, events, report
+from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FAST, SLOW = Histogram({10: 1}), Histogram({30: 1})
+
+
+class Rollout:
+    """A route with a canary, which is reconciled when the test says so."""
+
+    def __init__(self, **spec: Any) -> None:
+        backends = [backend(weight=60), backend("two", "b", weight=40), backend("next", "c")]
+        self.manifest: Manifest = route(**{"backends": backends, "canary": canary(), **spec})
+        self.now = NOW
+        self.told: dict[str, Told] = {}
+        self.states: dict[str, str] = {}
+        self.news: list[tuple[bool, str]] = []
+
+    @property
+    def status(self) -> Manifest:
+        """What was said."""
+        found: Manifest = self.manifest["status"]
+        return found
+
+    @property
+    def weights(self) -> list[int]:
+        """What gateways go by."""
+        return [each["weight"] for each in self.status["backends"]]
+
+    def condition(self, kind: str) -> tuple[str, str]:
+        """A condition and its reason."""
+        found = {each["type"]: each for each in self.status["conditions"]}
+        return found[kind]["status"], found[kind]["reason"]
+
+    def message(self) -> str:
+        """What the condition says."""
+        found = {each["type"]: each for each in self.status["conditions"]}
+        return str(found["Canary"]["message"])
+
+    def got(self, errors: int = 0, number: int = 1000, times: Histogram = FAST, part: float = 0.05) -> None:
+        """Requests have come since the step began; the canary has got its part of them."""
+        mine = round(number * part)
+        others = number - mine
+        of: Mapping[str, Tally] = {
+            "one/a": Tally(others, others, 0, many(FAST, others), many(FAST, others)),
+            "next/c": Tally(mine, mine, errors, many(times, mine), many(times, mine)),
+        }
+        self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["since"], of))
+
+    def look(self, minutes: float = 0) -> float | None:
+        """So much later it is reconciled. Returns when it is to be looked at again."""
+        self.now += timedelta(minutes=minutes)
+        each = seen_route(self.manifest, tuple(self.told.values()))
+        names = (("one", "a"), ("two", "b"), ("next", "c"))
+        services = {
+            name: models(service(name, model, state=self.states.get(name, "Open"))) for name, model in names
+        }
+        decision = decide(Observed((each,), services), self.now)["chat"]
+        wait, status = again(each, decision, self.now), report(each, decision, self.now)
+        before = self.manifest.get("status")
+        self.news = [(event.warning, event.reason) for event in events(before or {}, status)]
+        self.manifest["status"] = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return wait
+
+
+def many(times: Histogram, number: int) -> Histogram:
+    return Histogram({bucket: number for bucket in times.counts} if number else {})
+
+
+@pytest.fixture
+def rollout() -> Rollout:
+    """One that has begun."""
+    found = Rollout()
+    found.look()
+    return found
+
+
+def test_it_begins_with_the_first_step(rollout: Rollout) -> None:
+    assert rollout.weights == [285, 190, 25]
+    assert [each["share"] for each in rollout.status["backends"]] == [0.57, 0.38, 0.05]
+    assert rollout.condition("Canary") == ("True", "CanaryProgressing")
+    assert "step 1 of 3: 5 % of the requests; goes on at 2026-01-01T00:10:00Z" in rollout.message()
+    assert rollout.condition("Ready") == ("True", "Routed")
+    assert rollout.news == [(False, "CanaryProgressing"), (False, "Routed")]
+    assert rollout.look(1) == 540.0
+    assert rollout.news == []
+
+
+def test_it_goes_on_by_itself_to_the_last_step(rollout: Rollout) -> None:
+    for step, percent in enumerate((5, 25, 100), 1):
+        assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (step, percent)
+        since = rollout.status["counts"]["since"]
+        rollout.got(number=4000, part=percent / 100)
+        rollout.look(9)
+        assert rollout.status["canary"]["step"] == step, "not before its time"
+        rollout.look(2)
+    assert rollout.status["counts"]["since"] == since, "its share is what it was"
+    assert rollout.condition("Canary") == ("True", "CanaryPromoted")
+    assert rollout.weights == [0, 0, 500]
+    assert rollout.news == [(False, "CanaryPromoted")]
+    assert "0 errors of 4000 answers" in rollout.message()
+    written = rollout.status
+    rollout.got(errors=4000, number=4000, part=1)
+    rollout.look(0.1)
+    assert rollout.status["canary"] == written["canary"], "it is over"
+
+
+def test_without_traffic_it_waits_and_says_so(rollout: Rollout) -> None:
+    assert rollout.look(60) is None
+    assert "waits for requests: it needs 100 answers, and so do the others" in rollout.message()
+    written = rollout.status
+    rollout.look(600)
+    assert rollout.status == written
+    rollout.got(number=1000)
+    rollout.look(1)
+    assert rollout.status["canary"]["step"] == 1, "50 are too few"
+    rollout.got(number=2000)
+    rollout.look(1)
+    assert rollout.status["canary"]["step"] == 2
+
+
+def test_what_came_before_the_step_does_not_count(rollout: Rollout) -> None:
+    rollout.got(number=4000)
+    rollout.look(10)
+    assert rollout.status["canary"]["step"] == 2
+    rollout.look(10)
+    rollout.look(10)
+    assert rollout.status["canary"]["step"] == 2
+
+
+def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) -> None:
+    rollout.got(errors=30)
+    rollout.look(1)
+    assert rollout.weights[2] == 0
+    assert rollout.weights[0] / rollout.weights[1] == 1.5
+    assert rollout.condition("Canary") == ("False", "CanaryReturned")
+    assert rollout.condition("Stalled") == ("True", "CanaryReturned")
+    assert rollout.condition("Ready") == ("True", "Routed"), "the others answer"
+    assert "in step 1, at 5 %: errors: 30 of 50 (60 %), where the others have 0 of 950" in rollout.message()
+    assert rollout.news == [(True, "CanaryReturned")]
+    written = rollout.status
+    rollout.told.clear()
+    rollout.look(600)
+    assert rollout.status == written, "it stays so"
+    assert rollout.news == []
+
+
+def test_slow_answers_return_it_too(rollout: Rollout) -> None:
+    rollout.got(times=SLOW, number=4000)
+    rollout.look(1)
+    assert rollout.condition("Canary") == ("False", "CanaryReturned")
+    assert "time to first token P95: 1.81 s in 200 answers" in rollout.message()
+
+
+def test_one_that_cannot_start_returns(rollout: Rollout) -> None:
+    rollout.states["next"] = "Failed"
+    rollout.look(1)
+    assert rollout.condition("Canary") == ("False", "CanaryReturned")
+    assert "it could not start" in rollout.message()
+    assert rollout.condition("Ready") == ("True", "Routed")
+
+
+def test_another_run_begins_anew(rollout: Rollout) -> None:
+    rollout.got(errors=30)
+    rollout.look(1)
+    rollout.manifest["spec"]["canary"] = canary(run="2")
+    rollout.look(1)
+    assert rollout.condition("Canary") == ("True", "CanaryProgressing")
+    assert rollout.weights == [285, 190, 25]
+    assert rollout.condition("Stalled")[0] == "False"
+
+
+def test_steps_that_are_changed_on_the_way(rollout: Rollout) -> None:
+    steps = [{"weight": 10, "for": "10m"}, {"weight": 50, "for": "10m"}]
+    rollout.manifest["spec"]["canary"] = canary(steps=steps)
+    rollout.look(5)
+    assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (1, 10)
+    assert rollout.status["canary"]["since"] == "2026-01-01T00:05:00Z", "the new share has its own time"
+    for _ in steps:
+        rollout.got(number=4000, part=0.1)
+        rollout.look(10)
+    assert rollout.condition("Canary") == ("True", "CanaryPromoted")
+    rollout.manifest["spec"]["canary"] = canary(steps=[*steps, {"weight": 80, "for": "10m"}])
+    rollout.look(1)
+    assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (3, 80)
+    assert rollout.condition("Canary") == ("True", "CanaryProgressing")
+
+
+def test_without_the_canary_the_weights_of_the_spec_hold(rollout: Rollout) -> None:
+    del rollout.manifest["spec"]["canary"]
+    rollout.look(1)
+    assert rollout.weights == [60, 40, 1]
+    assert "canary" not in rollout.status
+    assert "Canary" not in {each["type"] for each in rollout.status["conditions"]}
+
+
+def test_a_canary_that_is_not_there_yet_waits() -> None:
+    rollout = Rollout(canary=canary(model="d"), backends=[backend(weight=1), backend("next", "d", weight=0)])
+    rollout.look()
+    assert rollout.condition("Ready") == ("False", "BackendMissing"), "it is to get requests"
+    rollout.look(60)
+    assert rollout.status["canary"]["step"] == 1
+
+
+def test_one_that_sleeps_and_is_passed_over_says_so() -> None:
+    rollout = Rollout(asleep="Skip")
+    rollout.states["next"] = "Closed"
+    rollout.look()
+    rollout.look(60)
+    assert "it sleeps, and the route has asleep: Skip" in rollout.message()
+
+
+def test_a_status_of_another_shape_begins_anew(rollout: Rollout) -> None:
+    rollout.manifest["status"] = {**rollout.status, "canary": {"step": "two"}, "counts": 3}
+    rollout.look(1)
+    assert rollout.status["canary"]["step"] == 1

@@ -1,0 +1,118 @@
+"""What backends have got: added up over gateways that come and go, and written rarely."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.gates.tallies import Histogram, RouteTally, Tally, Told
+from daybreak.kinds.llmroute.decide.decision import decide
+from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.status.report import again, report
+from tests.unit.llmroute.routes import Manifest, backend, route, service
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SINCE = "2026-01-01T00:00:00Z"
+BACKENDS = [backend(weight=9), backend("two", "b", weight=1)]
+
+
+def told(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> Told:
+    """What a gateway has sent to both backends; one in ten of it was answered 500."""
+    tallies = [Tally(n, n, n // 10, Histogram({10: n}), Histogram({20: n})) for n in sent]
+    return Told(gateway, gone, RouteTally(since, dict(zip(("one/a", "two/b"), tallies, strict=True))))
+
+
+def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> float | None:
+    """Reconcile: the manifest gets its status. Returns when it is to be looked at again."""
+    now = NOW + timedelta(seconds=seconds)
+    each = seen_route(manifest, tuple(said))
+    services = {"one": models(service()), "two": models(service("two", "b"))}
+    decision = decide(Observed((each,), services), now)["chat"]
+    wait = again(each, decision, now)
+    manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
+    return wait
+
+
+def got(manifest: Manifest) -> list[tuple[int, int, float]]:
+    """What the status says that both have got."""
+    return [(each["requests"], each["errors"], each["got"]) for each in manifest["status"]["backends"]]
+
+
+def test_what_all_gateways_sent_is_added_up() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    assert manifest["status"]["counts"] == {"since": SINCE, "at": SINCE, "gone": [], "ended": []}
+    assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
+    look(manifest, [told("g1", 90, 10), told("g2", 45, 5)], 60)
+    assert got(manifest) == [(135, 13, 0.9), (15, 1, 0.1)]
+    first = manifest["status"]["backends"][0]
+    assert (first["ttftP95"], first["latencyP99"]) == (0.0566, 0.32)
+
+
+def test_it_is_written_rarely_and_at_rest_never() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    look(manifest, [told("g1", 9, 1)], 60)
+    written = manifest["status"]
+    assert look(manifest, [told("g1", 90, 10)], 70) == 20.0
+    assert manifest["status"] == written
+    look(manifest, [told("g1", 90, 10)], 90)
+    assert got(manifest)[0][0] == 90
+    written = manifest["status"]
+    assert look(manifest, [told("g1", 90, 10)], 10_000) is None
+    assert manifest["status"] == written
+
+
+def test_a_change_of_weights_counts_anew() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    look(manifest, [told("g1", 90, 10)], 60)
+    manifest["spec"]["backends"][1]["weight"] = 2
+    look(manifest, [told("g1", 90, 10)], 61)
+    assert manifest["status"]["counts"]["since"] == "2026-01-01T00:01:01Z"
+    assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
+    look(manifest, [told("g1", 91, 11), told("g2", 3, 1, since="2026-01-01T00:01:01Z")], 100)
+    assert got(manifest)[0] == (3, 0, 0.75), "who has not heard of it counts nothing"
+    for weight in (3, 4):
+        manifest["spec"]["backends"][1]["weight"] = weight
+        look(manifest, (), 100)
+    assert manifest["status"]["counts"]["since"] == "2026-01-01T00:01:41Z", "no two begin at one time"
+
+
+def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    look(manifest, [told("g1", 90, 10), told("g2", 90, 10)], 60)
+    gone = [told("g1", 99, 11, gone=True), told("g2", 90, 10)]
+    look(manifest, gone, 100)
+    assert got(manifest) == [(189, 18, 0.9), (21, 2, 0.1)]
+    assert manifest["status"]["counts"]["gone"] == ["g1"]
+    written = manifest["status"]
+    assert look(manifest, gone, 200) is None
+    assert manifest["status"] == written
+    # Another operator has never heard of the one that has gone.
+    assert look(manifest, [told("g2", 90, 10)], 300) is None
+    look(manifest, [told("g2", 91, 10), told("g3", 9, 1, gone=True)], 400)
+    assert got(manifest)[0][0] == 199
+    ended: list[dict[str, Any]] = manifest["status"]["counts"]["ended"]
+    assert [(each["sent"], each["firstByte"]) for each in ended] == [(108, "10:108"), (12, "10:12")]
+
+
+def test_backends_that_are_not_the_routes_do_not_count() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    strange = Told("g1", True, RouteTally(SINCE, {"other/x": Tally(sent=100), "one/a": Tally(sent=1)}))
+    look(manifest, [strange], 60)
+    assert got(manifest) == [(1, 0, 1.0), (0, 0, 0.0)]
+    assert [each["service"] for each in manifest["status"]["counts"]["ended"]] == ["one"]
+
+
+def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    look(manifest, [told("g1", 90, 10), told("g2", 90, 10)], 60)
+    written = manifest["status"]
+    assert look(manifest, (), 600) is None
+    assert look(manifest, [told("g2", 95, 10)], 601) is None
+    assert manifest["status"] == written
+    look(manifest, [told("g1", 90, 10), told("g2", 95, 10)], 602)
+    assert got(manifest)[0][0] == 185
