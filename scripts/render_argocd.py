@@ -20,11 +20,19 @@ data:
 """
 
 
+def scripts() -> dict[tuple[str, str], Path]:
+    """The health check of each kind, by group and kind: its own, or the one of all kinds of its group."""
+    found = {}
+    for cases in sorted(CUSTOMIZATIONS.glob("*/*/health_test.yaml")):
+        own, common = cases.parent / "health.lua", cases.parent.parent / "health.lua"
+        found[cases.parent.parent.name, cases.parent.name] = own if own.exists() else common
+    return found
+
+
 def argocd_cm_yaml() -> str:
     """The part of argocd-cm that belongs to Daybreak."""
     text = HEAD
-    for script in sorted(CUSTOMIZATIONS.glob("*/*/health.lua")):
-        kind, group = script.parent.name, script.parent.parent.name
+    for (group, kind), script in scripts().items():
         text += f"  resource.customizations.health.{group}_{kind}: |\n"
         text += "".join(f"    {line}".rstrip() + "\n" for line in script.read_text().splitlines())
     return text

@@ -5,6 +5,7 @@ These run in Lua 5.1, the language of Argo CD's interpreter, with no more librar
 
 import importlib
 import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,17 @@ import yaml
 from daybreak import versions
 from daybreak.api.common import resource
 from daybreak.api.common.conditions import Reason
+from daybreak.api.llmbatch.definition import LLMBatch
+from daybreak.api.llmbatch.status import BatchReason, LLMBatchStatus
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.status import LLMRouteStatus, RouteReason
 from daybreak.api.llmservice import definition
 from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.assembly import KINDS
 from scripts import render_argocd
 from tests.chart.test_render import environment, operator_pod
 from tests.chart.tools import CHART, ROOT, Helm, Manifest
@@ -26,6 +36,14 @@ TAKEN_AWAY = ("string", "math", "io", "os", "debug", "coroutine", "python")
 """Argo CD opens the base, package and table libraries (and an os with the time only)."""
 
 
+READ: dict[str, tuple[Any, Any, type[StrEnum]]] = {
+    "LLMService": (definition.LLMService, LLMServiceStatus, Reason),
+    "ModelServer": (ModelServer, ModelServerStatus, Reason),
+    "LLMBatch": (LLMBatch, LLMBatchStatus, BatchReason),
+    "LLMBenchmark": (LLMBenchmark, LLMBenchmarkStatus, BenchmarkReason),
+    "LLMRoute": (LLMRoute, LLMRouteStatus, RouteReason),
+}
+"""How each kind and its status are read, and its reasons."""
 LUA: Any = importlib.import_module("lupa.lua51")
 """Imported by name: its type hints know less than it does."""
 
@@ -53,7 +71,7 @@ def cases() -> list[Any]:
     """Every case of every health_test.yaml."""
     return [
         pytest.param(
-            file.parent / "health.lua",
+            render_argocd.scripts()[file.parent.parent.name, file.parent.name],
             file.parent / case["inputPath"],
             case["healthStatus"],
             id=f"{file.parent.name}-{Path(case['inputPath']).stem}",
@@ -71,30 +89,28 @@ def test_health(script: Path, manifest: Path, expected: dict[str, str]) -> None:
 
 def test_every_health_check_and_every_file_has_a_case() -> None:
     tested = {(case.values[0], case.values[1]) for case in cases()}
-    scripts = set(ARGOCD.glob("resource_customizations/*/*/health.lua"))
-    assert {
-        script.parent.relative_to(ARGOCD / "resource_customizations").as_posix() for script in scripts
-    } == {
-        f"{resource.GROUP}/{definition.KIND}",
-        "ray.io/RayService",
-    }
-    assert {script for script, _ in tested} == scripts
+    ours = {(resource.GROUP, kind.kind) for kind in KINDS}
+    assert set(render_argocd.scripts()) == {*ours, ("ray.io", "RayService")}
+    assert {script for script, _ in tested} == set(ARGOCD.glob("resource_customizations/**/health.lua"))
     assert {file for _, file in tested} == set(ARGOCD.glob("resource_customizations/*/*/testdata/*.yaml"))
 
 
 def test_cases_are_what_the_operator_can_write() -> None:
-    """Statuses and reasons of the LLMServices are those of the API, so that they do not drift from it."""
-    reasons = {reason.value for reason in Reason}
-    for file in ARGOCD.glob(f"resource_customizations/{resource.GROUP}/{definition.KIND}/testdata/*.yaml"):
-        manifest = yaml.safe_load(file.read_text())
-        definition.LLMService.from_manifest(manifest)
-        status = LLMServiceStatus.model_validate(manifest.get("status", {}))
-        assert {condition.reason for condition in status.conditions} <= reasons, file.name
+    """Statuses and reasons of our kinds are those of the API, so that they do not drift from it."""
+    for kind, (read, written, own) in READ.items():
+        reasons = {reason.value for reason in own}
+        files = list(ARGOCD.glob(f"resource_customizations/{resource.GROUP}/{kind}/testdata/*.yaml"))
+        assert files
+        for file in files:
+            manifest = yaml.safe_load(file.read_text())
+            read.from_manifest(manifest)
+            status = written.model_validate(manifest.get("status", {}))
+            assert {condition.reason for condition in status.conditions} <= reasons, file.name
 
 
 def test_every_line_of_a_health_check_decides_some_case() -> None:
     """Taking a `return` away changes what some case says: no case is there for show, no branch untested."""
-    for script in sorted(ARGOCD.glob("resource_customizations/*/*/health.lua")):
+    for script in sorted(ARGOCD.glob("resource_customizations/**/health.lua")):
         text = script.read_text()
         own = [case.values for case in cases() if case.values[0] == script]
         returns = [n for n, line in enumerate(text.splitlines()) if line.strip().startswith("return health(")]
@@ -112,9 +128,8 @@ def test_config_map_is_made_from_the_lua_files() -> None:
     text = (ARGOCD / "argocd-cm.yaml").read_text()
     assert text == render_argocd.argocd_cm_yaml(), "run `make generate`"
     data = yaml.safe_load(text)["data"]
-    for script in ARGOCD.glob("resource_customizations/*/*/health.lua"):
-        key = f"resource.customizations.health.{script.parent.parent.name}_{script.parent.name}"
-        assert data.pop(key) == script.read_text()
+    for (group, kind), script in render_argocd.scripts().items():
+        assert data.pop(f"resource.customizations.health.{group}_{kind}") == script.read_text()
     assert not data
 
 

@@ -1,5 +1,6 @@
--- Health of an LLMService, from its kstatus conditions. Asleep is healthy: a request is answered all the same.
--- Suspended is one that a person keeps asleep, or whose rollouts are paused. What was rolled back is Degraded.
+-- Health of Daybreak's kinds, from their kstatus conditions. Asleep is healthy: a request is answered all the same.
+-- Suspended is what a person keeps asleep, has suspended, or whose rollouts are paused. What was rolled back, a canary that
+-- returned, and a job that failed are Degraded.
 local function health(status, message)
   return { status = status, message = message }
 end
@@ -24,6 +25,12 @@ end
 
 if is("Stalled", "True") then
   return health("Degraded", conditions.Stalled.message)
+end
+if is("Complete", "True") then
+  return health("Healthy", conditions.Complete.message)
+end
+if obj.status.phase == "Suspended" then
+  return health("Suspended", conditions.Complete.message)
 end
 if is("Reconciling", "True") and conditions.Reconciling.reason == "Paused" then
   return health("Suspended", conditions.Reconciling.message)
