@@ -43,10 +43,10 @@ from daybreak.api.ray.model import Model
 from daybreak.assembly import WORKLOADS
 from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked
-from daybreak.gates import gateway_reports
-from daybreak.gates.gateway_listener import GatewayListener
-from daybreak.gates.gateway_reports import Enqueue, GatewayReports
-from daybreak.gates.tallies import RouteTally, Told
+from daybreak.gates.gateways import gateway_reports
+from daybreak.gates.gateways.gateway_listener import GatewayListener
+from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.gateways.tallies import RouteTally, Told
 from daybreak.gates.traffic import Heard, Report, Seen
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api

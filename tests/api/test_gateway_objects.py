@@ -14,9 +14,9 @@ from kubernetes.aio.config import load_kube_config
 from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateway_controller import GatewayController
-from daybreak.gates.gateway_objects import gateway
-from daybreak.gates.gateway_reports import gateway_key
+from daybreak.gates.gateways.gateway_controller import GatewayController
+from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube import resources
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache

@@ -17,7 +17,7 @@ from daybreak.api.common import names
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import WORKLOADS
-from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one

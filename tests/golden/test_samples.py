@@ -22,7 +22,7 @@ from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.objects import desired as batch_desired
 from daybreak.kinds.llmbenchmark.objects import desired as benchmark_desired
 from daybreak.kinds.llmbenchmark.objects.target import target

@@ -17,10 +17,10 @@ from daybreak.controller.operator import Operator
 from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
 from daybreak.controller.turn_watch import TurnWatch
-from daybreak.gates.gateway_controller import GatewayController
-from daybreak.gates.gateway_identity import GatewayIdentity
-from daybreak.gates.gateway_reports import Enqueue, GatewayReports
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.gateway_controller import GatewayController
+from daybreak.gates.gateways.gateway_identity import GatewayIdentity
+from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.kind import llm_batches
 from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of

@@ -1,1 +1,1 @@
-"""Sleep and wake behind a gateway: state machine, traffic, ports, and the gateway's objects and reports."""
+"""Sleep and wake behind a gateway: state machine, policy, traffic, history; in gateways/, the gateways."""

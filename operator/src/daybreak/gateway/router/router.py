@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import jinja2
 import structlog
 
-from daybreak.gates.tallies import RouteTally, Tallies, added
+from daybreak.gates.gateways.tallies import RouteTally, Tallies, added
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.info import Connections

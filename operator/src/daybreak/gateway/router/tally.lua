@@ -1,7 +1,7 @@
 -- What the backends of routes have got: requests, answers, errors, and how long answers took.
 --
 -- Counted from when a route's status says, so that all gateways count the same. A request that was sent before is not
--- counted, whenever it ends. Times are kept in buckets (gates/tallies.py has the same ones), of requests that were answered
+-- counted, whenever it ends. Times are kept in buckets (gates/gateways/tallies.py has the same ones), of requests that were answered
 -- 2xx and did not wait for a model to wake: how long a model sleeps says nothing about it.
 
 local FIRST_MS, PER_DOUBLING, LAST = 10, 4, 73

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateway_reports import GatewayReports
+from daybreak.gates.gateways.gateway_reports import GatewayReports
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.apply import Applier

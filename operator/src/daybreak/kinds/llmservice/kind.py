@@ -5,7 +5,7 @@ from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import Closes, OwnerKind
 from daybreak.controller.parts import Parts
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
 from daybreak.kinds.llmservice.observe.observer import GatewaySource, Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler

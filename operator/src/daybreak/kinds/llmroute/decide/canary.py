@@ -17,7 +17,7 @@ from daybreak.api.common.unstructured import Manifest, parse_time, written
 from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.spec import RouteBackend
 from daybreak.api.llmroute.status import BackendState
-from daybreak.gates.tallies import Tally
+from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.compare import worse
 
 

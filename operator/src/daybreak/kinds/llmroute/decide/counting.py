@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
-from daybreak.gates.tallies import Histogram, Tally, Told
+from daybreak.gates.gateways.tallies import Histogram, Tally, Told
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, te
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.status import BackendState
-from daybreak.gates.tallies import Told
+from daybreak.gates.gateways.tallies import Told
 
 _STATES = {
     GateState.OPEN: BackendState.OPEN,

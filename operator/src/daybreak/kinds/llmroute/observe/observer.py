@@ -6,7 +6,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.tallies import Told
+from daybreak.gates.gateways.tallies import Told
 from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
 from daybreak.kube.cache import Cache
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text
 from daybreak.api.llmroute.counts import RouteCounts
-from daybreak.gates.tallies import Histogram, Tally
+from daybreak.gates.gateways.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.counting import Counted, counts, counts_before
 
 WRITE_SECONDS = 30.0

@@ -12,7 +12,7 @@ from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.turn_watch import TurnWatch, Workload
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.claims import claims

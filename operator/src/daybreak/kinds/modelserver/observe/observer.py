@@ -12,7 +12,7 @@ from daybreak.api.modelserver.definition import KIND, MODEL_SERVERS, ModelServer
 from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.plan import label_of
 from daybreak.controller.turn_watch import TurnWatch, Workload
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, together
 from daybreak.kinds.modelserver.observe.claims import claims
 from daybreak.kinds.modelserver.observe.observed import GatewayView, Observed

@@ -11,9 +11,9 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
-from daybreak.gates import gateway_reports as module
-from daybreak.gates.gateway_reports import GatewayReports, gateway_key
-from daybreak.gates.tallies import RouteTally, Tallies, Tally, Told
+from daybreak.gates.gateways import gateway_reports as module
+from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
+from daybreak.gates.gateways.tallies import RouteTally, Tallies, Tally, Told
 from daybreak.gates.traffic import Heard, Report, Seen, together
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS

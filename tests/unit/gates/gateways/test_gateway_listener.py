@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from daybreak.gates import gateway_listener as module
-from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener
+from daybreak.gates.gateways import gateway_listener as module
+from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener
 
 SECONDS = 20.0
 REPORT = {

@@ -13,9 +13,9 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
-from daybreak.gates.gateway_identity import GatewayIdentity
-from daybreak.gates.gateway_listener import LINE_LIMIT, GatewayListener, Prove
-from daybreak.gates.tallies import Tallies, Told
+from daybreak.gates.gateways.gateway_identity import GatewayIdentity
+from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener, Prove
+from daybreak.gates.gateways.tallies import Tallies, Told
 from daybreak.gates.traffic import Heard
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_GATEWAYS, PODS

@@ -11,9 +11,9 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
-from daybreak.gates.gateway_objects import gateway
-from daybreak.gates.gateway_reports import GatewayReports, gateway_key
-from daybreak.gates.gateway_settings import InvalidGatewaySettings, of_namespace
+from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
+from daybreak.gates.gateways.gateway_settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.apply import Applier, Occupied, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api

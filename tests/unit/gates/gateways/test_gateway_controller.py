@@ -7,9 +7,9 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateway_controller import LEAVING_SECONDS, UNTOLD_SECONDS, GatewayController
-from daybreak.gates.gateway_objects import gateway
-from daybreak.gates.gateway_reports import gateway_key
+from daybreak.gates.gateways.gateway_controller import LEAVING_SECONDS, UNTOLD_SECONDS, GatewayController
+from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube.cache import Cache
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES, of

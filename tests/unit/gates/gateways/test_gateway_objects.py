@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform
 from tests.unit.llmservice.decide.scenes import service

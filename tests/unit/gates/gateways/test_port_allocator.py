@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gates.port_allocator import PortAllocator
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
 
