@@ -159,7 +159,7 @@ def test_what_cannot_start_takes_them(operators: Operators, sleeper: Sleeper) ->
     sleeper.kuberay.head(NAME, cluster)
     sleeper.kuberay.status(NAME, cluster, "DEPLOY_FAILED", "no such module")
     eventually(
-        "it has failed", lambda: condition(admin.get("LLMService", NAME), "Stalled")["status"] == "True"
+        "it has failed", lambda: condition(admin.get("LLMService", NAME), "Stalled").get("status") == "True"
     )
     first.stop()
     operators(NEW)

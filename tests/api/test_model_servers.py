@@ -63,8 +63,8 @@ def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -
     closed = player.reaches("Asleep", "Closed")
     eventually("no pod is to be", lambda: replicas(admin) == 0)
     eventually("no pod", lambda: not pods(admin))
+    eventually("no pod is seen", lambda: CHAT.condition(admin, "Active")["reason"] == "Asleep")
     assert CHAT.condition(admin, "Ready")["status"] == "True", "asleep is healthy"
-    assert CHAT.condition(admin, "Active")["reason"] == "Asleep"
 
     player.traffic(held=2)
     waking = player.reaches("Waking", "Closed")
@@ -127,7 +127,7 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
     ("spec", "words"),
     [
         ({"engine": "nothing"}, "spec.engine"),
-        ({"engine": "custom"}, "engine custom needs an image"),
+        ({"engine": "custom"}, "every engine but vllm needs an image"),
         ({"args": ["a"]}, "args belongs to engine custom"),
         ({"sleep": {"depth": "Cluster"}}, "a ModelServer has no Ray cluster"),
         ({"parallelism": {"tensor": 2}}, "accelerator kind cpu has no parallelism"),

@@ -232,8 +232,8 @@ def _timeless(sleeper: Sleeper) -> dict[str, Any]:
     for time in ("recent", "startedAt", "seconds", "phases", "p50Seconds", "p95Seconds"):
         wake.pop(time, None)
     conditions = [{**each, "lastTransitionTime": ""} for each in status.get("conditions") or ()]
-    # The counting of epochs is looked at by itself.
-    gates = [{**each, "epoch": 0, "since": "", "wake": wake} for each in sleeper.gates()]
+    # The counting of epochs is looked at by itself; pauses and what follows from them are times.
+    gates = [{**each, "epoch": 0, "since": "", "wake": wake, "idle": None} for each in sleeper.gates()]
     gate = {**status["gate"], "models": gates}
     rollout = {**status["rollout"], "startedAt": ""}
     return {**status, "phaseSince": "", "gate": gate, "rollout": rollout, "conditions": conditions}
