@@ -64,7 +64,7 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     eventually(
         "nobody has to act",
-        lambda: condition(admin.get("LLMService", "tiny"), "Stalled")["status"] == "False",
+        lambda: condition(admin.get("LLMService", "tiny"), "Stalled").get("status") == "False",
     )
 
 
