@@ -1,5 +1,6 @@
 """An engine in a container behind the gateway: first answer, replicas by load, sleep and wake."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
@@ -58,14 +59,15 @@ def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes,
 
 
 def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes, server: str) -> None:
-    patch = (
-        '{"spec": {"autoscaling": {"maxReplicas": 2, "targetOngoingRequests": 2, "upscaleDelay": "1s",'
-        ' "downscaleDelay": "5s"}}}'
-    )
-    kubernetes.target.kubectl("patch", "-n", NAMESPACE, "modelserver", NAME, "--type=merge", "-p", patch)
-    enough, sent = Event(), count()
+    def autoscale(downscale_delay: str) -> None:
+        rules = {"maxReplicas": 2, "targetOngoingRequests": 2, "upscaleDelay": "1s"}
+        patch = {"spec": {"autoscaling": rules | {"downscaleDelay": downscale_delay}}}
+        words = ("modelserver", NAME, "--type=merge", "-p", json.dumps(patch))
+        kubernetes.target.kubectl("patch", "-n", NAMESPACE, *words)
 
-    def client() -> list[str | None]:
+    wanted, ready, sent = Event(), Event(), count()
+
+    def client(enough: Event) -> list[str | None]:
         answers: list[str | None] = []
         messages: list[Any] = [{"role": "user", "content": "Good morning"}]
         with OpenAI(base_url=server, api_key="none", max_retries=0, timeout=300) as openai:
@@ -75,16 +77,25 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
                 answers.append(answer.choices[0].finish_reason)
         return answers
 
+    autoscale(downscale_delay="1h")
     with ThreadPoolExecutor(6) as pool:
-        clients = [pool.submit(client) for _ in range(6)]
+        # One of them asks on while the second one starts, on a machine of two cores.
+        clients = [pool.submit(client, each) for each in (ready, *[wanted] * 5)]
         try:
-            eventually(lambda: status(kubernetes)["replicas"], lambda ready: ready == 2, minutes=4)
+            decided = eventually(
+                lambda: status(kubernetes)["autoscaling"], lambda said: said["replicas"] == 2, minutes=2
+            )
+            wanted.set()
+            eventually(lambda: status(kubernetes)["replicas"], lambda there: there == 2, minutes=8)
         finally:
-            enough.set()
+            wanted.set()
+            ready.set()
         answers = [answer for each in clients for answer in each.result()]
+    assert decided
     assert answers
     assert set(answers) <= {"length", "stop"}, "none is lost"
-    eventually(lambda: status(kubernetes)["replicas"], lambda ready: ready == 1, minutes=3)
+    autoscale(downscale_delay="5s")
+    eventually(lambda: status(kubernetes)["replicas"], lambda there: there == 1, minutes=3)
     assert ask(server, MODEL, stream=False)
 
 
