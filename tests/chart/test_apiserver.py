@@ -26,6 +26,7 @@ from daybreak.api.llmbenchmark import definition as benchmark
 from daybreak.api.llmroute import definition as route
 from daybreak.api.llmservice import definition
 from daybreak.api.modelserver import definition as server
+from scripts import render_argocd
 from tests.chart.tools import (
     CHART,
     EVERYTHING,
@@ -437,11 +438,11 @@ def test_health_checks_join_argo_cds_settings(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--server-side", "-f", str(ARGOCD / "argocd-cm.yaml"))
     data = json.loads(plane.kubectl("get", "configmap", "argocd-cm", "-n", "argocd", "-o", "json"))["data"]
     assert data.pop("url") == "https://argocd.example.com"
-    assert len(data) == 2
+    assert len(data) == len(render_argocd.scripts())
     plane.kubectl("delete", "configmap", "argocd-cm", "-n", "argocd")
 
 
-def test_llmservices_and_rayservices_of_the_argo_cd_folder_are_accepted(with_crd: ControlPlane) -> None:
+def test_objects_of_the_argo_cd_folder_are_accepted(with_crd: ControlPlane) -> None:
     make_namespace(with_crd, "models")
     files = [
         *ARGOCD.glob("resource_customizations/*/*/testdata/*.yaml"),
@@ -450,8 +451,8 @@ def test_llmservices_and_rayservices_of_the_argo_cd_folder_are_accepted(with_crd
     documents = [document for file in files for document in yaml.safe_load_all(file.read_text())]
     for number, document in enumerate(documents):
         # The server's own fields; and each is to be applied, though some have one name.
-        document["metadata"].pop("generation", None)
-        document["metadata"].pop("deletionTimestamp", None)
+        for field in ("generation", "uid", "deletionTimestamp"):
+            document["metadata"].pop(field, None)
         if document["kind"] != "Namespace":
             document["metadata"]["name"] += f"-{number}"
     assert would_accept(with_crd, documents).count("serverside-applied") == len(documents)
