@@ -19,58 +19,40 @@ from daybreak.api.modelserver import definition as server_definition
 Schema = dict[str, Any]
 
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
+NOT_THE_ROUTERS: Schema = {"not": {"const": names.ROUTER}}
+"""Of names of kinds for which a Service of that name is made."""
 
 
 def json_schema() -> Schema:
     """Schema of a manifest as a person writes it: without status, unknown fields refused."""
-    name = {
-        "type": "string",
-        "maxLength": definition.NAME_LIMIT,
-        "pattern": NAME_PATTERN,
-        "not": {"const": names.ROUTER},
-    }
+    name = _name(definition.NAME_LIMIT) | NOT_THE_ROUTERS
     return _manifest(definition.KIND, name, crd.schema())
 
 
 def batch_json_schema() -> Schema:
     """The same for an LLMBatch."""
-    name = {
-        "type": "string",
-        "maxLength": batch_definition.NAME_LIMIT,
-        "pattern": NAME_PATTERN,
-    }
-    return _manifest(batch_definition.KIND, name, batch_crd.schema())
+    return _manifest(batch_definition.KIND, _name(batch_definition.NAME_LIMIT), batch_crd.schema())
 
 
 def benchmark_json_schema() -> Schema:
     """The same for an LLMBenchmark."""
-    name = {
-        "type": "string",
-        "maxLength": benchmark_definition.NAME_LIMIT,
-        "pattern": NAME_PATTERN,
-    }
+    name = _name(benchmark_definition.NAME_LIMIT)
     return _manifest(benchmark_definition.KIND, name, benchmark_crd.schema())
 
 
 def server_json_schema() -> Schema:
     """The same for a ModelServer."""
-    name = {
-        "type": "string",
-        "maxLength": server_definition.NAME_LIMIT,
-        "pattern": NAME_PATTERN,
-        "not": {"const": names.ROUTER},
-    }
+    name = _name(server_definition.NAME_LIMIT) | NOT_THE_ROUTERS
     return _manifest(server_definition.KIND, name, server_crd.schema())
 
 
 def route_json_schema() -> Schema:
     """The same for an LLMRoute."""
-    name = {
-        "type": "string",
-        "maxLength": route_definition.NAME_LIMIT,
-        "pattern": NAME_PATTERN,
-    }
-    return _manifest(route_definition.KIND, name, route_crd.schema())
+    return _manifest(route_definition.KIND, _name(route_definition.NAME_LIMIT), route_crd.schema())
+
+
+def _name(limit: int) -> Schema:
+    return {"type": "string", "maxLength": limit, "pattern": NAME_PATTERN}
 
 
 def _manifest(kind: str, name: Schema, whole: Schema) -> Schema:

@@ -52,6 +52,19 @@ def broken(rules: Sequence[NameRule], name: str) -> str:
     return "; ".join(rule.message for rule in rules if not rule.holds(name))
 
 
+SCALE: Schema = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
+}
+"""The scale subresource of a kind with `spec.replicas`, for `kubectl scale`."""
+
+
+def ready(field: str) -> str:
+    """The path of a printer column to a field of the condition Ready."""
+    return f'.status.conditions[?(@.type=="Ready")].{field}'
+
+
 def crd(
     kind: Resource,
     schema: Schema,

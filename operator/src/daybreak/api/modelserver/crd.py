@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of ModelServer, made from the models."""
 
 from daybreak.api.common import custom_resource
+from daybreak.api.common.custom_resource import ready
 from daybreak.api.common.structural import Schema
 from daybreak.api.modelserver import definition
 from daybreak.api.modelserver.spec import ModelServerSpec
@@ -11,14 +12,9 @@ DESCRIPTION = "An engine in a container with one model, behind the gateway: it s
 
 def crd() -> Schema:
     """The whole CustomResourceDefinition."""
-    scale = {
-        "specReplicasPath": ".spec.replicas",
-        "statusReplicasPath": ".status.replicas",
-        "labelSelectorPath": ".status.selector",
-    }
     names = (definition.SHORT_NAME,)
     return custom_resource.crd(
-        definition.MODEL_SERVERS, schema(), printer_columns(), short_names=names, scale=scale
+        definition.MODEL_SERVERS, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
     )
 
 
@@ -31,10 +27,6 @@ def schema() -> Schema:
 
 def printer_columns() -> list[Schema]:
     """What `kubectl get ms` shows; columns of priority 1 only with `-o wide`."""
-
-    def ready(field: str) -> str:
-        return f'.status.conditions[?(@.type=="Ready")].{field}'
-
     return [
         {"name": "Ready", "type": "string", "jsonPath": ready("status")},
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
