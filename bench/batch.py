@@ -18,6 +18,7 @@ import random
 import signal
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,13 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
     with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
         folder = Path(name)
         model = models.make("tiny", folder)
-        write_rows(folder / "rows.jsonl", rows)
+        write_rows(folder, rows)
+        args = {"model": str(model), "max_model_len": 1024, "max_num_seqs": SLOTS, "dtype": "bfloat16"}
+        write_settings(folder, args)
         for round_ in range(rounds):
             # In turns, each round in another order: a machine that slows down slows all of them.
             for way in WAYS[round_ % len(WAYS) :] + WAYS[: round_ % len(WAYS)]:
-                runs.append({"way": way, **_run(python, way, folder, model)})
+                runs.append({"way": way, **run(python, way, folder, _ENVIRONMENT)})
                 print(f"batch: {runs[-1]}", flush=True)
     report.write(
         "batch",
@@ -62,10 +65,15 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
     )
 
 
-def write_rows(file: Path, rows: int) -> None:
+def write_settings(folder: Path, engine_args: Mapping[str, Any], gpus: int = 0) -> None:
+    """What `bench.batch_ways` reads beside the rows."""
+    (folder / "settings.json").write_text(json.dumps({"engine_args": dict(engine_args), "gpus": gpus}))
+
+
+def write_rows(folder: Path, rows: int) -> None:
     """Rows with a question and how long the answer is."""
     dice = random.Random(1)  # noqa: S311 -- lengths, not secrets
-    with file.open("w") as out:
+    with (folder / "rows.jsonl").open("w") as out:
         for number in range(rows):
             tokens = min(MOST_TOKENS, max(1, round(MEDIAN_TOKENS * dice.lognormvariate(0, SPREAD))))
             params = {"max_tokens": tokens, "min_tokens": tokens, "ignore_eos": True, "temperature": 0}
@@ -84,22 +92,35 @@ def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def _run(python: Path, way: str, folder: Path, model: Path) -> dict[str, Any]:
-    """One way, in a session of its own that ends with it."""
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": str(os.cpu_count() or 1),
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_USE_AOT_COMPILE": "0",
+}
+"""As of an engine on CPUs."""
+
+
+def run(python: Path, way: str, folder: Path, more: Mapping[str, str]) -> dict[str, Any]:
+    """One way, in a session of its own that ends with it.
+
+    Args:
+        python: With the packages of the Ray image.
+        way: Of `WAYS`.
+        folder: With rows and settings.
+        more: Variables of its environment.
+    """
     sources = [paths.REPOSITORY, paths.REPOSITORY / "images" / "ray" / "runtime" / "src"]
     environment = {
         **os.environ,
+        **more,
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
         "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": str(os.cpu_count() or 1),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "TORCHDYNAMO_DISABLE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_USE_AOT_COMPILE": "0",
     }
-    command = [str(python), "-m", "bench.batch_ways", way, str(folder), str(model), str(SLOTS)]
+    command = [str(python), "-m", "bench.batch_ways", way, str(folder)]
     process = subprocess.Popen(  # noqa: S603 -- our own program
         command,
         env=environment,

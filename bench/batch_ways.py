@@ -1,11 +1,15 @@
 """One way of answering rows, for bench.batch: run with the Ray image's Python, it prints one line of JSON.
 
-python -m bench.batch_ways naive|plain|batch FOLDER MODEL SLOTS
+python -m bench.batch_ways naive|plain|batch FOLDER
+
+The folder has `rows.jsonl` and `settings.json`: `engine_args` that each engine is told, and `gpus` of it.
 """
 
 import json
 import sys
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,18 @@ NAIVE_ROWS = 32
 BATCH_ROWS = 8
 
 
-def engine_args(model: str, slots: int) -> dict[str, Any]:
-    """What each engine is told."""
-    return {"model": model, "max_model_len": 1024, "max_num_seqs": slots, "dtype": "bfloat16"}
+@dataclass(frozen=True)
+class Settings:
+    """What is the same for every way."""
+
+    engine_args: Mapping[str, Any]
+    """With `model` and `max_num_seqs`."""
+    gpus: int = 0
+
+    @classmethod
+    def read(cls, folder: Path) -> "Settings":
+        """From the folder's `settings.json`."""
+        return cls(**json.loads((folder / "settings.json").read_text()))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
@@ -30,12 +43,12 @@ def rate(arrivals: list[tuple[float, int]]) -> dict[str, Any]:
     return {"rows": total, "seconds": round(seconds, 2), "rows_per_second": (total - first) / seconds}
 
 
-def plain(folder: Path, model: str, slots: int) -> dict[str, Any]:
+def plain(folder: Path, settings: Settings) -> dict[str, Any]:
     """All rows in one call of the engine."""
     from vllm import LLM, SamplingParams
 
     rows = read(folder)
-    engine = LLM(**engine_args(model, slots), disable_log_stats=True)
+    engine = LLM(**settings.engine_args, disable_log_stats=True)
     prompts = [f"Answer: {row['question']}" for row in rows]
     params = [SamplingParams(**row["params"]) for row in rows]
     began = time.monotonic()
@@ -47,10 +60,10 @@ def plain(folder: Path, model: str, slots: int) -> dict[str, Any]:
 class Synchronous:
     """The naive way's actor."""
 
-    def __init__(self, model: str, slots: int) -> None:
+    def __init__(self, engine_args: Mapping[str, Any]) -> None:
         from vllm import LLM
 
-        self._engine = LLM(**engine_args(model, slots), disable_log_stats=True)
+        self._engine = LLM(**engine_args, disable_log_stats=True)
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Answer a batch, and wait for its longest row."""
@@ -62,18 +75,19 @@ class Synchronous:
         return {"text": [each.outputs[0].text for each in found]}
 
 
-def naive(folder: Path, model: str, slots: int) -> dict[str, Any]:
+def naive(folder: Path, settings: Settings) -> dict[str, Any]:
     """`map_batches` with a synchronous engine."""
     import ray
 
-    _start(folder)
+    _start(folder, settings)
     rows = [{"question": row["question"], "params": json.dumps(row["params"])} for row in read(folder)]
     dataset = ray.data.from_items(rows).map_batches(
         Synchronous,
-        fn_constructor_args=(model, slots),
+        fn_constructor_args=(settings.engine_args,),
         batch_size=NAIVE_ROWS,
         compute=ray.data.ActorPoolStrategy(size=1),
         num_cpus=1,
+        num_gpus=settings.gpus or None,
     )
     arrivals = []
     for batch in dataset.iter_batches(batch_size=NAIVE_ROWS, batch_format="pyarrow"):
@@ -81,7 +95,7 @@ def naive(folder: Path, model: str, slots: int) -> dict[str, Any]:
     return rate(arrivals)
 
 
-def batch(folder: Path, model: str, slots: int) -> dict[str, Any]:
+def batch(folder: Path, settings: Settings) -> dict[str, Any]:
     """The runtime of an LLMBatch, rows to written parts."""
     from daybreak_runtime.batch.engines import answers
     from daybreak_runtime.batch.order import Engines, Order
@@ -90,8 +104,9 @@ def batch(folder: Path, model: str, slots: int) -> dict[str, Any]:
     from daybreak_runtime.batch.staging import stage
     from daybreak_runtime.jobs.storage import storage
 
-    _start(folder)
-    args = engine_args(model, slots)
+    _start(folder, settings)
+    args = dict(settings.engine_args)
+    slots = args["max_num_seqs"]
     out = folder / f"out-{time.monotonic_ns()}"
     order = Order.read(
         {
@@ -108,7 +123,7 @@ def batch(folder: Path, model: str, slots: int) -> dict[str, Any]:
     engines = Engines(
         source=args.pop("model"),
         engine_args=args,
-        bundle={"CPU": 1, "model": 1},
+        bundle={"CPU": 1, "model": 1} | ({"GPU": settings.gpus} if settings.gpus else {}),
         resource="prepare",
         max_num_seqs=slots,
         batch_size=BATCH_ROWS,
@@ -128,12 +143,13 @@ def batch(folder: Path, model: str, slots: int) -> dict[str, Any]:
     return rate(arrivals)
 
 
-def _start(folder: Path) -> None:
+def _start(folder: Path, settings: Settings) -> None:
     """A Ray of this process's own, which ends with it."""
     import ray
 
     ray.init(
         num_cpus=4,
+        num_gpus=settings.gpus,
         resources={"model": 1, "prepare": 1000, "daybreak-head": 1},
         object_store_memory=200_000_000,
         include_dashboard=False,
@@ -144,4 +160,5 @@ def _start(folder: Path) -> None:
 
 if __name__ == "__main__":
     way = {"naive": naive, "plain": plain, "batch": batch}[sys.argv[1]]
-    print(json.dumps(way(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))), flush=True)
+    place = Path(sys.argv[2])
+    print(json.dumps(way(place, Settings.read(place))), flush=True)

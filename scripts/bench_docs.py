@@ -2,7 +2,7 @@
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,15 @@ def benchmarks_md() -> str:
     found = [name for name in NAMES if _result(name).exists()]
     on_gpus = [json.loads(file.read_text()) for file in sorted(report.RESULTS.glob("gpu-*.json"))]
     sections = [_section(name) for name in found]
-    # What bench.gpu.tune keeps has an engine for each step; what bench.gpu keeps has a table of ways.
-    sections += [tuning_section(each) if "steps" in each else gpu_section(each) for each in on_gpus]
+    sections += [_gpu_kind(each)(each) for each in on_gpus]
     return HEAD + "\n".join(sections)
+
+
+def _gpu_kind(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str]:
+    """By what each keeps: bench.gpu.tune has an engine for each step, bench.gpu a table of ways."""
+    if "steps" in result:
+        return tuning_section
+    return gpu_section if "table" in result else batch_section
 
 
 def _section(name: str) -> str:
@@ -86,6 +92,24 @@ def gpu_section(result: Mapping[str, Any]) -> str:
     lines += ["", "Different from the sample: " + ", ".join(result["changes"]) + ".", ""]
     lines += ["Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".", ""]
     return "\n".join(lines)
+
+
+def batch_section(result: Mapping[str, Any]) -> str:
+    """What `python -m bench.gpu.batch` found on one machine."""
+    lines = [f"## {result['title']}", "", f"`{result['command']}` on {result['machine']}."]
+    if not result["complete"]:
+        lines += ["", "Not complete: the machine was gone before the end, or a way failed."]
+    lines += ["", "| way | rows | seconds | rows/s |", "| --- | --- | --- | --- |"]
+    for run in result["runs"]:
+        cells = run["way"], f"{run['rows']:,}", _figure(run["seconds"]), _figure(run["rows_per_second"])
+        lines.append(f"| {' | '.join(cells)} |")
+    if result["measures"]:
+        lines += ["", "| measure | figure | goal |", "| --- | --- | --- |"]
+        lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
+    if notes := result.get("notes"):
+        lines += ["", notes]
+    lines += ["", "Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + "."]
+    return "\n".join([*lines, ""])
 
 
 def tuning_section(result: Mapping[str, Any]) -> str:

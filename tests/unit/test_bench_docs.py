@@ -65,3 +65,22 @@ def test_a_search_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert "| max_num_seqs 64 | 64 | 60.25 | 6,900 | 41.5 | 90 | 8.5 | 0 |" in page
     assert "| max_num_seqs 9999 | did not start: out of memory |" in page
     assert "Best: max_num_seqs 64, 60.25 requests/s, 1.21 times the baseline, beyond noise (± 0.02)." in page
+
+
+def test_a_batch_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = {
+        "title": "A batch",
+        "command": "python -m bench.gpu.batch --rows 3000",
+        "complete": False,
+        "machine": "1 x GPU, 16 cores",
+        "versions": {"vllm": "0.29.0"},
+        "measures": {"batch_to_naive": 1.5},
+        "goals": {"batch_to_naive": {"min": 2.0}},
+        "runs": [{"way": "batch", "rows": 3000, "seconds": 12.25, "rows_per_second": 244.9}],
+    }
+    (tmp_path / "gpu-batch-8b.json").write_text(json.dumps(result))
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    page = benchmarks_md()
+    assert "| batch | 3,000 | 12.25 | 244.9 |" in page
+    assert "| batch_to_naive | 1.5 | at least 2: **missed** |" in page
+    assert "Not complete" in page

@@ -1,0 +1,73 @@
+"""A batch on one GPU, without Kubernetes: rows in each second, beside the naive way and the engine alone.
+
+    python -m bench.gpu.batch --rows 3000
+
+As bench.batch, whose rows and ways these are, with the shape of Llama 3.1 8B and dummy weights. The Python
+that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from bench import batch, report
+from bench.gpu import machine, models, render
+from bench.gpu.__main__ import command_line
+
+
+def main() -> int:
+    """Measure, and keep the result after each run: the machine may be taken away at any time."""
+    options = _parser().parse_args()
+    folder = options.work or Path(tempfile.mkdtemp(prefix="gb-", dir="/tmp"))
+    folder.mkdir(parents=True, exist_ok=True)
+    wish = render.Wish(sample="llama-8b-one-gpu", folder=models.make("8b", folder), dummy=True)
+    cache = folder / "cache"
+    cache.mkdir(exist_ok=True)
+    rendered = render.render(wish, port=0, cache=cache)
+    environment = render.image_environment("ray", Path(sys.prefix), cache, os.environ)
+    environment |= rendered.worker.environment
+    args = {**rendered.engine_args, "max_num_seqs": options.slots, "model": rendered.source}
+    batch.write_rows(folder, options.rows)
+    batch.write_settings(folder, args, gpus=1)
+    file = options.out or report.RESULTS / "gpu-batch-8b.json"
+    runs: list[dict[str, Any]] = []
+    for way in options.ways.split(","):
+        runs.append({"way": way, **batch.run(Path(sys.executable), way, folder, environment)})
+        print(f"batch: {runs[-1]}", flush=True)
+        _keep(file, options, args, runs)
+    return 0
+
+
+def _keep(file: Path, options: argparse.Namespace, args: dict[str, Any], runs: list[dict[str, Any]]) -> None:
+    measured = {run["way"] for run in runs}
+    kept = {
+        "title": "An LLMBatch's rows on one GPU, without Kubernetes",
+        "command": command_line(sys.argv[1:]).replace("bench.gpu", "bench.gpu.batch", 1),
+        "complete": measured == set(batch.WAYS),
+        "machine": machine.words(),
+        "versions": machine.versions(),
+        "rows": options.rows,
+        "engine_args": {name: value for name, value in args.items() if name != "model"},
+        "measures": batch.measures(runs) if measured == set(batch.WAYS) else {},
+        "goals": {name: dict(goal) for name, goal in batch.GOALS.items()},
+        "runs": runs,
+    }
+    file.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench.gpu.batch", description=__doc__)
+    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--slots", type=int, default=256, help="max_num_seqs of each engine (default 256)")
+    parser.add_argument("--ways", default=",".join(("batch", "plain", "naive", "plain", "batch")))
+    parser.add_argument("--work", type=Path, help="folder for model, rows and caches; a short path")
+    parser.add_argument("--out", type=Path, help="file of the result (default: in bench/results)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
