@@ -81,15 +81,16 @@ def write_rows(folder: Path, rows: int) -> None:
 
 
 def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """The medians, and their ratios."""
+    """The medians of the ways that ran, and their ratios."""
     rates = {
-        way: report.median([run["rows_per_second"] for run in runs if run["way"] == way]) for way in WAYS
+        way: report.median([run["rows_per_second"] for run in runs if run["way"] == way])
+        for way in WAYS
+        if any(run["way"] == way for run in runs)
     }
     found = {f"{way}_rows_per_second": rate for way, rate in rates.items()}
-    return found | {
-        "batch_to_naive": rates["batch"] / rates["naive"],
-        "batch_to_plain": rates["batch"] / rates["plain"],
-    }
+    if "batch" in rates:
+        found |= {f"batch_to_{way}": rates["batch"] / rates[way] for way in rates if way != "batch"}
+    return found
 
 
 _ENVIRONMENT = {

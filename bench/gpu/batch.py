@@ -52,8 +52,8 @@ def _keep(file: Path, options: argparse.Namespace, args: dict[str, Any], runs: l
         "versions": machine.versions(),
         "rows": options.rows,
         "engine_args": {name: value for name, value in args.items() if name != "model"},
-        "measures": batch.measures(runs) if measured == set(batch.WAYS) else {},
-        "goals": {name: dict(goal) for name, goal in batch.GOALS.items()},
+        "measures": (found := batch.measures(runs)),
+        "goals": {name: dict(goal) for name, goal in batch.GOALS.items() if name in found},
         "runs": runs,
     }
     file.write_text(json.dumps(kept, indent=1) + "\n")
