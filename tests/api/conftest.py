@@ -15,7 +15,10 @@ import pytest
 
 from cluster import ControlPlane, kuberay_crds, paths
 from tests.api.admin import Admin
-from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess, played_operator
+from tests.api.fixtures import answers, gated, operator, player, sleeper, traffic
+from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
+
+__all__ = ("answers", "gated", "operator", "player", "sleeper", "traffic")  # fixtures
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
 _SLEEP = ("test_disturbances", "test_drain", "test_gateway_faults", "test_gateway_off", "test_pool_at_zero",
@@ -61,21 +64,6 @@ def admin(plane: ControlPlane) -> Iterator[Admin]:
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield everywhere.within(name)
     everywhere.delete("Namespace", name)
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which played services answer; see `played_operator.py`."""
-    return tmp_path_factory.mktemp("answers")
-
-
-@pytest.fixture(scope="module")
-def operator(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
-) -> Iterator[OperatorProcess]:
-    """The operator as a process, watching all namespaces, for the tests of one module."""
-    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
-        yield process
 
 
 @pytest.fixture

@@ -17,14 +17,6 @@ Operators = Callable[[str], OperatorProcess]
 
 
 @pytest.fixture
-def traffic(tmp_path: Path) -> Path:
-    """Folder that says what gateways say."""
-    folder = tmp_path / "traffic"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def operators(alone: Any, traffic: Path) -> Operators:
     """Starts an operator with an image as its default; the one before must have ended."""
 
@@ -37,12 +29,6 @@ def operators(alone: Any, traffic: Path) -> Operators:
         return process
 
     return start
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
-    """A service, not made yet."""
-    return Sleeper(admin, answers, traffic)
 
 
 def ray(admin: Admin) -> Any:

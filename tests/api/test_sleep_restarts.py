@@ -33,20 +33,6 @@ WATCHED = ("LLMService", "RayService", "RayCluster")
 
 
 @pytest.fixture
-def traffic(tmp_path: Path) -> Path:
-    """Folder that says what gateways say."""
-    folder = tmp_path / "traffic"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
-    """A service, not made yet."""
-    return Sleeper(admin, answers, traffic)
-
-
-@pytest.fixture
 def start(alone: Start, traffic: Path) -> Start:
     """Starts an operator with gateways."""
 
