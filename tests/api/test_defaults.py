@@ -10,7 +10,8 @@ from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, min_replicas
+from tests.api.played_words import LONG_IDLE
+from tests.api.sleeper import GATEWAY, NAME, Sleeper, min_replicas
 
 OLD, NEW = "ray:old", "ray:new"
 Operators = Callable[[str], OperatorProcess]

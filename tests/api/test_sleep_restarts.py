@@ -17,7 +17,8 @@ from tests.api.admin import OWNED, Admin, Refused, eventually
 from tests.api.normal import normal
 from tests.api.objects import NAMES
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
+from tests.api.played_words import LONG_IDLE
+from tests.api.sleeper import GATEWAY, NAME, Sleeper, group_bounds, min_replicas
 
 Start = Callable[..., OperatorProcess]
 POD = "operator"

@@ -8,21 +8,20 @@ from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.sleeper import LONG_IDLE, write_whole
+from tests.api.played_words import LONG_IDLE, PlayedWords
 from tests.gpu.looks import TOLERATED, pods, service, small
 
 NAME = "exact"
 OLD, NEW = "ray:old", "ray:new"
 
 
-class Exact:
+class Exact(PlayedWords):
     """A service whose one model fits on the nodes of these tests alone, and takes them whole."""
 
     def __init__(self, admin: Admin, answers: Path, traffic: Path, name: str = NAME) -> None:
+        super().__init__(answers / f"{admin.namespace}.{name}", traffic / f"{admin.namespace}.{name}")
         self.admin = admin
         self.name = name
-        self._answer = answers / f"{admin.namespace}.{name}"
-        self._traffic = traffic / f"{admin.namespace}.{name}"
 
     def create(self, depth: str) -> None:
         """Make it, and bring it up."""
@@ -33,7 +32,7 @@ class Exact:
         """Make it."""
         manifest = service(self.name, small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED) | model)
         manifest["spec"] |= {"sleep": sleep, "runtime": {"image": OLD}}
-        write_whole(self._answer, "")
+        self.answers()
         self.gateways()
         self.admin.create(manifest)
 
@@ -43,19 +42,11 @@ class Exact:
 
     def gateways(self, **said: Any) -> None:
         """What gateways say from now on; the operator looks then, as when one has told it something."""
-        write_whole(self._traffic, json.dumps(said))
+        self.traffic(**said)
         if self.admin.get("LLMService", self.name) is not None:
             self.admin.merge(
                 "LLMService", self.name, {"metadata": {"annotations": {"told": json.dumps(said)}}}
             )
-
-    def silent(self) -> None:
-        """The model does not answer."""
-        self._answer.unlink()
-
-    def answers(self) -> None:
-        """The model answers, where its pod runs."""
-        write_whole(self._answer, "")
 
     def changes(self) -> None:
         """A person changes what needs new pods."""
