@@ -122,7 +122,7 @@ def _serve(module: str, channel: int) -> None:
 def _become(environment: Mapping[str, str], log: str) -> None:
     os.environ.clear()
     os.environ.update(environment)
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     for stream in (1, 2):
         os.dup2(file, stream)
     os.close(file)

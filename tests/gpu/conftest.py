@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import ControlPlane, kuberay_crds, paths
+from cluster import ControlPlane, paths
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import CRDS
@@ -24,6 +24,7 @@ from tests.gpu.exact import NAME, Exact
 from tests.gpu.looks import everything_gone
 from tests.gpu.nodes import Nodes, h100, standing
 from tests.gpu.played_serve import PlayedServe
+from tests.kuberay_crds import kuberay_crds
 from tests.kuberay_process import kuberay
 
 __all__ = ("answers", "gated", "operator", "traffic")  # fixtures
