@@ -130,7 +130,7 @@ class ControlPlane:
         for name in ("etcd", "pki", "run", "logs"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         for file in self.directory.glob("*kubeconfig"):
-            file.unlink()
+            file.unlink(missing_ok=True)  # two that clean up after somebody may meet
         with contextlib.suppress(OSError):
             self.directory.rmdir()
 
