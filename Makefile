@@ -10,6 +10,8 @@ VENV := $(STATE)/venv
 PYTHON := $(VENV)/bin/python
 # Not `export`ed wholesale: an own KUBECONFIG is meant for `up`, and tests must never meet it by accident.
 RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
+# What tests and the programs that they start import is compiled once, also where the environment forbids it.
+PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(STATE)/pycache $(PYTHON) -m pytest
 # Silent, or one line that says what a machine without network lacks.
 DOWNLOAD := $(PYTHON) e2e/cluster/download.py
 
@@ -28,11 +30,11 @@ status: $(VENV)/.made ## What is running
 
 test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
 	@$(RUN) -m cluster build --for tests
-	@$(PYTHON) -m pytest -n 2 --dist loadgroup --durations 10 tests
+	@$(PYTEST) -n 2 --dist loadgroup --durations 10 tests
 
 e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
 	@$(RUN) -m cluster up --images
-	@$(PYTHON) -m pytest -x --timeout 1200 --durations 10 e2e/story
+	@$(PYTEST) -x --timeout 1200 --durations 10 e2e/story
 
 lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff check .

@@ -130,7 +130,7 @@ class ControlPlane:
         for name in ("etcd", "pki", "run", "logs"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         for file in self.directory.glob("*kubeconfig"):
-            file.unlink()
+            file.unlink(missing_ok=True)  # two that clean up after somebody may meet
         with contextlib.suppress(OSError):
             self.directory.rmdir()
 
@@ -179,14 +179,17 @@ class ControlPlane:
         file = self.directory / "controller-manager.kubeconfig"
         binary = self._binary(CONTROLLER_MANAGER)
         self.processes.start(
-            CONTROLLER_MANAGER, commands.controller_manager(binary, file, self._ports, self._certificates)
+            CONTROLLER_MANAGER,
+            commands.controller_manager(binary, file, self._ports, self._certificates),
+            _GARBAGE,
         )
         self._wait(CONTROLLER_MANAGER, lambda: self._exists("serviceaccount", "default"))
 
     def start_scheduler(self) -> None:
         """Start kube-scheduler."""
         file = self.directory / "scheduler.kubeconfig"
-        self.processes.start(SCHEDULER, commands.scheduler(self._binary(SCHEDULER), file, self._ports))
+        command = commands.scheduler(self._binary(SCHEDULER), file, self._ports)
+        self.processes.start(SCHEDULER, command, _GARBAGE)
 
     def add_fake_nodes(self, nodes: Sequence[FakeNode]) -> None:
         """Make the nodes and let kwok keep them ready and run their pods (in name only)."""
@@ -198,17 +201,18 @@ class ControlPlane:
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *names)
 
     def install_crds(self, files: Sequence[Path]) -> None:
-        """Install CustomResourceDefinitions, from files or folders, and wait until they are served."""
-        for file in files:
-            # Server-side: KubeRay's definitions are too large for kubectl's annotation.
-            self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(file))
-            self._wait_established(file)
+        """Install CustomResourceDefinitions, from files or folders, and wait until they are served.
 
-    def _wait_established(self, file: Path) -> None:
+        All at once: after each of them the API server makes the description of its whole API anew, in the
+        background, and what comes meanwhile is in it.
+        """
+        named = [word for file in files for word in ("-f", str(file))]
+        # Server-side: KubeRay's definitions are too large for kubectl's annotation.
+        self.kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", *named)
         deadline = time.monotonic() + START_SECONDS
         while True:
             try:
-                self.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(file))
+                self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *named)
             except ClusterError:
                 # kubectl gives up at once on a definition that has no conditions yet.
                 if time.monotonic() > deadline:

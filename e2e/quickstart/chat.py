@@ -4,11 +4,13 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-
-from openai import OpenAI
+from typing import TYPE_CHECKING
 
 from cluster.errors import ClusterError
 from quickstart.target import Target, program
+
+if TYPE_CHECKING:
+    from openai import OpenAI
 
 
 @contextmanager
@@ -43,8 +45,11 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
 
 
 @contextmanager
-def connected(target: Target, namespace: str, service: str, timeout: float = 120.0) -> Iterator[OpenAI]:
+def connected(target: Target, namespace: str, service: str, timeout: float = 120.0) -> Iterator["OpenAI"]:
     """A client of the service through `port_forward`, without retries of its own; the time-out in seconds."""
+    # Here, for it costs seconds of CPU that whoever only installs or removes need not spend.
+    from openai import OpenAI
+
     with (
         port_forward(target, namespace, service) as base_url,
         OpenAI(base_url=base_url, api_key="none", max_retries=0, timeout=timeout) as client,
@@ -52,7 +57,7 @@ def connected(target: Target, namespace: str, service: str, timeout: float = 120
         yield client
 
 
-def ask(client: OpenAI, model: str, question: str) -> str:
+def ask(client: "OpenAI", model: str, question: str) -> str:
     """One chat answer."""
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": question}], max_tokens=24

@@ -139,14 +139,6 @@ def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: 
     assert complete["status"] == "True"
 
 
-def test_its_pods_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:
-    eventually(
-        lambda: kubernetes.names("pods", "-l", "daybreak.dev/service=batch.night"),
-        lambda left: not left,
-        minutes=3,
-    )
-
-
 def test_openais_files_through_a_service_that_sleeps(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
     eventually(lambda: is_asleep(kubernetes, tiny), bool, minutes=3)
     with (rows / "requests.jsonl").open("w") as file:
@@ -220,3 +212,12 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
     # Put back what the other files of the story expect.
     kubernetes.patch(tiny, {"spec": {"sleep": None}})
     kubernetes.wait_ready(tiny)
+
+
+def test_the_pods_of_the_first_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:
+    """Looked at last: they take their time to end, and the others need not wait for it."""
+    eventually(
+        lambda: kubernetes.names("pods", "-l", "daybreak.dev/service=batch.night"),
+        lambda left: not left,
+        minutes=3,
+    )

@@ -13,24 +13,31 @@ from typing import Any
 
 import pytest
 
-from cluster import ControlPlane, kuberay_crds, paths
+from cluster import ControlPlane, paths
 from tests.api.admin import Admin
-from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess, played_operator
+from tests.api.fixtures import answers, gated, operator, player, sleeper, traffic
+from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
+from tests.kuberay_crds import kuberay_crds
+
+__all__ = ("answers", "gated", "operator", "player", "sleeper", "traffic")  # fixtures
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
-_SLEEP = ("test_disturbances", "test_drain", "test_gateway_faults", "test_gateway_off", "test_pool_at_zero",
-          "test_sleep", "test_sleep_restarts")  # fmt: skip
-"""About half of what all of them take."""
+JOBS = "tests.api.jobs"
+"""Who plays a job listens on the one port of this machine that jobs speak on."""
 
 
 # First: pytest-xdist reads the groups in the same hook.
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of this folder on two workers, so that each of them starts one control plane."""
+    """Keep the tests of a file on one worker, and those that play jobs.
+
+    A worker starts the control plane that they share once, however many files come to it.
+    """
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("api-sleep" if item.path.stem in _SLEEP else "api"))
+        if here in item.path.parents and isinstance(item, pytest.Function):
+            plays_jobs = any(getattr(each, "__module__", "") == JOBS for each in vars(item.module).values())
+            item.add_marker(pytest.mark.xdist_group("api-jobs" if plays_jobs else f"api-{item.path.stem}"))
 
 
 def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -> ControlPlane:
@@ -61,21 +68,6 @@ def admin(plane: ControlPlane) -> Iterator[Admin]:
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield everywhere.within(name)
     everywhere.delete("Namespace", name)
-
-
-@pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which played services answer; see `played_operator.py`."""
-    return tmp_path_factory.mktemp("answers")
-
-
-@pytest.fixture(scope="module")
-def operator(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
-) -> Iterator[OperatorProcess]:
-    """The operator as a process, watching all namespaces, for the tests of one module."""
-    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
-        yield process
 
 
 @pytest.fixture

@@ -13,13 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from cluster import paths
+from tests.compiled_once import COMPILED_ONCE
+from tests.fork_server import Forked, fork
 from tests.gateway.ports import free_ports
 
 PLAYED_OPERATOR = "tests.api.played_operator"
-COMPILED_ONCE = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(paths.DAYBREAK / "pycache")}
-"""Environment of programs that tests start by the dozen: most of a start would be the compiling of what they
-import."""
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 
 
@@ -38,7 +36,7 @@ class OperatorProcess:
         self, kubeconfig: Path, log: Path, pod: str = "operator", program: str = "daybreak", **settings: str
     ) -> None:
         self.port = free_ports(1)
-        self._command = [sys.executable, "-m", program]
+        self._program = program
         self._log = log
         self._environment = {
             **{
@@ -56,7 +54,7 @@ class OperatorProcess:
             "DAYBREAK_OPERATOR_NAMESPACE": "default",
             **{f"DAYBREAK_{name}": value for name, value in settings.items()},
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | Forked | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,10 +82,13 @@ class OperatorProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it."""
+        """Start it; the played one by fork, for it is started by the dozen."""
+        if self._program == PLAYED_OPERATOR:
+            self._process = fork(self._program, self._environment, self._log)
+            return
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 -- our own program
-                self._command, env=self._environment, stdout=log, stderr=log
+                [sys.executable, "-m", self._program], env=self._environment, stdout=log, stderr=log
             )
 
     def wait_ready(self, seconds: float = 60.0) -> None:

@@ -1,6 +1,7 @@
 """An object of a kind that owns others, on the real API server: how the tests look at it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,15 @@ class Subject:
             "metadata": {"name": self.name},
             "spec": {name: value for name, value in {**self.spec, **spec}.items() if value is not None},
         }
+
+    @contextmanager
+    def made(self, admin: Admin) -> Iterator[dict[str, Any]]:
+        """It is there with all its objects, and goes in the end."""
+        made = admin.create(self.manifest())
+        eventually("its objects", lambda: self.everything(admin))
+        yield made
+        if admin.get(self.kind, self.name):
+            admin.delete(self.kind, self.name)
 
     def everything(self, admin: Admin) -> dict[str, Any] | None:
         """The owned objects, when all are there."""

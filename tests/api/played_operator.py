@@ -48,6 +48,7 @@ from daybreak.gates.gateways.gateway_listener import GatewayListener
 from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.gateways.tallies import RouteTally, Told
 from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.kinds.llmroute.status import got
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
@@ -55,6 +56,8 @@ from daybreak.settings import Settings
 
 ROUTE = "route"
 """Stands before the name of a route in that of its file."""
+WRITE_SECONDS = 5.0
+"""How often it is written what a route's backends have got: tests wait for it."""
 
 
 class PlayedProber:
@@ -218,6 +221,7 @@ async def main() -> bool:
     death = os.environ.get("DAYBREAK_PLAYED_DEATH", "").split()
     if death:
         MortalApi.number, MortalApi.moment = int(death[0]), death[1]
+    got.WRITE_SECONDS = WRITE_SECONDS
     client = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
     here = os.environ.get("DAYBREAK_PLAYED_GATEWAYS")
     if here:

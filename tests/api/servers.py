@@ -3,14 +3,13 @@
 The Deployment's controller is the real one; the kubelet is played, since there is no node.
 """
 
-import json
 from pathlib import Path
 from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.owners import Subject
-from tests.api.sleeper import LONG_IDLE, write_whole
+from tests.api.played_words import PlayedWords
 
 NAME = "chat"
 CHAT = Subject(
@@ -37,7 +36,7 @@ def pods(admin: Admin) -> list[dict[str, Any]]:
     return found
 
 
-class Player:
+class Player(PlayedWords):
     """Plays the kubelet, the engine and gateways for it.
 
     Args:
@@ -47,9 +46,8 @@ class Player:
     """
 
     def __init__(self, admin: Admin, answers: Path, traffic: Path) -> None:
+        super().__init__(answers / f"{admin.namespace}.{NAME}", traffic / f"{admin.namespace}.server.{NAME}")
         self.admin = admin
-        self._answer = answers / f"{admin.namespace}.{NAME}"
-        self._traffic = traffic / f"{admin.namespace}.server.{NAME}"
 
     def starts(self) -> str:
         """Its pod runs and is ready. Returns the pod's name."""
@@ -59,22 +57,6 @@ class Player:
         running = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
         self.admin.merge("Pod", name, {"status": running | {"conditions": conditions}}, subresource="status")
         return name
-
-    def answers(self, words: str = "") -> None:
-        """From now on the model answers; or says these words instead."""
-        write_whole(self._answer, words)
-
-    def silent(self) -> None:
-        """From now on nobody answers."""
-        self._answer.unlink(missing_ok=True)
-
-    def traffic(self, **said: Any) -> None:
-        """What gateways say from now on."""
-        write_whole(self._traffic, json.dumps(said))
-
-    def idle(self) -> None:
-        """Nobody has come for long."""
-        self.traffic(idle=LONG_IDLE)
 
     def reaches(self, phase: str, gate: str) -> dict[str, Any]:
         """Wait until the status says this. Returns the model's gate."""

@@ -1,6 +1,5 @@
 """A service that sleeps and wakes, with everything around it that the operator sees: played."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,14 @@ from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import tiny
 from tests.api.played import PlayedKubeRay
+from tests.api.played_words import PlayedWords
 
 NAME = "tiny"
 GATEWAY = {"GATEWAY_IMAGE": "daybreak-gateway:1"}
 """The setting that brings gateways."""
-LONG_IDLE = 3600.0
-"""Seconds since the last request, where nobody has come for long."""
 
 
-class Sleeper:
+class Sleeper(PlayedWords):
     """The LLMService `tiny` in a namespace of the test's own.
 
     Args:
@@ -29,10 +27,10 @@ class Sleeper:
     """
 
     def __init__(self, admin: Admin, answers: Path, traffic: Path) -> None:
+        name = f"{admin.namespace}.{NAME}"
+        super().__init__(answers / name, traffic / name)
         self.admin = admin
         self.kuberay = PlayedKubeRay(admin)
-        self._answer = answers / f"{admin.namespace}.{NAME}"
-        self._traffic = traffic / f"{admin.namespace}.{NAME}"
         self.cluster = ""
 
     def create(self, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
@@ -55,18 +53,6 @@ class Sleeper:
         self.kuberay.head(NAME, self.cluster)
         self.kuberay.worker(NAME, self.cluster, names.worker_group(NAME))
         self.kuberay.status(NAME, self.cluster)
-
-    def answers(self, words: str = "") -> None:
-        """From now on the model answers; or says these words instead."""
-        write_whole(self._answer, words)
-
-    def silent(self) -> None:
-        """From now on nobody answers."""
-        self._answer.unlink(missing_ok=True)
-
-    def traffic(self, **said: Any) -> None:
-        """What gateways say from now on."""
-        write_whole(self._traffic, json.dumps(said))
 
     def status(self) -> dict[str, Any]:
         """Its status."""
@@ -106,7 +92,7 @@ class Sleeper:
 
     def falls_asleep(self, asleep: str = "Workers") -> int:
         """Nobody has come for long: wait until it sleeps, and its objects are those of a sleeping one."""
-        self.traffic(idle=LONG_IDLE)
+        self.idle()
         epoch = self.reaches("Asleep", "Closed", asleep)
         if asleep == "Workers":
             self.scaled((0, 0))
@@ -142,10 +128,3 @@ def min_replicas(ray_service: Mapping[str, Any]) -> int:
 def group_bounds(ray_cluster: Mapping[str, Any]) -> set[tuple[int, int]]:
     """Bounds of the worker groups, as KubeRay's autoscaler reads them."""
     return {(group["minReplicas"], group["maxReplicas"]) for group in ray_cluster["spec"]["workerGroupSpecs"]}
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file whole: who reads it at the same time sees the one text or the other."""
-    new = file.parent / f".{file.name}"
-    new.write_text(text)
-    new.replace(file)

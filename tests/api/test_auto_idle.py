@@ -1,16 +1,13 @@
 """`sleep.afterIdle: Auto` on a real API server; KubeRay, models and gateways are played."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster import ControlPlane
-from tests.api.admin import Admin, eventually
-from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY, NAME, Sleeper
+from tests.api.admin import eventually
+from tests.api.sleeper import NAME, Sleeper
 
+pytestmark = pytest.mark.usefixtures("gated")
 AUTO = {"afterIdle": "Auto"}
 LEARNED: dict[str, Any] = {"pauses": [0.0] * 16 + [20.0], "until": "2026-01-01T00:00:00Z"}
 """Twenty pauses of half a day."""
@@ -23,31 +20,6 @@ MEASURED = {
     "p95Seconds": 90,
 }
 TWO_MINUTES = 120.0
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    folder = tmp_path_factory.mktemp("operator")
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Sleeper]:
-    """A service, not made yet."""
-    yield Sleeper(admin, answers, traffic)
-    if admin.get("LLMService", NAME):
-        admin.delete("LLMService", NAME)
 
 
 def idle(sleeper: Sleeper) -> dict[str, Any]:

@@ -18,11 +18,8 @@ from tests.api.operator_process import OperatorProcess
 @pytest.fixture
 def batch(admin: Admin, operator: OperatorProcess) -> Iterator[Any]:
     """A batch with all its objects."""
-    made = admin.create(NIGHT.manifest())
-    eventually("its objects", lambda: NIGHT.everything(admin))
-    yield made
-    if admin.get("LLMBatch", "night"):
-        admin.delete("LLMBatch", "night")
+    with NIGHT.made(admin) as made:
+        yield made
 
 
 @pytest.fixture

@@ -27,11 +27,8 @@ SERVICE: dict[str, Any] = {
 @pytest.fixture
 def benchmark(admin: Admin, operator: OperatorProcess) -> Iterator[Any]:
     """A benchmark with all its objects."""
-    made = admin.create(TUNE.manifest())
-    eventually("its objects", lambda: TUNE.everything(admin))
-    yield made
-    if admin.get("LLMBenchmark", "tune"):
-        admin.delete("LLMBenchmark", "tune")
+    with TUNE.made(admin) as made:
+        yield made
 
 
 @pytest.fixture

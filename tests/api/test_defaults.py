@@ -10,18 +10,11 @@ from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, model
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, min_replicas
+from tests.api.played_words import LONG_IDLE
+from tests.api.sleeper import GATEWAY, NAME, Sleeper, min_replicas
 
 OLD, NEW = "ray:old", "ray:new"
 Operators = Callable[[str], OperatorProcess]
-
-
-@pytest.fixture
-def traffic(tmp_path: Path) -> Path:
-    """Folder that says what gateways say."""
-    folder = tmp_path / "traffic"
-    folder.mkdir()
-    return folder
 
 
 @pytest.fixture
@@ -37,12 +30,6 @@ def operators(alone: Any, traffic: Path) -> Operators:
         return process
 
     return start
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
-    """A service, not made yet."""
-    return Sleeper(admin, answers, traffic)
 
 
 def ray(admin: Admin) -> Any:

@@ -21,7 +21,7 @@ from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import start_plane
-from tests.api.operator_process import COMPILED_ONCE, OperatorProcess
+from tests.api.operator_process import OperatorProcess
 from tests.api.played import play_pod
 from tests.api.sleeper import GATEWAY, NAME, Sleeper
 from tests.gateway.agent_process import SLOTS, AgentProcess
@@ -139,7 +139,7 @@ class Nearby(AgentProcess):
 
     def __init__(self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, number: int) -> None:
         super().__init__(kubeconfig, namespace, folder, serve_port, drain_seconds=120)
-        self._environment |= {"GATEWAY_ADDRESS": _address(number), **COMPILED_ONCE}
+        self._environment["GATEWAY_ADDRESS"] = _address(number)
 
     @property
     def state(self) -> str:

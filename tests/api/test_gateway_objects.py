@@ -2,9 +2,8 @@
 
 import contextlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,23 +24,13 @@ from daybreak.kube.errors import ApiError
 from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
 from tests.api.objects import tiny
-from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.operator_process import OperatorProcess
 from tests.api.sleeper import GATEWAY
 
 Start = Callable[..., OperatorProcess]
 PLATFORM = Platform(
     ray_image="ray", ray_cpu_image="ray-cpu", gateway_image=GATEWAY["GATEWAY_IMAGE"], gateway_replicas=2
 )
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    folder = tmp_path_factory.mktemp("operator")
-    with played_operator(plane.kubeconfig, folder, answers, **GATEWAY) as process:
-        yield process
 
 
 @pytest.fixture

@@ -27,20 +27,6 @@ OBJECTS = {
 }
 
 
-@pytest.fixture
-def traffic(tmp_path: Path) -> Path:
-    """Folder that says what gateways say."""
-    folder = tmp_path / "traffic"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
-    """A service, not made yet."""
-    return Sleeper(admin, answers, traffic)
-
-
 def there(admin: Admin) -> set[str]:
     """Kinds of the gateway's objects that are there."""
     return {kind for kind, name in OBJECTS.items() if admin.get(kind, name)}

@@ -20,12 +20,8 @@ def kind(request: pytest.FixtureRequest) -> JobKind:
 @pytest.fixture
 def made(admin: Admin, operator: OperatorProcess, kind: JobKind) -> Iterator[Any]:
     """An object with all its own."""
-    subject = kind.subject
-    made = admin.create(subject.manifest())
-    eventually("its objects", lambda: subject.everything(admin))
-    yield made
-    if admin.get(subject.kind, subject.name):
-        admin.delete(subject.kind, subject.name)
+    with kind.subject.made(admin) as made:
+        yield made
 
 
 def job_of(admin: Admin, kind: JobKind) -> Any:

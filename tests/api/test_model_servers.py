@@ -1,44 +1,14 @@
 """ModelServer on the real API server with the real Deployment controller; kubelet and engine are played."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.objects import tiny
-from tests.api.operator_process import OperatorProcess, played_operator
 from tests.api.servers import CHAT, NAME, Player, pods
-from tests.api.sleeper import GATEWAY
 
+pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    folder = tmp_path_factory.mktemp("operator")
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
-
-
-@pytest.fixture
-def player(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
-    """What plays around a server that is not made yet."""
-    yield Player(admin, answers, traffic)
-    if admin.get("ModelServer", NAME):
-        admin.delete("ModelServer", NAME)
 
 
 def replicas(admin: Admin) -> int:

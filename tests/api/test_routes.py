@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from cluster import ControlPlane
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects import tiny
-from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY, write_whole
+from tests.api.operator_process import OperatorProcess
+from tests.api.played_words import write_whole
 from tests.unit.llmroute.routes import backend, canary, route
 from tests.unit.llmroute.test_spec import BROKEN
 
@@ -38,23 +37,6 @@ def condition(admin: Admin, kind: str, reason: str, name: str = "chat") -> dict[
         return found[kind] if found.get(kind, {}).get("reason") == reason else None
 
     return eventually(f"{kind}, {reason}", look)
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    folder = tmp_path_factory.mktemp("operator")
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
 
 
 @pytest.fixture

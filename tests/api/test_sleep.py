@@ -1,45 +1,18 @@
 """Sleep and wake on a real API server; KubeRay, models and gateways are played."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster import ControlPlane
 from daybreak.api.common.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL, worker_group
-from tests.api.admin import Admin, eventually
+from tests.api.admin import eventually
 from tests.api.objects import condition, model
-from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
+from tests.api.played_words import LONG_IDLE
+from tests.api.sleeper import NAME, Sleeper, group_bounds, min_replicas
 
+pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}
 """Falls asleep as soon as nobody comes."""
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    folder = tmp_path_factory.mktemp("operator")
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path, gated: OperatorProcess) -> Iterator[Sleeper]:
-    """A service, not made yet. It ends with the test: nobody plays on for it."""
-    yield Sleeper(admin, answers, traffic)
-    if admin.get("LLMService", NAME):
-        admin.delete("LLMService", NAME)
 
 
 def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:

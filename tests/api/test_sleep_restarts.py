@@ -17,7 +17,8 @@ from tests.api.admin import OWNED, Admin, Refused, eventually
 from tests.api.normal import normal
 from tests.api.objects import NAMES
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY, LONG_IDLE, NAME, Sleeper, group_bounds, min_replicas
+from tests.api.played_words import LONG_IDLE
+from tests.api.sleeper import GATEWAY, NAME, Sleeper, group_bounds, min_replicas
 
 Start = Callable[..., OperatorProcess]
 POD = "operator"
@@ -30,20 +31,6 @@ MOST_WRITES = {"before": 1, "sent": 2}
 # Dozens of starts one after the other: a machine with nothing to spare needs minutes.
 pytestmark = pytest.mark.timeout(900)
 WATCHED = ("LLMService", "RayService", "RayCluster")
-
-
-@pytest.fixture
-def traffic(tmp_path: Path) -> Path:
-    """Folder that says what gateways say."""
-    folder = tmp_path / "traffic"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def sleeper(admin: Admin, answers: Path, traffic: Path) -> Sleeper:
-    """A service, not made yet."""
-    return Sleeper(admin, answers, traffic)
 
 
 @pytest.fixture

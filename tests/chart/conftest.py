@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import ControlPlane, kuberay_crds
+from cluster import ControlPlane
 from tests.chart.tools import Helm, Manifest, argo_crds, monitor_crds
+from tests.kuberay_crds import kuberay_crds
 
 
 @pytest.fixture(scope="session")
@@ -27,9 +28,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
     Tests that use it share it, so they belong in the xdist group `chart-plane`.
     """
-    kuberay = [
-        kuberay_crds() / f"ray.io_{plural}.yaml" for plural in ("rayservices", "rayjobs", "rayclusters")
-    ]
-    crds: list[Path] = [*kuberay, argo_crds(), *monitor_crds()]
+    crds: list[Path] = [kuberay_crds(), argo_crds(), *monitor_crds()]
     with ControlPlane(tmp_path_factory.mktemp("chart") / "plane", crds=crds) as running:
         yield running

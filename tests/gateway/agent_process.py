@@ -14,6 +14,7 @@ import aiohttp
 import psutil
 
 from daybreak.gates.traffic import Report, Update
+from tests.compiled_once import COMPILED_ONCE
 from tests.gateway.ports import free_ports
 
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
@@ -37,6 +38,7 @@ class AgentProcess:
         self.health_port = free_ports(1)
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
+            **COMPILED_ONCE,
             "KUBECONFIG": str(kubeconfig),
             "PYTHONPATH": str(SOURCES),
             "POD_NAMESPACE": namespace,

@@ -21,9 +21,9 @@ from tests.gateway.fake_serve import FakeServe
 from tests.golden.test_samples import PLATFORM
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane for the tests of one file."""
+    """A control plane for the group `gateway-agent`: who takes its API server away brings it back."""
     with start_plane("gateway", kuberay=False) as own:
         yield own
 

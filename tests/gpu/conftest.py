@@ -15,15 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from cluster import ControlPlane, kuberay_crds, paths
+from cluster import ControlPlane, paths
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import CRDS
-from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.fixtures import answers, gated, operator, traffic
+from tests.gpu.exact import NAME, Exact
 from tests.gpu.looks import everything_gone
-from tests.gpu.nodes import Nodes, standing
+from tests.gpu.nodes import Nodes, h100, standing
 from tests.gpu.played_serve import PlayedServe
+from tests.kuberay_crds import kuberay_crds
 from tests.kuberay_process import kuberay
+
+__all__ = ("answers", "gated", "operator", "traffic")  # fixtures
 
 
 @pytest.fixture(scope="session")
@@ -102,16 +106,8 @@ def admin(everywhere: Admin, nodes: Nodes) -> Iterator[Admin]:
     everywhere.delete("Namespace", name)
 
 
-@pytest.fixture(scope="session")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which models answer; see `tests/api/played_operator.py`."""
-    return tmp_path_factory.mktemp("answers")
-
-
-@pytest.fixture(scope="module")
-def operator(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, watching all namespaces and nodes."""
-    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
-        yield process
+@pytest.fixture
+def exact(admin: Admin, nodes: Nodes, serve_by_pods: None, answers: Path, traffic: Path) -> Exact:
+    """One GPU, and who needs it."""
+    nodes.add(h100("h100-exact", 1, **{NAME: "yes"}))
+    return Exact(admin, answers, traffic)

@@ -2,27 +2,17 @@
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daybreak.api.common import names
-from tests.api.admin import Admin
+from tests.gpu.exact import NAME, NEW, OLD, Exact, image_of
 from tests.gpu.looks import overbooked, placed, pods
 from tests.gpu.nodes import Nodes, h100
-from tests.gpu.test_exact import NAME, NEW, OLD, Exact, _image, operator, traffic
 
-pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
-__all__ = ["operator", "traffic"]
+pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
 AWAKE = {"afterIdle": "1h"}
-
-
-@pytest.fixture
-def exact(admin: Admin, nodes: Nodes, serve_by_pods: None, answers: Path, traffic: Path) -> Exact:
-    """One GPU, and who needs it."""
-    nodes.add(h100("h100-exact", 1, **{NAME: "yes"}))
-    return Exact(admin, answers, traffic)
 
 
 def rollout(exact: Exact) -> dict[str, Any]:
@@ -36,7 +26,7 @@ def runs(exact: Exact, image: str) -> Callable[[], bool]:
 
     def look() -> bool:
         assert _gpus_held(exact) <= 1, "no pod beyond the GPU that there is"
-        return exact.is_open and [_image(pod) for pod in pods(exact.admin, NAME)] == [image]
+        return exact.is_open and [image_of(pod) for pod in pods(exact.admin, NAME)] == [image]
 
     return look
 
@@ -84,7 +74,7 @@ def test_requests_in_progress_end_first(exact: Exact) -> None:
     exact.reaches("replacing", lambda status: status["phase"] == "Replacing")
     time.sleep(3)
     [worker] = pods(exact.admin, NAME)
-    assert _image(worker) == OLD
+    assert image_of(worker) == OLD
     exact.gateways()
     exact.eventually("the new one runs", runs(exact, NEW))
 

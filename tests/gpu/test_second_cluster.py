@@ -2,37 +2,17 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cluster import ControlPlane
 from tests.api.admin import JSON_PATCH, Admin, eventually
-from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY, write_whole
+from tests.api.played_words import write_whole
 from tests.gpu.looks import pods, said, service, small
 from tests.gpu.nodes import L4, PRODUCT
 
-pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def operator(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    folder = tmp_path_factory.mktemp("operator")
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
+pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
 
 
 class Twice:

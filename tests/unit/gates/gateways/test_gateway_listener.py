@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +13,7 @@ from aiohttp import web
 
 from daybreak.gates.gateways import gateway_listener as module
 from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener
+from tests.unit.waiting import until
 
 SECONDS = 20.0
 REPORT = {
@@ -98,13 +99,6 @@ async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[Gatew
         listening = GatewayListener(url, session, told.append)
         yield listening
         await listening.close()
-
-
-async def until(what: Callable[[], object]) -> None:
-    """Wait until something is so."""
-    async with asyncio.timeout(SECONDS):
-        while not what():  # noqa: ASYNC110 -- it is about what others do
-            await asyncio.sleep(0.01)
 
 
 async def heard(stream: Stream, listener: GatewayListener, **services: Any) -> None:

@@ -1,7 +1,7 @@
 """Replicas are asked about their adapters until they have said their last word, over real HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from daybreak.kinds.llmservice.observe.observed import AdapterReport
 from daybreak.kube.cache import Key
 from daybreak.ray.serve.adapter_origin import identity
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, HEAD, World, manifest, pod
+from tests.unit.waiting import until
 
 KEY = Key("ns", "s")
 ADAPTER = {"name": "fr", "source": "file:///adapters/fr"}
@@ -51,15 +52,6 @@ class Reporter:
         """Nothing is open."""
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise TimeoutError
-
-
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again at once."""
@@ -70,12 +62,6 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def reporter() -> Reporter:
     """Who is asked."""
     return Reporter()
-
-
-@pytest.fixture
-def called() -> list[Key]:
-    """Services that were to be looked at again."""
-    return []
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """The Jobs that fill claims are asked how far they are while they copy, over real HTTP."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, 
 from daybreak.kinds.llmservice.observe.observed import CopyReport
 from daybreak.kube.cache import Key
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, World, manifest, pod
+from tests.unit.waiting import until
 
 KEY = Key("ns", "s")
 SOURCE = "s3://bucket/tiny"
@@ -37,15 +38,6 @@ class Reporter:
         """Nothing is open."""
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    for _ in range(2000):
-        if condition():
-            return
-        await asyncio.sleep(0.005)
-    raise TimeoutError
-
-
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask again at once."""
@@ -56,12 +48,6 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 def reporter() -> Reporter:
     """Who is asked."""
     return Reporter()
-
-
-@pytest.fixture
-def called() -> list[Key]:
-    """Services that were to be looked at again."""
-    return []
 
 
 @pytest.fixture

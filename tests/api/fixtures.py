@@ -1,0 +1,63 @@
+"""Operators, and what is played around them: fixtures for any control plane.
+
+A conftest that imports them has a `plane` and an `admin` of its own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane
+from tests.api.admin import Admin
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.servers import CHAT, Player
+from tests.api.sleeper import GATEWAY, NAME, Sleeper
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says which played services answer; see `played_operator.py`."""
+    return tmp_path_factory.mktemp("answers")
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say; see `played_operator.py`."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def operator(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
+) -> Iterator[OperatorProcess]:
+    """The operator as a process, watching all namespaces, for the tests of one module."""
+    with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The same with gateways, in place of it: of two operators one would wait for the other's lease."""
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+@pytest.fixture
+def sleeper(admin: Admin, answers: Path, traffic: Path) -> Iterator[Sleeper]:
+    """An LLMService, not made yet. It ends with the test: nobody plays on for it."""
+    yield Sleeper(admin, answers, traffic)
+    if admin.get("LLMService", NAME):
+        admin.delete("LLMService", NAME)
+
+
+@pytest.fixture
+def player(admin: Admin, answers: Path, traffic: Path) -> Iterator[Player]:
+    """What plays around a ModelServer that is not made yet. The server ends with the test."""
+    yield Player(admin, answers, traffic)
+    if admin.get(CHAT.kind, CHAT.name):
+        admin.delete(CHAT.kind, CHAT.name)

@@ -1,0 +1,52 @@
+"""What is started by fork is a process of its own."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.fork_server import SERVERS, Forked, fork
+
+ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2])}
+
+
+def start(log: Path, word: str, **more: str) -> Forked:
+    """The program, with a word to say."""
+    return fork("tests.unit.forked_program", {**ENVIRONMENT, "WORD": word, **more}, log)
+
+
+@pytest.mark.parametrize(("word", "status"), [("good", 0), ("bad", 1)])
+def test_it_has_an_environment_a_log_and_a_status_of_its_own(tmp_path: Path, word: str, status: int) -> None:
+    log = tmp_path / "log"
+    log.write_text("before\n")
+    started = start(log, word)
+    assert started.pid != os.getpid()
+    assert started.wait(60) == started.poll() == status
+    before, *said = log.read_text().splitlines()
+    assert before == "before"
+    assert {line.split()[0] for line in said} == {word, "to"}
+    assert any(line.endswith("True") for line in said), "signals are as nobody had set them"
+
+
+def test_starts_take_turns_with_hash_seeds(tmp_path: Path) -> None:
+    hashes = set()
+    for number in range(SERVERS):
+        assert start(tmp_path / str(number), "word").wait(60) == 0
+        hashes.add((tmp_path / str(number)).read_text().split("word ")[1].split()[0])
+    assert len(hashes) == SERVERS
+
+
+def test_it_runs_until_it_is_ended(tmp_path: Path) -> None:
+    long, other = (start(tmp_path / name, "long", SECONDS="600") for name in ("a", "b"))
+    with pytest.raises(subprocess.TimeoutExpired):
+        long.wait(0.05)
+    assert long.poll() is None
+    long.kill()
+    assert long.wait(60) == -signal.SIGKILL
+    assert other.poll() is None, "the others run on"
+    other.send_signal(signal.SIGTERM)
+    assert other.wait(60) == -signal.SIGTERM
+    long.kill()
+    assert long.poll() == -signal.SIGKILL, "it has ended before"
