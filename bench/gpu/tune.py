@@ -76,7 +76,7 @@ def main() -> int:
     # So that the engine ends with it.
     signal.signal(signal.SIGTERM, lambda *_: job.terminate())
     status = job.wait()
-    print(f"{folder / 'report'}: report.html, curve.svg, results.json")
+    print(f"{folder / 'report'}: report.html, curve.svg, curve.png, results.json")
     if status == 0 and (options.out or not options.cpu):
         _keep(options.out or report.RESULTS / f"gpu-tuning-{options.model_shape}.json", folder)
     return status

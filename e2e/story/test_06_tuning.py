@@ -97,6 +97,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     page = (reports / "report" / "report.html").read_text()
     assert f"max_num_seqs={best['settings']['max_num_seqs']}" in page
     assert (reports / "report" / "curve.svg").read_text().startswith("<svg")
+    assert (reports / "report" / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_the_service_itself_is_measured_where_that_is_allowed(

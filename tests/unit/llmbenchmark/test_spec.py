@@ -25,6 +25,8 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"load": {"clients": [1], "rates": [1]}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "promptTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
     (of_service(where="Service"), "a sweep starts engines anew"),
+    ({"applyTo": "Patch"}, "applyTo Patch writes what a sweep has found"),
+    (of_service() | {"applyTo": "Patch", "sweep": None}, "applyTo Patch writes what a sweep has found"),
     ({"output": {"uri": "file:///x"}}, "write pvc://claim/path"),
     ({"output": {"uri": "pvc://a/../b"}}, "'..' may not stand in a path"),
     ({"colour": "red"}, "there is no such field"),
@@ -64,7 +66,7 @@ def test_every_rule_is_tried() -> None:
         if isinstance(each, type) and issubclass(each, ApiModel) and each.__module__ == module.__name__
         for rule in each.rules
     ]
-    assert len(own) == 4
+    assert len(own) == 5
     for message in own:
         assert any(words in message or message in words for _, words in BY_RULE), message
 

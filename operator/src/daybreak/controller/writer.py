@@ -100,7 +100,8 @@ class Writer:
             surplus_first: Whether what it does not have any more goes first, whatever is refused then; else
                 it goes when everything else has come.
         """
-        if not await self.may_own(key, uid, plan.targets):
+        taken = [Target(live, live) for live in plan.surplus]
+        if not await self.may_own(key, uid, (*plan.targets, *taken)):
             return None
         deleted = surplus_first and await self.delete(plan.surplus)
         applied = await self.apply(plan.targets)

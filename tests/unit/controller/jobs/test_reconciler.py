@@ -57,6 +57,7 @@ class TrialKind:
 
     resource = TRIALS
     owned: Collection[Resource] = (JOBS,)
+    job = JOBS
     role: str | None = None
 
     def decide(self, seen: Seen) -> Decision:

@@ -71,6 +71,8 @@ GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
 
 BENCHMARK_ANNOTATION = "daybreak.dev/benchmark"
 """On a Job: digest of the part of its LLMBenchmark's spec that may not change once it has begun."""
+MEASURED_ANNOTATION = "daybreak.dev/measured"
+"""On a Job of an LLMBenchmark: digest of the engine that it measures."""
 BATCH_ANNOTATION = "daybreak.dev/batch"
 """On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
 RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
@@ -231,6 +233,14 @@ def of_owner(kind: str, name: str) -> str:
 def benchmark_job(benchmark: str) -> str:
     """Name of the Job of an LLMBenchmark."""
     return f"{benchmark}-benchmark"
+
+
+def benchmark_manager(benchmark: str, uid: str) -> str:
+    """Field manager of what an LLMBenchmark writes into an LLMService.
+
+    Each has its own: with one for all, an apply would take back what another benchmark had written.
+    """
+    return f"daybreak-benchmark-{benchmark}-{uid[:8]}"
 
 
 def server_deployment(server: str) -> str:

@@ -38,6 +38,15 @@ class Where(StrEnum):
     """On the service itself, through its gateway, beside everybody's requests."""
 
 
+class ApplyTo(StrEnum):
+    """What becomes of the best settings."""
+
+    RECOMMEND = "Recommend"
+    """They stand in the status."""
+    PATCH = "Patch"
+    """They are written into the LLMService, once."""
+
+
 class BenchmarkServiceRef(ApiModel):
     """An LLMService that is measured."""
 
@@ -101,12 +110,12 @@ class BenchmarkOutput(ApiModel):
 
     uri: FolderUri
     """A folder or prefix: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. `report.html`,
-    `curve.svg` and `results.json` are written there at the end."""
+    `curve.svg`, `curve.png` and `results.json` are written there at the end."""
 
 
 class LLMBenchmarkSpec(ApiModel):
-    """A load, and what is tried under it. Once it has begun, only `suspend` and `ttlAfterFinished` may
-    change."""
+    """A load, and what is tried under it. Once it has begun, only `suspend`, `applyTo` and
+    `ttlAfterFinished` may change."""
 
     rules = (
         Rule(
@@ -119,6 +128,14 @@ class LLMBenchmarkSpec(ApiModel):
             " || self.sweep.size() == 0",
             "a sweep starts engines anew: leave it out, or use serviceRef.where Copy",
             lambda self: self.service_ref is None or self.service_ref.where is Where.COPY or not self.sweep,
+        ),
+        Rule(
+            "!has(self.applyTo) || self.applyTo != 'Patch'"
+            " || (has(self.serviceRef) && has(self.sweep) && self.sweep.size() > 0)",
+            "applyTo Patch writes what a sweep has found into the LLMService of serviceRef: it needs both",
+            lambda self: (
+                self.apply_to is ApplyTo.RECOMMEND or (self.service_ref is not None and bool(self.sweep))
+            ),
         ),
     )
 
@@ -138,6 +155,10 @@ class LLMBenchmarkSpec(ApiModel):
     """When the search leaves an argument."""
     budget: Budget = Field(default_factory=Budget)
     """What it may cost."""
+    apply_to: ApplyTo = ApplyTo.RECOMMEND
+    """`Recommend`: the best settings stand in the status. `Patch`: they are also written into the LLMService,
+    once, where they are better beyond noise and the model is still the one that was measured; only arguments
+    of `sweep` are. The chart's value `benchmarks.patchServices` must allow it."""
     output: BenchmarkOutput | None = None
     """Where the report goes. Unset: the figures are in the status only."""
     suspend: bool = False

@@ -42,6 +42,34 @@ class BenchmarkConditionType(StrEnum):
     """True: on the way (kstatus: in progress)."""
     STALLED = "Stalled"
     """True: somebody has to act (kstatus: failed)."""
+    APPLIED = "Applied"
+    """True: the LLMService runs with the best settings, which `applyTo: Patch` has written. Absent without
+    it."""
+
+
+class PatchState(StrEnum):
+    """How far it is with writing the best settings into the LLMService."""
+
+    WRITING = "Writing"
+    """They are about to be written."""
+    ROLLING_OUT = "RollingOut"
+    """They are written; the service rolls them out by its own strategy."""
+    ROLLED_OUT = "RolledOut"
+    """The service runs with them, and has answered."""
+    ROLLED_BACK = "RolledBack"
+    """The service could not start with them, and runs as before."""
+    ROLLOUT_FAILED = "RolloutFailed"
+    """The service could not start with them, and its rollout does not go back."""
+    OVERWRITTEN = "Overwritten"
+    """Somebody else has written other values since."""
+    NOT_WRITTEN = "NotWritten"
+    """There was nothing to write; the message says why."""
+    PATCH_REFUSED = "PatchRefused"
+    """The API server has refused it; the message is its own."""
+
+
+UNDER_WAY = (PatchState.WRITING, PatchState.ROLLING_OUT)
+"""The states that are not the last."""
 
 
 class BenchmarkReason(StrEnum):
@@ -75,6 +103,22 @@ class BenchmarkReason(StrEnum):
     """The pod has no right to the place of the report."""
     JOB_FAILED = "JobFailed"
     """Its Job has failed; the message is Kubernetes' own."""
+    WRITING = PatchState.WRITING.value
+    """The best settings are about to be written into the LLMService."""
+    ROLLING_OUT = PatchState.ROLLING_OUT.value
+    """They are written; the LLMService rolls them out."""
+    ROLLED_OUT = PatchState.ROLLED_OUT.value
+    """The LLMService runs with them."""
+    ROLLED_BACK = PatchState.ROLLED_BACK.value
+    """The LLMService could not start with them, and runs as before."""
+    ROLLOUT_FAILED = PatchState.ROLLOUT_FAILED.value
+    """The LLMService could not start with them, and does not go back by itself."""
+    OVERWRITTEN = PatchState.OVERWRITTEN.value
+    """Somebody else has written other values since."""
+    NOT_WRITTEN = PatchState.NOT_WRITTEN.value
+    """Nothing was written into the LLMService; the message says why."""
+    PATCH_REFUSED = PatchState.PATCH_REFUSED.value
+    """The API server has refused to change the LLMService; the message is its own."""
 
 
 class Percentiles(ApiModel):
@@ -134,6 +178,29 @@ class GainStatus(ApiModel):
     """Whether it is better beyond noise."""
 
 
+class PatchStatus(ApiModel):
+    """What `applyTo: Patch` has written."""
+
+    state: PatchState
+    """How far it is."""
+    service: Annotated[str, Field(max_length=253)]
+    """The LLMService."""
+    uid: Annotated[str, Field(max_length=64)] | None = None
+    """Which of that name."""
+    model: Annotated[str, Field(max_length=253)] | None = None
+    """Which of its models."""
+    args: EngineArgs = Field(default_factory=dict)
+    """What is written into its `engine.args`."""
+    before: EngineArgs = Field(default_factory=dict)
+    """What these were before; one that is not here was not set."""
+    generation: int | None = None
+    """Generation of the LLMService with it."""
+    at: Moment | None = None
+    """When that began."""
+    message: Annotated[str, Field(max_length=2000)] | None = None
+    """How it is."""
+
+
 class LLMBenchmarkStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -173,8 +240,12 @@ class LLMBenchmarkStatus(ApiModel):
     """Until when that is counted."""
     job: Annotated[str, Field(max_length=64)] | None = None
     """Digest of what the benchmark began with."""
+    measured: Annotated[str, Field(max_length=64)] | None = None
+    """Digest of the engine that is measured, as the spec or the LLMService said when its Job was made."""
+    patch: PatchStatus | None = None
+    """What `applyTo: Patch` has written; absent without it."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Complete, Failed, Reconciling, Stalled."""
+    """Conditions: Complete, Failed, Reconciling, Stalled; Applied with `applyTo: Patch`."""

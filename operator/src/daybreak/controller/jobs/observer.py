@@ -8,6 +8,7 @@ from typing import Any, Generic
 from daybreak.api.common.resource import Resource
 from daybreak.controller.jobs.observed import Seen
 from daybreak.controller.plan import label_of
+from daybreak.kube.apply import is_controlled_by
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
 
@@ -47,9 +48,11 @@ class JobObserver(Generic[Seen]):
 
     def again(self, key: Key, seen: Seen) -> Seen:
         """The objects of now, with the spec of that observation."""
+        job = self._cache.get(self._job, Key(key.namespace, self._job_name(key.name)))
+        mine = job is not None and is_controlled_by(job, seen.manifest["metadata"]["uid"])
         return replace(
             seen,
             now=datetime.now(UTC),
-            job=self._cache.get(self._job, Key(key.namespace, self._job_name(key.name))),
+            job=job if mine else None,
             pods=tuple(self._cache.of_service(PODS, label_of(self._resource, key))),
         )

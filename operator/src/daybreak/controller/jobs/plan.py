@@ -18,6 +18,7 @@ async def make_plan(
     owner: Owner,
     desired: Sequence[dict[str, Any]],
     owned: Collection[Resource],
+    job: Resource,
     stays: Stays,
     cache: Cache,
     applier: Applier,
@@ -28,11 +29,13 @@ async def make_plan(
         owner: The object.
         desired: Its objects as they should be.
         owned: Kinds of objects that it may have, as far as the API server knows them.
+        job: The kind of its job.
         stays: Whether an object of its is left as it is.
         cache: What is known of the cluster.
         applier: Knows what is there.
     """
     targets: list[Target] = []
+    left_over: list[dict[str, Any]] = []
     foreign: list[str] = []
     leaving = False
     for wanted in desired:
@@ -44,10 +47,15 @@ async def make_plan(
             if live["metadata"].get("deletionTimestamp") or whose is Whose.PREDECESSORS:
                 leaving = True
                 continue
+            if whose is Whose.ORPHAN and of(wanted) is job:
+                # What runs there speaks for an object that has gone: it cannot be this one's.
+                left_over.append(live)
+                leaving = True
+                continue
             if whose is Whose.FOREIGN:
                 foreign.append(named(wanted))
             elif stays(wanted, live, whose):
                 continue
         targets.append(Target(wanted, live))
     surplus = owner.surplus(cache, owned, desired)
-    return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+    return Plan(tuple(targets), (*surplus, *left_over), tuple(foreign), leaving)

@@ -54,6 +54,11 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         ...
 
     @property
+    def job(self) -> Resource:
+        """The kind of its jobs."""
+        ...
+
+    @property
     def role(self) -> str | None:
         """Which of Ray's pods runs the job; None: the only pod there is."""
         ...
@@ -162,7 +167,13 @@ class Reconciler(Generic[Seen, Decided, Status]):
         """Apply what is decided. Returns what is seen then; None: the object is gone."""
         kind = self._kind
         plan = await make_plan(
-            owner, kind.desired(seen, decision), kind.known(seen), kind.stays, self._cache, self._applier
+            owner,
+            kind.desired(seen, decision),
+            kind.known(seen),
+            kind.job,
+            kind.stays,
+            self._cache,
+            self._applier,
         )
         if plan.foreign:
             again.after(FOREIGN_SECONDS)

@@ -32,6 +32,7 @@ class BatchKind:
 
     resource = LLM_BATCHES
     owned: Collection[Resource] = OF_BATCHES
+    job = RAY_JOBS
     role: str | None = HEAD
     decide = staticmethod(decide)
     report = staticmethod(report)

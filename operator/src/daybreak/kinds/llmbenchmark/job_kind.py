@@ -32,6 +32,7 @@ class BenchmarkKind:
 
     resource = LLM_BENCHMARKS
     owned: Collection[Resource] = OF_BENCHMARKS
+    job = JOBS
     role: str | None = None
     decide = staticmethod(decide)
     report = staticmethod(report)

@@ -8,6 +8,7 @@ from daybreak.controller.parts import Parts
 from daybreak.kinds.llmbenchmark.job_kind import BenchmarkKind
 from daybreak.kinds.llmbenchmark.observe.observer import Observer
 from daybreak.kinds.llmbenchmark.observe.progress_reports import PATH, REPORT_LIMIT, read
+from daybreak.kinds.llmbenchmark.patcher import Patcher
 from daybreak.kube.resources import OF_BENCHMARKS, PODS
 
 
@@ -16,4 +17,5 @@ def llm_benchmarks(parts: Parts) -> OwnerKind:
     kind, cache = BenchmarkKind(parts.platform), parts.cache
     prober = JobProber(http_reporter(PATH, read, REPORT_LIMIT), parts.enqueue_of(LLM_BENCHMARKS))
     reconciler = Reconciler(kind, Observer(cache), parts.api, cache, prober, parts.applier, parts.may_act)
-    return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), reconciler, [prober])
+    patcher = Patcher(reconciler, parts.api, cache, parts.applier, parts.may_act)
+    return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), patcher, [prober])

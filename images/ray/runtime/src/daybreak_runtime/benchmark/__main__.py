@@ -17,8 +17,9 @@ from daybreak_runtime.benchmark.engines import EngineFailed, fetch, started
 from daybreak_runtime.benchmark.load import Target
 from daybreak_runtime.benchmark.order import Order, Service
 from daybreak_runtime.benchmark.outcome import Settings
+from daybreak_runtime.benchmark.picture import png, svg
 from daybreak_runtime.benchmark.progress import Progress, plain
-from daybreak_runtime.benchmark.report import html, svg, table
+from daybreak_runtime.benchmark.report import curves, html, table
 from daybreak_runtime.benchmark.run import ENGINE_FAILED, Course, Run, Start
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage
@@ -48,7 +49,8 @@ def save(order: Order, run: Run) -> None:
     found = plain(run.course, run.gain, run.noise.relative)
     place.write("results.json", json.dumps(found, indent=1).encode())
     place.write("report.html", html(order, found).encode())
-    place.write("curve.svg", svg(order, found).encode())
+    place.write("curve.svg", svg(curves(order, found)).encode())
+    place.write("curve.png", png(curves(order, found)))
 
 
 def main() -> int:
@@ -105,7 +107,8 @@ def _read(arguments: argparse.Namespace) -> dict[str, object]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m daybreak_runtime.benchmark", description=__doc__)
     parser.add_argument("order", nargs="?", type=Path, help="a file with the order, as JSON")
-    parser.add_argument("--out", type=Path, help="folder for report.html, curve.svg and results.json")
+    files = "report.html, curve.svg, curve.png and results.json"
+    parser.add_argument("--out", type=Path, help=f"folder for {files}")
     return parser
 
 

@@ -1,13 +1,12 @@
-"""A report that needs nothing but itself: a page with curves and a table, the curves, and text. Pure."""
+"""A report that needs nothing but itself: a page with curves and a table, what is drawn, and text. Pure."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from daybreak_runtime.benchmark.order import REQUESTS, Order
+from daybreak_runtime.benchmark.picture import Curves, svg
 
-_WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 300, 64, 56, 28
-_COLOURS = ("#1f6f8b", "#b3541e", "#5b7f2b", "#7a4b94", "#a08414", "#444444")
 _STYLE = (
     "body{font:15px/1.5 system-ui,sans-serif;max-width:60em;margin:2em auto;padding:0 1em;color:#222}"
     "table{border-collapse:collapse}td,th{padding:.2em .7em;border-bottom:1px solid #ddd;text-align:right}"
@@ -61,13 +60,14 @@ def html(order: Order, found: Mapping[str, Any]) -> str:
     )
     return (
         f"<!doctype html><meta charset=utf-8><title>Benchmark</title><style>{_STYLE}</style>"
-        f"<h1>Benchmark of {escape(_model(order))}</h1><p>{escape(verdict(found))}</p>{svg(order, found)}"
+        f"<h1>Benchmark of {escape(_model(order))}</h1><p>{escape(verdict(found))}</p>"
+        f"{svg(curves(order, found))}"
         f"<p>Noise of one window: {100 * found['noise']:.1f} %. {found['engineStarts']} engines were started."
         f"</p><table><tr>{head}</tr>{rows}</table>\n"
     )
 
 
-def svg(order: Order, found: Mapping[str, Any]) -> str:
+def curves(order: Order, found: Mapping[str, Any]) -> Curves:
     """The objective of each step: over the settings where they were swept, over the load where not."""
     measured = [step for step in found["steps"] if "windows" in step]
     name = "requests/s" if order.objective.maximize == REQUESTS else "tokens/s"
@@ -76,17 +76,17 @@ def svg(order: Order, found: Mapping[str, Any]) -> str:
         groups = [(load_words, steps) for load_words, steps in _grouped(measured, load)]
         ticks = list(dict.fromkeys(settings(step) for step in _ordered(order, measured)))
         place = {tick: number for number, tick in enumerate(ticks)}
-        curves = [
+        drawn = [
             (words, sorted((place[settings(step)], float(step[field])) for step in steps))
             for words, steps in groups
         ]
     else:
         ticks = [load(step) for step in measured]
-        curves = [(settings(step), []) for step in measured[:1]]
-        curves = [
-            (words, [(n, float(step[field])) for n, step in enumerate(measured)]) for words, _ in curves
+        drawn = [
+            (settings(first), [(n, float(step[field])) for n, step in enumerate(measured)])
+            for first in measured[:1]
         ]
-    return _picture(ticks, curves, name)
+    return Curves(ticks, drawn, name)
 
 
 def settings(step: Mapping[str, Any]) -> str:
@@ -144,47 +144,3 @@ def _ordered(order: Order, steps: Sequence[Mapping[str, Any]]) -> list[Mapping[s
         )
 
     return sorted(steps, key=rank)
-
-
-def _picture(
-    ticks: Sequence[str], curves: Sequence[tuple[str, Sequence[tuple[int, float]]]], unit: str
-) -> str:
-    top = max((value for _, points in curves for _, value in points), default=0.0) or 1.0
-    inner = _WIDTH - _LEFT - 20
-
-    def across(number: float) -> float:
-        return _LEFT + inner * (number + 0.5) / max(1, len(ticks))
-
-    def up(value: float) -> float:
-        return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / (1.08 * top)
-
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="#fff"/>'
-        f'<text x="8" y="16">{escape(unit)}</text>'
-    ]
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        y = up(share * top)
-        parts.append(
-            f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - 20}" y2="{y:.1f}" stroke="#ddd"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{share * top:.3g}</text>'
-        )
-    for number, tick in enumerate(ticks):
-        short = tick.rpartition("=")[2] if tick.count("=") == 1 else tick
-        parts.append(
-            f'<text x="{across(number):.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
-            f"<title>{escape(tick)}</title>{escape(short[:24])}</text>"
-        )
-    for number, (words, points) in enumerate(curves):
-        colour = _COLOURS[number % len(_COLOURS)]
-        path = " ".join(f"{across(n):.1f},{up(value):.1f}" for n, value in points)
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [
-            f'<circle cx="{across(n):.1f}" cy="{up(value):.1f}" r="3" fill="{colour}">'
-            f"<title>{value:.4g}</title></circle>"
-            for n, value in points
-        ]
-        parts.append(
-            f'<text x="{_LEFT + 150 * number}" y="{_HEIGHT - 12}" fill="{colour}">{escape(words)}</text>'
-        )
-    return "".join([*parts, "</svg>"])

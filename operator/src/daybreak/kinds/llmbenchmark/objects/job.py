@@ -10,7 +10,7 @@ from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.kinds.llmbenchmark.objects.order import KEY_VARIABLE, VARIABLE, order
-from daybreak.kinds.llmbenchmark.objects.target import Target
+from daybreak.kinds.llmbenchmark.objects.target import Target, measured
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec
@@ -24,7 +24,7 @@ COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
 RETRIES = 2
 """How often a pod that was lost is made anew; the benchmark then begins anew."""
 _GRACE_SECONDS = 60
-_MAY_CHANGE = {"suspend", "ttl_after_finished"}
+_MAY_CHANGE = {"suspend", "apply_to", "ttl_after_finished"}
 
 
 def job_digest(benchmark: LLMBenchmark) -> str:
@@ -36,7 +36,10 @@ def job_digest(benchmark: LLMBenchmark) -> str:
 def job(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
     """The Job of the benchmark."""
     found = owned_metadata(KIND, benchmark, names.benchmark_job(benchmark.name), COMPONENT)
-    found["annotations"] = {names.BENCHMARK_ANNOTATION: job_digest(benchmark)}
+    found["annotations"] = {
+        names.BENCHMARK_ANNOTATION: job_digest(benchmark),
+        names.MEASURED_ANNOTATION: measured(target),
+    }
     spec = {
         "backoffLimit": RETRIES,
         "ttlSecondsAfterFinished": whole_seconds(benchmark.spec.ttl_after_finished),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from daybreak.api.common import names
+from daybreak.api.common.canonical import digest
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.spec import Where
 from daybreak.api.llmbenchmark.validation import model_problems
@@ -21,6 +22,14 @@ class Target:
     service: str = ""
     """Name of the service that is asked itself."""
     service_model: str = ""
+
+
+def measured(target: Target) -> str:
+    """Digest of the engine that is measured: weights, arguments, accelerators; empty without one."""
+    if target.model is None:
+        return ""
+    fields = {"source", "revision", "engine", "parallelism", "accelerator"}
+    return digest(target.model.model_dump(mode="json", by_alias=True, include=fields))
 
 
 class TargetMissing(Exception):

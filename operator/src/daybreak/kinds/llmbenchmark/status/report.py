@@ -1,6 +1,8 @@
 """The status of a benchmark, put together from what was decided."""
 
+from daybreak.api.common import names
 from daybreak.api.common.custom_object import known_status
+from daybreak.api.common.unstructured import at, text
 from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbenchmark.status import BenchmarkPhase, LLMBenchmarkStatus
 from daybreak.controller.events import Event
@@ -19,6 +21,7 @@ def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
     before = known_status(LLMBenchmarkStatus, seen.status)
     update, verdict = status.update(seen, before, decision, _held(seen)), decision.verdict
     if verdict is not None:
+        update["measured"] = before.measured or _measured_now(seen)
         update["phase"] = BenchmarkPhase(verdict.phase)
         update["progress"] = verdict.message[:256] if verdict.phase is JobPhase.RUNNING else None
         if seen.progress is not None:
@@ -44,6 +47,10 @@ def _measured(said: Progress) -> dict[str, object]:
         "stopped": said.stopped or None,
         "engine_starts": said.engine_starts,
     }
+
+
+def _measured_now(seen: Observed) -> str | None:
+    return text(at(seen.job, "metadata", "annotations").get(names.MEASURED_ANNOTATION)) or None
 
 
 def _held(seen: Observed) -> int:

@@ -1,0 +1,179 @@
+"""Whether the best settings are written into the LLMService, and what came of it: a pure function.
+
+First the status says what will be written, then it is written, then the status says so: who goes on after a
+crash in between sees which of the two it was by the service's arguments.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.common.unstructured import written
+from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmbenchmark.spec import ApplyTo
+from daybreak.api.llmbenchmark.status import (
+    UNDER_WAY,
+    BenchmarkPhase,
+    LLMBenchmarkStatus,
+    PatchState,
+    PatchStatus,
+)
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmbenchmark.objects.target import TargetMissing, measured, target
+from daybreak.kinds.llmbenchmark.status.steps import words
+
+
+@dataclass(frozen=True)
+class SeenPatch:
+    """What is seen of a benchmark that has ended, and of its service."""
+
+    benchmark: LLMBenchmark
+    status: LLMBenchmarkStatus
+    now: datetime
+    service: LLMService | None = None
+    """The LLMService of its reference, where its spec can be read."""
+    observed_generation: int = 0
+    """The generation of which the service's status speaks."""
+    rollout: RolloutStatus | None = None
+
+
+@dataclass(frozen=True)
+class PatchDecision:
+    """What follows."""
+
+    status: PatchStatus
+    write: bool = False
+    """Whether its arguments are written now."""
+
+
+def decide(seen: SeenPatch) -> PatchDecision | None:
+    """Decide; None: nothing is to be done or said."""
+    status = seen.status
+    if seen.benchmark.spec.apply_to is not ApplyTo.PATCH or status.phase is not BenchmarkPhase.SUCCEEDED:
+        return None
+    if status.finished is None:
+        return None
+    patch = status.patch
+    if patch is None:
+        return PatchDecision(_begun(seen))
+    if patch.state is PatchState.WRITING:
+        return _to_write(seen, patch)
+    if patch.state in UNDER_WAY:
+        return PatchDecision(_rolled_out(seen, patch))
+    return None
+
+
+def _begun(seen: SeenPatch) -> PatchStatus:
+    """What is about to be written, or why nothing is."""
+    reference, gain = seen.benchmark.spec.service_ref, seen.status.gain
+    name = reference.name if reference is not None else ""
+    swept = {each.argument for each in seen.benchmark.spec.sweep}
+    args = {key: value for key, value in (seen.status.recommended or {}).items() if key in swept}
+
+    def nothing(why: str) -> PatchStatus:
+        message = f"nothing is written: {why}"
+        return PatchStatus(
+            state=PatchState.NOT_WRITTEN, service=name, at=written(seen.now), message=message[:2000]
+        )
+
+    if not args:
+        return nothing("the service's own arguments are the best that was measured")
+    if gain is None or not gain.certain:
+        return nothing(f"{words(args)} is not better beyond noise")
+    try:
+        found = target(seen.benchmark, seen.service)
+    except TargetMissing as error:
+        return nothing(str(error))
+    service = seen.service
+    if service is None or found.model is None or measured(found) != seen.status.measured:
+        return nothing(f"LLMService {name} is not any more what was measured; make a new LLMBenchmark")
+    before = found.model.engine.args
+    return PatchStatus(
+        state=PatchState.WRITING,
+        service=name,
+        uid=service.uid,
+        model=found.model.name,
+        args=args,
+        before={key: before[key] for key in args if key in before},
+        at=written(seen.now),
+        message=f"{words(args)} is about to be written into model {found.model.name}",
+    )
+
+
+def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
+    there = arguments(seen.service, patch)
+    if seen.service is None or there is None:
+        return PatchDecision(_ended(patch, PatchState.NOT_WRITTEN, "the service, or its model, is gone"))
+    if there == patch.args:
+        return PatchDecision(is_written(patch, seen.service.generation))
+    if there != patch.before:
+        message = f"somebody else has set {words(there)} meanwhile; nothing is written"
+        return PatchDecision(_ended(patch, PatchState.OVERWRITTEN, message))
+    return PatchDecision(patch, write=True)
+
+
+def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
+    """How the service's own rollout of it goes."""
+    there = arguments(seen.service, patch)
+    was = f"before: {words(patch.before) if patch.before else 'not set'}"
+    if seen.service is None or there is None:
+        return _ended(patch, PatchState.OVERWRITTEN, f"the service, or its model, is gone; {was}")
+    if seen.service.generation < (patch.generation or 0):
+        return patch  # an older state than that which was written
+    if there != patch.args:
+        message = f"somebody else has written {words(there) if there else 'other arguments'} since; {was}"
+        return _ended(patch, PatchState.OVERWRITTEN, message)
+    rollout = seen.rollout
+    if rollout is None or seen.observed_generation < (patch.generation or 0):
+        return patch
+    said = f": {rollout.message}" if rollout.message else ""
+    if rollout.phase is RolloutPhase.COMPLETE:
+        return _ended(patch, PatchState.ROLLED_OUT, f"the service runs with {words(patch.args)}; {was}")
+    if rollout.phase is RolloutPhase.ROLLED_BACK:
+        message = (
+            f"the service could not start with {words(patch.args)} and runs as before{said}. Its spec still "
+            f"says so: put it back; {was}. It is not written again"
+        )
+        return _ended(patch, PatchState.ROLLED_BACK, message)
+    if rollout.phase is RolloutPhase.FAILED:
+        message = (
+            f"the service could not start with {words(patch.args)}{said}; {was}. It is not written again"
+        )
+        return _ended(patch, PatchState.ROLLOUT_FAILED, message)
+    message = f"{words(patch.args)} is written; the rollout is {rollout.phase}{said}; {was}"
+    return patch.model_copy(update={"message": message[:2000]})
+
+
+def is_written(patch: PatchStatus, generation: int) -> PatchStatus:
+    """The status once it stands in the service, in that generation of it."""
+    was = words(patch.before) if patch.before else "not set"
+    message = f"{words(patch.args)} is written into model {patch.model}; before: {was}"
+    update = {"state": PatchState.ROLLING_OUT, "generation": generation, "message": message[:2000]}
+    return patch.model_copy(update=update)
+
+
+def refused(patch: PatchStatus, why: str, *, forbidden: bool) -> PatchStatus:
+    """The status once the API server has refused it."""
+    hint = " (the chart's value benchmarks.patchServices gives the right)" if forbidden else ""
+    return _ended(patch, PatchState.PATCH_REFUSED, f"nothing is written{hint}: {why}")
+
+
+def fields(patch: PatchStatus) -> dict[str, Any]:
+    """The fields of the LLMService that are written."""
+    return {"spec": {"models": [{"name": patch.model, "engine": {"args": dict(patch.args)}}]}}
+
+
+def arguments(service: LLMService | None, patch: PatchStatus) -> Mapping[str, Any] | None:
+    """What the service says now of the arguments that are written; None: it, or its model, is not there."""
+    if service is None or service.uid != patch.uid:
+        return None
+    for model in service.spec.models:
+        if model.name == patch.model:
+            return {key: model.engine.args[key] for key in patch.args if key in model.engine.args}
+    return None
+
+
+def _ended(patch: PatchStatus, state: PatchState, message: str) -> PatchStatus:
+    return patch.model_copy(update={"state": state, "message": message[:2000]})

@@ -1,0 +1,119 @@
+"""Writes the best settings of a benchmark that has ended into its LLMService, once."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from daybreak.api.common import names
+from daybreak.api.common.custom_object import InvalidSpec, known_status
+from daybreak.api.common.unstructured import at, mapping, whole
+from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
+from daybreak.api.llmbenchmark.status import UNDER_WAY, LLMBenchmarkStatus, PatchState, PatchStatus
+from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.controller.again import Again
+from daybreak.controller.owner_kind import Reconciles
+from daybreak.controller.writer import Writer
+from daybreak.kinds.llmbenchmark.decide.patch import (
+    PatchDecision,
+    SeenPatch,
+    decide,
+    fields,
+    is_written,
+    refused,
+)
+from daybreak.kinds.llmbenchmark.status.patch import events, report
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache, Key
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.fields import set_fields
+
+LOOK_SECONDS = 5.0
+"""How often the service's rollout is looked at: changes of services wake no benchmark."""
+
+
+class Patcher:
+    """Does it for each benchmark, after its job's reconcile.
+
+    Args:
+        jobs: Reconciles the benchmark and its job.
+        api: The API server.
+        cache: What is known of the cluster.
+        applier: Writes owned objects; of a service nothing is owned.
+        may_act: Whether the lease is held this moment.
+    """
+
+    def __init__(
+        self,
+        jobs: Reconciles,
+        api: Api,
+        cache: Cache,
+        applier: Applier,
+        may_act: Callable[[], bool],
+    ) -> None:
+        self._jobs = jobs
+        self._api = api
+        self._cache = cache
+        self._writer = Writer(api, cache, applier, LLM_BENCHMARKS, may_act)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Reconcile one object. Returns when to look again, in seconds; None: at a change."""
+        again = Again()
+        seconds = await self._jobs.reconcile(key)
+        if seconds is not None:
+            again.after(seconds)
+        await self._patch(key, again)
+        return again.seconds
+
+    async def _patch(self, key: Key, again: Again) -> None:
+        manifest = self._cache.get(LLM_BENCHMARKS, key)
+        seen = self._seen(key)
+        decision = decide(seen) if seen is not None else None
+        if manifest is None or seen is None or decision is None:
+            return
+        patch = decision.status
+        if decision.write:
+            patch = await self._written(key, decision)
+        before = seen.status
+        after = report(before, patch, seen.now, seen.benchmark.generation)
+        said = await self._writer.say(key, manifest, after, lambda *_: events(before, patch), seen.now)
+        if not said.gone and patch.state in UNDER_WAY:
+            again.after(0.0 if patch.state is PatchState.WRITING else LOOK_SECONDS)
+
+    async def _written(self, key: Key, decision: PatchDecision) -> PatchStatus:
+        """Write it. Raises ApiError with `conflict` when the service has changed: it is decided on anew."""
+        patch = decision.status
+        live = self._cache.get(LLM_SERVICES, Key(key.namespace, patch.service))
+        owner = self._cache.get(LLM_BENCHMARKS, key)
+        if live is None or owner is None:
+            return patch
+        manager = names.benchmark_manager(key.name, owner["metadata"]["uid"])
+        self._writer.check()
+        try:
+            found = await set_fields(self._api, LLM_SERVICES, live, fields(patch), manager)
+        except ApiError as error:
+            if not error.refused:
+                raise
+            return refused(patch, error.message, forbidden=error.forbidden)
+        return is_written(patch, whole(at(found, "metadata").get("generation")))
+
+    def _seen(self, key: Key) -> SeenPatch | None:
+        manifest = self._cache.get(LLM_BENCHMARKS, key)
+        try:
+            benchmark = LLMBenchmark.from_manifest(manifest) if manifest is not None else None
+        except InvalidSpec:
+            return None
+        reference = benchmark.spec.service_ref if benchmark is not None else None
+        if manifest is None or benchmark is None or reference is None:
+            return None
+        status = known_status(LLMBenchmarkStatus, mapping(manifest.get("status")))
+        live = self._cache.get(LLM_SERVICES, Key(key.namespace, reference.name))
+        seen = SeenPatch(benchmark, status, datetime.now(UTC))
+        try:
+            service = LLMService.from_manifest(live) if live is not None else None
+        except InvalidSpec:
+            service = None
+        if live is None or service is None:
+            return seen
+        said = known_status(LLMServiceStatus, mapping(live.get("status")))
+        return SeenPatch(benchmark, status, seen.now, service, said.observed_generation, said.rollout)

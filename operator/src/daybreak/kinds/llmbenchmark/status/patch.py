@@ -1,0 +1,46 @@
+"""What the status says of the settings that are written into the LLMService."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from daybreak.api.llmbenchmark.status import (
+    BenchmarkConditionType,
+    LLMBenchmarkStatus,
+    PatchState,
+    PatchStatus,
+)
+from daybreak.controller.conditions import Made, dated
+from daybreak.controller.events import Event
+
+ACTION = "Apply"
+"""Of every event of it."""
+_WARNINGS = (
+    PatchState.ROLLED_BACK,
+    PatchState.ROLLOUT_FAILED,
+    PatchState.OVERWRITTEN,
+    PatchState.PATCH_REFUSED,
+)
+
+
+def report(
+    before: LLMBenchmarkStatus, patch: PatchStatus, now: datetime, generation: int
+) -> LLMBenchmarkStatus:
+    """The status with it, and with its condition beside the others."""
+    kept = [each for each in before.conditions if each.type != BenchmarkConditionType.APPLIED]
+    made = Made(
+        BenchmarkConditionType.APPLIED,
+        patch.state is PatchState.ROLLED_OUT,
+        patch.state,
+        patch.message or "",
+    )
+    plain = before.model_dump(mode="json", by_alias=True)
+    return before.model_copy(
+        update={"patch": patch, "conditions": [*kept, *dated(plain, [made], now, generation)]}
+    )
+
+
+def events(before: LLMBenchmarkStatus, patch: PatchStatus) -> Sequence[Event]:
+    """That it has come to another state."""
+    if before.patch is not None and before.patch.state is patch.state:
+        return []
+    return [Event(ACTION, patch.state in _WARNINGS, patch.state, patch.message or "")]

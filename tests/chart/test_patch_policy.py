@@ -1,0 +1,107 @@
+"""With `benchmarks.patchServices` the operator may change engine arguments of LLMServices, and nothing else.
+
+Asked of the real API server in the name of the chart's ServiceAccount, as server-side dry-runs.
+"""
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cluster import ClusterError, ControlPlane
+from tests.chart.test_admission_policy import ACCOUNT, DENIED, POLICY, RIGHTS, Hands, policies, until
+from tests.chart.tools import CHART, NAMESPACE, Helm, Manifest, dump, of_kind
+
+pytestmark = pytest.mark.xdist_group("chart-plane")
+
+MODELS = "patched-models"
+PATCH = ("--set", "benchmarks.patchServices=true")
+SERVICE: dict[str, Any] = {
+    "apiVersion": "daybreak.dev/v1alpha1",
+    "kind": "LLMService",
+    "metadata": {"name": "chat", "namespace": MODELS, "labels": {"team": "one"}},
+    "spec": {
+        "models": [
+            {"name": "big", "source": "hf://a/big", "engine": {"args": {"max_num_seqs": 64, "seed": 1}}},
+            {"name": "small", "source": "hf://a/small"},
+        ]
+    },
+}
+
+
+class Patcher(Hands):
+    """Requests that set single fields, in the name of a benchmark."""
+
+    def apply(self, *manifests: Manifest) -> str:
+        """Set fields, but for keeping them. Raises ClusterError."""
+        own = "--field-manager=daybreak-benchmark-tune-0"
+        return self._do("apply", list(manifests), "--server-side", "--force-conflicts", own)
+
+
+@pytest.fixture(scope="module")
+def operator(plane: ControlPlane, helm: Helm) -> Iterator[Hands]:
+    """Requests in the operator's name, where it may patch, and a service is there."""
+    for name in (NAMESPACE, MODELS):
+        plane.apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+    plane.install_crds([CHART / "files" / "crds"])
+    manifests = [m for m in helm.template(*PATCH) if m["kind"] in RIGHTS | POLICY]
+    plane.apply(dump(manifests))
+    plane.apply(dump([SERVICE]))
+    hands = Patcher(plane, ACCOUNT)
+    moved = {"metadata": {"labels": {"team": "two"}}}
+    until(True, lambda: hands.apply(service_with(**moved)))
+    yield hands
+    plane.kubectl("delete", "-f", "-", stdin=dump([*manifests, SERVICE]))
+
+
+def service_with(**parts: Any) -> Manifest:
+    """An apply of single fields."""
+    found = {"apiVersion": SERVICE["apiVersion"], "kind": "LLMService", **copy.deepcopy(parts)}
+    found["metadata"] = {"name": "chat", "namespace": MODELS, **found.get("metadata", {})}
+    return found
+
+
+def args(model: str, **values: Any) -> dict[str, Any]:
+    """Engine arguments of a model."""
+    return {"models": [{"name": model, "engine": {"args": values}}]}
+
+
+@pytest.mark.parametrize("model", ["big", "small"])
+def test_engine_arguments_may_be_changed(operator: Hands, model: str) -> None:
+    assert operator.apply(service_with(spec=args(model, max_num_seqs=128)))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"spec": {"models": [{"name": "big", "source": "hf://evil/big"}]}},
+        {"spec": {"models": [{"name": "big", "replicas": {"min": 9, "max": 9}}]}},
+        {"spec": {"models": [{"name": "more", "source": "hf://evil/more"}]}},
+        {"spec": {"replicas": 3}},
+        {"spec": {"runtime": {"env": [{"name": "A", "value": "b"}]}}},
+        {"metadata": {"labels": {"team": "two"}}},
+        {"metadata": {"annotations": {"daybreak.dev/rollout-paused": "true"}}},
+    ],
+)
+def test_nothing_else_of_a_service_may(operator: Hands, parts: dict[str, Any]) -> None:
+    with pytest.raises(ClusterError, match=DENIED):
+        operator.apply(service_with(**parts))
+
+
+def test_none_is_made(operator: Hands) -> None:
+    other = {**SERVICE, "metadata": {"name": "other", "namespace": MODELS}}
+    with pytest.raises(ClusterError, match=r"(?i)denied|forbidden"):
+        operator.apply(other)
+
+
+def test_right_and_policy_come_together_and_only_when_wanted(helm: Helm) -> None:
+    def may_patch(*options: str) -> bool:
+        roles = of_kind(helm.template(*options), "ClusterRole")
+        rules = [rule for role in roles if role["metadata"]["name"] == "daybreak" for rule in role["rules"]]
+        return any("llmservices" in rule["resources"] and "patch" in rule["verbs"] for rule in rules)
+
+    assert not may_patch()
+    assert may_patch(*PATCH)
+    assert len(policies(helm, *PATCH)) == len(policies(helm)) + 2

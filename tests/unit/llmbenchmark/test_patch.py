@@ -1,0 +1,163 @@
+"""Whether the best settings are written into the LLMService, and what is said of what came of it."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus
+from daybreak.api.llmbenchmark.status import (
+    BenchmarkPhase,
+    GainStatus,
+    LLMBenchmarkStatus,
+    PatchState,
+    PatchStatus,
+)
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmbenchmark.decide.patch import SeenPatch, decide, fields, is_written, refused
+from daybreak.kinds.llmbenchmark.objects.target import measured, target
+from daybreak.kinds.llmbenchmark.status.patch import events, report
+from tests.unit.llmbenchmark.benchmarks import benchmark, of_service, service
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OF_SERVICE = of_service() | {"applyTo": "Patch"}
+BEST = {"max_num_seqs": 128}
+
+
+def seen(svc: LLMService | None = None, patch: PatchStatus | None = None, **status: Any) -> SeenPatch:
+    found = benchmark(**OF_SERVICE)
+    svc = svc or service()
+    whole = {
+        "phase": BenchmarkPhase.SUCCEEDED,
+        "finished": "2026-01-01T00:00:00Z",
+        "recommended": BEST,
+        "gain": GainStatus(ratio=2.0, noise=0.05, certain=True),
+        "measured": measured(target(found, service())),
+        "patch": patch,
+        **status,
+    }
+    return SeenPatch(found, LLMBenchmarkStatus().model_copy(update=whole), NOW, svc)
+
+
+def begun() -> PatchStatus:
+    decision = decide(seen())
+    assert decision is not None
+    return decision.status
+
+
+def with_args(generation: int, **args: Any) -> LLMService:
+    return replace(service(engine={"args": args}), generation=generation)
+
+
+def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
+    decision = decide(seen())
+    assert decision is not None
+    assert not decision.write
+    assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
+    assert decision.status.before == {"max_num_seqs": 64}
+    assert fields(decision.status) == {"spec": {"models": [{"name": "big", "engine": {"args": BEST}}]}}
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"recommended": {}}, "own arguments are the best"),
+        ({"recommended": {"dtype": "float16"}}, "own arguments are the best"),
+        ({"gain": GainStatus(ratio=1.01, noise=0.05, certain=False)}, "not better beyond noise"),
+        ({"gain": None}, "not better beyond noise"),
+        ({"measured": "another"}, "not any more what was measured"),
+    ],
+)
+def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
+    status: dict[str, Any], words: str
+) -> None:
+    decision = decide(seen(**status))
+    assert decision is not None
+    assert decision.status.state is PatchState.NOT_WRITTEN
+    assert words in (decision.status.message or "")
+    assert decide(seen(patch=decision.status)) is None, "that is the end of it"
+
+
+def test_a_service_that_was_changed_meanwhile_is_left_alone() -> None:
+    decision = decide(seen(with_args(2, max_num_seqs=64, max_model_len=512)))
+    assert decision is not None
+    assert decision.status.state is PatchState.NOT_WRITTEN
+
+
+def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
+    decision = decide(seen(service(replicas={"min": 3})))
+    assert decision is not None
+    assert decision.status.state is PatchState.WRITING
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"phase": BenchmarkPhase.FAILED},
+        {"phase": BenchmarkPhase.RUNNING, "finished": None},
+    ],
+)
+def test_without_a_result_nothing_is_said(change: dict[str, Any]) -> None:
+    assert decide(seen(**change)) is None
+
+
+def test_who_only_wants_a_recommendation_gets_no_more() -> None:
+    plain = replace(seen(), benchmark=benchmark(**of_service()))
+    assert decide(plain) is None
+
+
+def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> None:
+    before = decide(seen(patch=begun()))
+    assert before is not None
+    assert before.write, "the service is as before: it was not written"
+    after = decide(seen(with_args(2, max_num_seqs=128), patch=begun()))
+    assert after is not None
+    assert not after.write, "the service has it: it was written"
+    assert (after.status.state, after.status.generation) == (PatchState.ROLLING_OUT, 2)
+    other = decide(seen(with_args(2, max_num_seqs=7), patch=begun()))
+    assert other is not None
+    assert (other.write, other.status.state) == (False, PatchState.OVERWRITTEN)
+
+
+@pytest.mark.parametrize(
+    ("phase", "state"),
+    [
+        (RolloutPhase.PROGRESSING, PatchState.ROLLING_OUT),
+        (RolloutPhase.ROLLING_BACK, PatchState.ROLLING_OUT),
+        (RolloutPhase.COMPLETE, PatchState.ROLLED_OUT),
+        (RolloutPhase.ROLLED_BACK, PatchState.ROLLED_BACK),
+        (RolloutPhase.FAILED, PatchState.ROLLOUT_FAILED),
+    ],
+)
+def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, state: PatchState) -> None:
+    rollout = RolloutStatus(phase=phase, revision="chat-1", message="it says why")
+    now = seen(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
+    stale = decide(replace(now, observed_generation=1, rollout=rollout))
+    assert stale is not None
+    assert stale.status.state is PatchState.ROLLING_OUT, "the service has not looked at it yet"
+    decision = decide(replace(now, observed_generation=2, rollout=rollout))
+    assert decision is not None
+    assert (decision.write, decision.status.state) == (False, state)
+    assert "before: max_num_seqs=64" in (decision.status.message or "")
+
+
+def test_what_somebody_else_has_written_since_stays() -> None:
+    decision = decide(seen(with_args(3, max_num_seqs=32), patch=is_written(begun(), 2)))
+    assert decision is not None
+    assert (decision.write, decision.status.state) == (False, PatchState.OVERWRITTEN)
+    older = decide(seen(service(), patch=is_written(begun(), 2)))
+    assert older is not None
+    assert older.status.state is PatchState.ROLLING_OUT, "the watch has not brought the write yet"
+
+
+def test_its_condition_stands_beside_the_others_and_each_state_is_told_once() -> None:
+    patch = begun()
+    after = report(seen().status, patch, NOW, 1)
+    [condition] = [each for each in after.conditions if each.type == "Applied"]
+    assert (condition.status, condition.reason) == ("False", "Writing")
+    assert [each.reason for each in events(seen().status, patch)] == ["Writing"]
+    assert events(after, patch) == []
+    [bad] = events(after, refused(patch, "no right", forbidden=True))
+    assert bad.warning
+    assert "benchmarks.patchServices" in bad.note
