@@ -35,6 +35,12 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a weight below 0": (route(backends=[backend(weight=-1)]), "spec.backends[0].weight"),
     "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
     "an unknown field": (route(mirror={}), "spec.mirror: there is no such field"),
+    "a fallback without a model": (
+        route(fallback=[{"service": "one"}]),
+        "spec.fallback[0].model: this field is needed",
+    ),
+    "a fallback after no time": (route(fallback=[backend(after="0s")]), "spec.fallback[0].after"),
+    "too many fallbacks": (route(fallback=[backend("one", str(n)) for n in range(5)]), "spec.fallback"),
     "a canary without steps": (canaried(steps=[]), "spec.canary.steps"),
     "a step above 100": (canaried(steps=[{"weight": 101, "for": "1m"}]), "spec.canary.steps[0].weight"),
     "a step of nothing": (canaried(steps=[{"weight": 0, "for": "1m"}]), "spec.canary.steps[0].weight"),

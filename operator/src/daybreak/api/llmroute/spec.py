@@ -10,11 +10,13 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.common.scalars import ModelName, ObjectName
+from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
+MAX_FALLBACKS = 4
+"""Most models that a request goes on to, one after the other."""
 MAX_NAMES = 16
 """Most names of a route."""
 MAX_WEIGHT = 1_000_000
@@ -41,6 +43,19 @@ class RouteBackend(ApiModel):
     """One of its models, or of their LoRA adapters. Requests come to it under this name."""
     weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
     """Its share of the requests, compared with the other backends. At 0 it gets none."""
+
+
+class RouteFallback(ApiModel):
+    """A model that gets the requests that the one before it cannot take."""
+
+    service: ObjectName
+    """An LLMService of the route's namespace."""
+    model: ModelName
+    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
+    after: PositiveDuration | None = None
+    """For how long a request is held at most by the model before it, which sleeps or wakes, until it comes
+    here. Unset: until that one's hold ends. Who is refused there, since it cannot start or too many wait,
+    comes here at once."""
 
 
 class Sticky(ApiModel):
@@ -98,12 +113,30 @@ class LLMRouteSpec(ApiModel):
     ]
     """The models that share the requests. One that is not there gets none; the others share what it would
     get."""
+    fallback: Annotated[
+        list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
+    ] = Field(default_factory=list)
+    """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
+    sent to a model. A model that it has come from is passed over."""
     sticky: Sticky | None = None
     """What belongs together goes to the same backend. Unset: each request is spread for itself."""
     canary: Canary | None = None
     """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
     asleep: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+
+    def every(self) -> list[RouteBackend]:
+        """The backends, and behind them, without a share, the models that are asked for another reason."""
+        found = {(each.service, each.model): each for each in self.backends}
+        for each in self.fallback:
+            other = RouteBackend(service=each.service, model=each.model, weight=0)
+            found.setdefault((each.service, each.model), other)
+        return list(found.values())
+
+    def is_needed(self, backend: RouteBackend) -> bool:
+        """Whether a model is asked for another reason than its share."""
+        pairs = {(each.service, each.model) for each in self.fallback}
+        return (backend.service, backend.model) in pairs
 
     def is_canary(self, backend: RouteBackend) -> bool:
         """Whether this backend is the canary."""

@@ -13,6 +13,8 @@ local WHOLE = os.getenv("DAYBREAK_LATE") == "1"
 
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
+local NEXT = "txn.daybreak_next"    -- of a request that a backend of its route did not take, see ways.back()
+local OFFER = "txn.daybreak_offer"  -- told to the HAProxy that holds, where there is another backend
 
 -- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
 local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")
@@ -74,9 +76,12 @@ local function is_whole(txn, text)
     return length and length <= #text or not length and txn.sf:req_hdr("transfer-encoding") == ""
 end
 
--- Sends a request the way that its route has for it, as a request for that model.
-local function send_by(txn, chosen, name, from, to)
-    local way = ways.choose(txn, chosen)
+-- Sends a request the way that its route has for it, as a request for that model. tried, since: see ways.back().
+local function send_by(txn, chosen, name, from, to, tried, since)
+    local way, offer
+    if chosen then
+        way, offer = ways.choose(txn, chosen, tried, since)
+    end
     if not way then
         answers.refuse(txn, 503, "No model behind " .. name .. " can be asked.", "server_error", "no_backend",
             { retry_after = 5 })
@@ -84,6 +89,9 @@ local function send_by(txn, chosen, name, from, to)
     rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
     txn:set_var(PORT, way.port)
     txn:set_var(FOUND, percent.encoded(way.model))
+    if offer then
+        txn:set_var(OFFER, offer)
+    end
 end
 
 -- Chooses the service, by what is here of the body. A name that stands further behind is found where the body is whole.
@@ -111,6 +119,11 @@ local function route(txn)
     end
     if not name or name == "" then
         invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
+    end
+    local back = txn:get_var(NEXT)
+    if back then
+        local chosen, tried, since = ways.back(back)
+        return send_by(txn, chosen, name, from, to, tried, since)
     end
     local found = routes[name]
     if not found then
@@ -200,9 +213,10 @@ local function set(text)
     end
 end
 
--- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>,...: all routes anew; what is no
--- number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all. Where <since> is another
--- one, what backends get is counted anew.
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...,...:
+-- all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
+-- and for how long they are held before; 0: until the hold ends.
 local function share(text)
     ways.set(text)
     know()

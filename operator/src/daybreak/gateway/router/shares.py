@@ -35,6 +35,9 @@ class Share:
     to who has one. With none they are told to all."""
     since: str = ""
     """Since when it is counted what the models get: from 0 where it is another one than it was."""
+    fallback: tuple[Way, ...] = ()
+    """Where requests go that nobody has taken, in this order. The weight of each is for how many milliseconds
+    a request is held by the one before; 0: until its hold ends."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -44,18 +47,20 @@ def words(shares: Collection[Share]) -> str:
 
 def word(share: Share) -> str:
     """A route as a part of a command."""
-    ways = "+".join(
-        f"{_plain(way.service)}/{way.port}/{way.weight}/{_plain(way.model)}" for way in share.ways
-    )
     parts = (
         _plain(share.route),
         _plain(share.sticky),
         "+".join(digest.lower() for digest in share.keys),
         "+".join(map(_plain, share.names)),
-        ways,
+        _ways(share.ways),
         _plain(share.since),
+        _ways(share.fallback),
     )
     return ":".join(parts)
+
+
+def _ways(ways: Collection[Way]) -> str:
+    return "+".join(f"{_plain(way.service)}/{way.port}/{way.weight}/{_plain(way.model)}" for way in ways)
 
 
 def _plain(text: str) -> str:

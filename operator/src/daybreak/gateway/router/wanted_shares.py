@@ -7,6 +7,7 @@ backend that falls asleep loses its share at once where it is to be passed over.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmroute.spec import Asleep
 from daybreak.gateway.agent.wanted import Wanted
@@ -72,7 +73,23 @@ def _share(
     # Where all sleep, somebody must be woken.
     chosen = awake or ways if status.get("asleep") == Asleep.SKIP else ways
     sticky, since = text(status.get("stickyHeader")), text(at(status, "counts").get("since"))
-    return Share(route, names, tuple(chosen), sticky, _common(keys), since)
+    fallback = []
+    for backend in mappings(status.get("fallback")):
+        service, model = services.get(text(backend.get("service"))), text(backend.get("model"))
+        if service is not None and model in service.models:
+            fallback.append(Way(service.name, model, service.port, _held_ms(backend)))
+            if not ways:
+                keys.append(digests(service.front.slot.keys, model, now))
+    return Share(route, names, tuple(chosen), sticky, _common(keys), since, tuple(fallback))
+
+
+def _held_ms(fallback: Mapping[str, Any]) -> int:
+    """For how long a request is held before it goes on there, in milliseconds; 0: until its hold ends."""
+    after = text(fallback.get("after"))
+    try:
+        return max(1, int(seconds(after) * 1000)) if after else 0
+    except ValueError:
+        return 0
 
 
 def _gate(service: Wanted, model: str) -> Gate:

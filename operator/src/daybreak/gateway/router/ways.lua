@@ -44,21 +44,61 @@ function ways.of(route, value, hash)
     return best
 end
 
--- Chooses the way of a request, and counts it. nil: there is none.
-function ways.choose(txn, route)
+-- The first of a route's fallbacks that was not tried yet. tried: ids of ways.
+local function fallback(route, tried)
+    for _, way in ipairs(route.fallback) do
+        local new = true
+        for _, id in ipairs(tried) do
+            new = new and id ~= way.id
+        end
+        if new then
+            return way
+        end
+    end
+end
+
+-- What the HAProxy that holds is told where there is another way for a request: for how many ms it is held at most, and what
+-- comes back with it: since when it is counted, its route and the ways that were tried. nil: there is none.
+local function offer(route, tried)
+    local way = fallback(route, tried)
+    return way and string.format("%s:%s %s %s", way.weight > 0 and way.weight or "", tally.since(route.id), route.id,
+        table.concat(tried, " "))
+end
+
+-- The route of a request that has come back, and the ways that were tried. nil: that route has gone.
+function ways.back(text)
+    local since, id, rest = text:match("^%d*:(%S*) (%S+) (.*)$")
+    local tried = {}
+    for way in (rest or ""):gmatch("%S+") do
+        tried[#tried + 1] = way
+    end
+    return routes[id], tried, since
+end
+
+-- Chooses the way of a request, and counts it. nil: there is none. Returns also what the HAProxy that holds is told.
+-- tried, since: of a request that has come back, from ways.back().
+function ways.choose(txn, route, tried, since)
     local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
     local way
-    if value ~= "" then
+    if tried then
+        way = fallback(route, tried)
+    elseif value ~= "" then
         way = ways.of(route, value, function(text) return txn.c:xxh64(text) end)
     else
         way = ways.next(route)
+    end
+    way = way or not tried and fallback(route, {}) or nil
+    if way and tried then
+        tally.passed_on(since, route.id, tried[#tried])
     end
     if way then
         local counted = counts[route.id]
         counted[way.id] = (counted[way.id] or 0) + 1
         tally.sent(txn, route.id, way.id)
+        tried = tried or {}
+        tried[#tried + 1] = way.id
     end
-    return way
+    return way, way and offer(route, tried)
 end
 
 -- The route that a name stands for, or nil.
@@ -90,13 +130,15 @@ end
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
     local fresh, called, counted, since = {}, {}, {}, {}
-    for id, sticky, keys, said, text, at in words:gmatch("([^,:]+):([^,:]*):([^,:]*):([^,:]*):([^,:]*):([^,:]*)") do
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(6)
+    for id, sticky, keys, said, text, at, next_ in words:gmatch(each) do
         local before, route = routes[id], { id = id, text = text, keys = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
         else
             route.ways, route.weight = read_ways(text)
         end
+        route.fallback = read_ways(next_)
         route.sticky = sticky ~= "" and percent.decoded(sticky) or nil
         for digest in keys:gmatch("%x+") do
             table.insert(route.keys, digest)

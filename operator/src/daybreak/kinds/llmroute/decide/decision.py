@@ -32,7 +32,7 @@ class Decision:
     names: tuple[str, ...] = ()
     """Those that lead to its backends."""
     states: tuple[BackendState, ...] = ()
-    """How its backends are, in the order of the spec."""
+    """How the models are that requests may go to, in the order of `LLMRouteSpec.every`."""
     weights: tuple[int, ...] = ()
     """What each of them is to get, compared with the others."""
     counted: Counted | None = None
@@ -67,13 +67,13 @@ def _one(
         off = "gateways are switched off (the chart's value gateway.enabled), and they carry out routes"
         return Decision(unaccepted=(Problem(RouteReason.GATEWAY_OFF, off),))
     route = each.route
-    states = tuple(_state(backend, seen.services) for backend in route.spec.backends)
+    states = tuple(_state(backend, seen.services) for backend in route.spec.every())
     routes = {other.name for other in seen.routes}
     shares = _shares(each, route, states, now)
     problems = chain.from_iterable(
         _of_backend(backend, state, seen.services, routes, called)
-        for backend, state, weight in zip(route.spec.backends, states, shares.weights, strict=True)
-        if weight > 0
+        for backend, state, weight in zip(route.spec.every(), states, shares.weights, strict=True)
+        if weight > 0 or route.spec.is_needed(backend)
     )
     return Decision(
         names=tuple(name for name in route.spec.names if name not in owners),
@@ -96,7 +96,7 @@ class _Shares:
 
 
 def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
-    backends, canary = route.spec.backends, route.spec.canary
+    backends, canary = route.spec.every(), route.spec.canary
     counted = count(each.status, {f"{one.service}/{one.model}" for one in backends}, each.told)
     shares, moved = tuple(backend.weight for backend in backends), None
     if canary is not None:
@@ -109,11 +109,14 @@ def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], no
 
 
 def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None) -> Seen:
-    totals = dict(counted.totals) if counted is not None else {}
-    mine = totals.pop(f"{canary.service}/{canary.model}", Tally())
-    pairs = zip(route.spec.backends, states, strict=True)
+    totals = counted.totals if counted is not None else {}
+    pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
-    return Seen(mine, together(totals.values()), state, skipped=route.spec.asleep is Asleep.SKIP)
+    mine = totals.get(f"{canary.service}/{canary.model}", Tally())
+    # A model that only gets what others do not take is nothing to compare with.
+    others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
+    stable = together(totals.get(f"{one.service}/{one.model}", Tally()) for one in others)
+    return Seen(mine, stable, state, skipped=route.spec.asleep is Asleep.SKIP)
 
 
 def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
