@@ -95,7 +95,7 @@ def test_routes_are_a_word_whatever_the_names() -> None:
     odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z", last)
     assert words([odd, Share("none", ("n",), ())]) == (
         "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a"
-        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b,none:::n:::"
+        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b:,none:::n::::"
     )
 
 

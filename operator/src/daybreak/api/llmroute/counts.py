@@ -6,9 +6,10 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.kubernetes_types import list_by
+from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
 
-MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS
+MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS
 """Models that requests of one route may go to."""
 MOST_GONE = 64
 """Gateways that have gone and are remembered by name."""

@@ -3,6 +3,7 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
+from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
@@ -19,10 +21,6 @@ MAX_FALLBACKS = 4
 """Most models that a request goes on to, one after the other."""
 MAX_NAMES = 16
 """Most names of a route."""
-MAX_WEIGHT = 1_000_000
-"""Largest weight, as in the Gateway API."""
-OWN_HEADERS = "x-daybreak-"
-"""With it begin headers that never come from a client."""
 
 
 class Asleep(StrEnum):
@@ -32,17 +30,6 @@ class Asleep(StrEnum):
     """It keeps its share: such a request wakes it, and is held until then."""
     SKIP = "Skip"
     """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
-
-
-class RouteBackend(ApiModel):
-    """A model that gets a share of the requests."""
-
-    service: ObjectName
-    """An LLMService of the route's namespace."""
-    model: ModelName
-    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
-    weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
-    """Its share of the requests, compared with the other backends. At 0 it gets none."""
 
 
 class RouteFallback(ApiModel):
@@ -61,13 +48,7 @@ class RouteFallback(ApiModel):
 class Sticky(ApiModel):
     """What belongs together goes to the same backend."""
 
-    rules = (
-        Rule(
-            f"!has(self.header) || !self.header.lowerAscii().startsWith('{OWN_HEADERS}')",
-            f"headers that begin with {OWN_HEADERS} never come from a client",
-            lambda self: not self.header.lower().startswith(OWN_HEADERS),
-        ),
-    )
+    rules = (not_our_own("header"),)
 
     header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
     """Requests with the same value of this header go to the same backend, through every gateway. Values are
@@ -113,6 +94,8 @@ class LLMRouteSpec(ApiModel):
     ]
     """The models that share the requests. One that is not there gets none; the others share what it would
     get."""
+    matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
+    """Requests that take other backends: those of the first match that holds. The rest takes `backends`."""
     fallback: Annotated[
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
@@ -128,15 +111,20 @@ class LLMRouteSpec(ApiModel):
     def every(self) -> list[RouteBackend]:
         """The backends, and behind them, without a share, the models that are asked for another reason."""
         found = {(each.service, each.model): each for each in self.backends}
-        for each in self.fallback:
+        for each in self._others():
             other = RouteBackend(service=each.service, model=each.model, weight=0)
             found.setdefault((each.service, each.model), other)
         return list(found.values())
 
     def is_needed(self, backend: RouteBackend) -> bool:
         """Whether a model is asked for another reason than its share."""
-        pairs = {(each.service, each.model) for each in self.fallback}
+        pairs = {(each.service, each.model) for each in self._others()}
         return (backend.service, backend.model) in pairs
+
+    def _others(self) -> Iterator[RouteBackend | RouteFallback]:
+        yield from self.fallback
+        for match in self.matches:
+            yield from (backend for backend in match.backends if backend.weight > 0)
 
     def is_canary(self, backend: RouteBackend) -> bool:
         """Whether this backend is the canary."""

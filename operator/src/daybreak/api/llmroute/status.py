@@ -10,6 +10,7 @@ from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
+from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
 from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback
 
 
@@ -44,6 +45,8 @@ class RouteReason(StrEnum):
     """A backend's service has just come, and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
+    KEY_UNKNOWN = "KeyUnknown"
+    """A match asks for an API key that none of its services has; no request takes it."""
     CANARY_PROGRESSING = "CanaryProgressing"
     """The canary is on its way; the message says in which step, and what it waits for."""
     CANARY_PROMOTED = "CanaryPromoted"
@@ -110,6 +113,8 @@ class LLMRouteStatus(ApiModel):
         list[BackendStatus], Field(max_length=MOST_ROWS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """The backends, in the order of the spec, and then the other models that requests may go to."""
+    matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
+    """Requests that take other backends: those of the first match that holds."""
     fallback: Annotated[
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)

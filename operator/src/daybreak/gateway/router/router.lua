@@ -2,6 +2,7 @@
 
 local answers = require("answers")
 local bearer = require("bearer")
+local matches = require("matches")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
@@ -76,11 +77,11 @@ local function is_whole(txn, text)
     return length and length <= #text or not length and txn.sf:req_hdr("transfer-encoding") == ""
 end
 
--- Sends a request the way that its route has for it, as a request for that model. tried, since: see ways.back().
-local function send_by(txn, chosen, name, from, to, tried, since)
+-- Sends a request the way that its route has for it, as a request for that model. match, tried, since: see ways.choose().
+local function send_by(txn, chosen, name, from, to, match, tried, since)
     local way, offer
     if chosen then
-        way, offer = ways.choose(txn, chosen, tried, since)
+        way, offer = ways.choose(txn, chosen, match, tried, since)
     end
     if not way then
         answers.refuse(txn, 503, "No model behind " .. name .. " can be asked.", "server_error", "no_backend",
@@ -123,13 +124,18 @@ local function route(txn)
     local back = txn:get_var(NEXT)
     if back then
         local chosen, tried, since = ways.back(back)
-        return send_by(txn, chosen, name, from, to, tried, since)
+        return send_by(txn, chosen, name, from, to, nil, tried, since)
     end
     local found = routes[name]
     if not found then
         local chosen = ways.named(name)
         if chosen then
-            return send_by(txn, chosen, name, from, to)
+            local match, more = matches.first(txn, chosen, text, is_whole(txn, text))
+            if more then
+                txn:set_var("txn.daybreak_late", true)
+                return
+            end
+            return send_by(txn, chosen, name, from, to, match)
         end
         answers.unknown(txn, name, visible(bearer.digest(txn)), unnamed())
     end
@@ -213,10 +219,11 @@ local function set(text)
     end
 end
 
--- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...,...:
--- all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
+-- <match>+...,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
 -- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
--- and for how long they are held before; 0: until the hold ends.
+-- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
+-- <user>+...:<ways>, percent-encoded as a whole once more.
 local function share(text)
     ways.set(text)
     know()

@@ -5,6 +5,7 @@
 -- rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and a way that comes or goes
 -- moves only the values that are its own.
 
+local matches = require("matches")
 local percent = require("percent")
 local tally = require("tally")
 
@@ -76,16 +77,17 @@ function ways.back(text)
 end
 
 -- Chooses the way of a request, and counts it. nil: there is none. Returns also what the HAProxy that holds is told.
--- tried, since: of a request that has come back, from ways.back().
-function ways.choose(txn, route, tried, since)
+-- match: from matches.first(), or nil. tried, since: of a request that has come back, from ways.back().
+function ways.choose(txn, route, match, tried, since)
+    local among = match or route
     local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
     local way
     if tried then
         way = fallback(route, tried)
     elseif value ~= "" then
-        way = ways.of(route, value, function(text) return txn.c:xxh64(text) end)
+        way = ways.of(among, value, function(text) return txn.c:xxh64(text) end)
     else
-        way = ways.next(route)
+        way = ways.next(among)
     end
     way = way or not tried and fallback(route, {}) or nil
     if way and tried then
@@ -130,14 +132,15 @@ end
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
     local fresh, called, counted, since = {}, {}, {}, {}
-    local each = "([^,:]+)" .. (":([^,:]*)"):rep(6)
-    for id, sticky, keys, said, text, at, next_ in words:gmatch(each) do
-        local before, route = routes[id], { id = id, text = text, keys = {} }
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(7)
+    for id, sticky, keys, said, text, at, next_, matched in words:gmatch(each) do
+        local before, route = routes[id], { id = id, text = text, matched = matched, keys = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
         else
             route.ways, route.weight = read_ways(text)
         end
+        route.matches = before and before.matched == matched and before.matches or matches.read(matched, read_ways)
         route.fallback = read_ways(next_)
         route.sticky = sticky ~= "" and percent.decoded(sticky) or nil
         for digest in keys:gmatch("%x+") do

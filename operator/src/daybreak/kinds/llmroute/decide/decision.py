@@ -82,7 +82,7 @@ def _one(
         counted=shares.counted,
         canary=shares.canary,
         unaccepted=tuple(_taken(route, owners)),
-        unready=tuple(problems),
+        unready=(*problems, *_keys(route, seen.keys)),
     )
 
 
@@ -125,6 +125,20 @@ def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(
                 RouteReason.NAME_TAKEN, f"the name {name} is that of the {owner}, which gets its requests"
             )
+
+
+def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Keys that a match asks for, and that none of its services has."""
+    for number, match in enumerate(route.spec.matches, 1):
+        services = dict.fromkeys(backend.service for backend in match.backends if backend.weight > 0)
+        there = {name for service in services for name in keys.get(service, ())}
+        for name in match.api_keys or ():
+            if name not in there:
+                wants = f"match {number} asks for the API key {name}"
+                said = (
+                    f"{wants}, and no service that it leads to has one of that name ({', '.join(services)})"
+                )
+                yield Problem(RouteReason.KEY_UNKNOWN, said)
 
 
 def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:

@@ -37,6 +37,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     update: dict[str, Any] = {
         "names": list(decision.names),
         "backends": _backends(spec, decision, {}),
+        "matches": spec.matches,
         "fallback": spec.fallback,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "asleep": spec.asleep,
