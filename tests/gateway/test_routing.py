@@ -125,7 +125,7 @@ def head(host: str) -> dict[str, Any]:
 
 
 async def until_servers_up(bench: Bench, backend: str, count: int) -> None:
-    """Wait until so many replicas have answered a check; the ways back to the hold and to the router are none."""
+    """Wait until so many replicas have answered a check; those back to the hold and the router are none."""
     async with asyncio.timeout(60):
         while True:
             stat = await bench.gateway._api.command(f"show servers state {backend}")

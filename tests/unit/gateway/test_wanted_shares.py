@@ -95,7 +95,7 @@ def test_routes_are_a_word_whatever_the_names() -> None:
     odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z", last)
     assert words([odd, Share("none", ("n",), ())]) == (
         "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a"
-        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b:,none:::n::::"
+        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b::,none:::n:::::"
     )
 
 
@@ -112,3 +112,13 @@ def test_where_requests_go_on_to() -> None:
     keyed = [served("two", 20001, "b", keys=(ApiKey("x", ONE),))]
     (found,) = wanted_shares([route(backends=[], fallback=fallback)], keyed)
     assert (found.ways, found.keys) == ((), (ONE,)), "not named to all"
+
+
+def test_copies_go_to_no_sleeper_unless_they_are_to_wake_it() -> None:
+    copies = {"service": "two", "model": "b", "percent": 5, "asleep": "Skip"}
+    assert wanted_shares([route(mirror=copies)], BOTH)[0].mirror == Way("two", "b", 20001, 5)
+    asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
+    assert wanted_shares([route(mirror=copies)], asleep)[0].mirror is None
+    assert wanted_shares([route(mirror=copies | {"asleep": "Wake"})], asleep)[0].mirror is not None
+    assert wanted_shares([route(mirror=copies)], BOTH[:1])[0].mirror is None
+    assert wanted_shares([route()], BOTH)[0].mirror is None

@@ -71,3 +71,13 @@ def test_a_canary_is_not_compared_with_a_fallback() -> None:
     look(manifest, 60, a=Tally(950, 950), b=bad, c=Tally(100, 100, 60))
     assert manifest["status"]["canary"]["phase"] == "Returned"
     assert "the others have 0 of 950" in manifest["status"]["canary"]["message"]
+
+
+def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
+    copies = backend("two", "b", percent=10)
+    _, status = one(route(mirror=copies), [service(), service("two", "b", state="Closed")])
+    assert status.mirror is not None
+    assert (status.mirror.percent, status.mirror.asleep) == (10, "Skip")
+    assert [(each.model, each.weight) for each in status.backends] == [("a", 1), ("b", 0)]
+    _, status = one(route(mirror=copies), [service()])
+    assert conditions(status)["Ready"] == ("False", "BackendMissing")

@@ -82,7 +82,7 @@ def test_gateways_compare_digests_and_patterns() -> None:
     assert second.keys == (NOBODY,), "not everybody"
     assert third.headers[0][2] == "$^", "nobody"
     assert "," not in words([found])
-    assert words([found]).count(":") == 7
+    assert words([found]).count(":") == 8
 
 
 def test_a_sleeper_of_a_match_is_passed_over_too() -> None:

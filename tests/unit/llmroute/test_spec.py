@@ -34,7 +34,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a name that no model can have": (route(names=["a b"]), "spec.names[0]"),
     "a weight below 0": (route(backends=[backend(weight=-1)]), "spec.backends[0].weight"),
     "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
-    "an unknown field": (route(mirror={}), "spec.mirror: there is no such field"),
+    "an unknown field": (route(shadow={}), "spec.shadow: there is no such field"),
+    "a mirror that is a backend": (route(mirror=backend()), "the mirror must not be one of the backends"),
+    "a mirror of nothing": (route(mirror=backend("two", percent=0)), "spec.mirror.percent"),
     "a fallback without a model": (
         route(fallback=[{"service": "one"}]),
         "spec.fallback[0].model: this field is needed",

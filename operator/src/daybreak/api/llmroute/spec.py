@@ -45,6 +45,19 @@ class RouteFallback(ApiModel):
     comes here at once."""
 
 
+class RouteMirror(ApiModel):
+    """A model that gets copies of requests."""
+
+    service: ObjectName
+    """An LLMService of the route's namespace."""
+    model: ModelName
+    """One of its models, or of their LoRA adapters. Copies come to it under this name."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 100
+    """Of so many requests in a hundred."""
+    asleep: Asleep = Asleep.SKIP
+    """Whether copies wake it: `Skip`, the default, sends none to one that sleeps, wakes or cannot start."""
+
+
 class Sticky(ApiModel):
     """What belongs together goes to the same backend."""
 
@@ -60,6 +73,16 @@ class LLMRouteSpec(ApiModel):
     """Names, and the models that share them."""
 
     rules = (
+        Rule(
+            "!has(self.mirror) || !has(self.backends) || !self.backends.exists(b, "
+            "b.service == self.mirror.service && b.model == self.mirror.model)",
+            "the mirror must not be one of the backends",
+            lambda self: (
+                self.mirror is None
+                or (self.mirror.service, self.mirror.model)
+                not in {(b.service, b.model) for b in self.backends}
+            ),
+        ),
         Rule(
             "!has(self.backends) || self.backends.exists(b, b.weight > 0)",
             "one of the backends needs a weight above 0",
@@ -101,6 +124,8 @@ class LLMRouteSpec(ApiModel):
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
     sent to a model. A model that it has come from is passed over."""
+    mirror: RouteMirror | None = None
+    """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
     sticky: Sticky | None = None
     """What belongs together goes to the same backend. Unset: each request is spread for itself."""
     canary: Canary | None = None
@@ -121,8 +146,10 @@ class LLMRouteSpec(ApiModel):
         pairs = {(each.service, each.model) for each in self._others()}
         return (backend.service, backend.model) in pairs
 
-    def _others(self) -> Iterator[RouteBackend | RouteFallback]:
+    def _others(self) -> Iterator[RouteBackend | RouteFallback | RouteMirror]:
         yield from self.fallback
+        if self.mirror is not None:
+            yield self.mirror
         for match in self.matches:
             yield from (backend for backend in match.backends if backend.weight > 0)
 

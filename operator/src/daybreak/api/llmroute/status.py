@@ -11,7 +11,7 @@ from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
-from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback
+from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
 
 
 class RouteConditionType(StrEnum):
@@ -119,6 +119,8 @@ class LLMRouteStatus(ApiModel):
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other."""
+    mirror: RouteMirror | None = None
+    """The model that gets copies of requests."""
     counts: RouteCounts | None = None
     """Since when it is counted what backends get; absent: nothing is routed."""
     canary: CanaryStatus | None = None

@@ -3,6 +3,7 @@
 local answers = require("answers")
 local bearer = require("bearer")
 local matches = require("matches")
+local mirror = require("mirror")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
@@ -135,7 +136,9 @@ local function route(txn)
                 txn:set_var("txn.daybreak_late", true)
                 return
             end
-            return send_by(txn, chosen, name, from, to, match)
+            send_by(txn, chosen, name, from, to, match)
+            mirror.copy(txn, chosen, text, is_whole(txn, text), from, to)
+            return
         end
         answers.unknown(txn, name, visible(bearer.digest(txn)), unnamed())
     end
@@ -220,10 +223,10 @@ local function set(text)
 end
 
 -- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
--- <match>+...,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- <match>+...:<copy>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
 -- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
 -- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
--- <user>+...:<ways>, percent-encoded as a whole once more.
+-- <user>+...:<ways>, percent-encoded as a whole once more. The last one is <service>/<port>/<per cent>/<model>, for copies.
 local function share(text)
     ways.set(text)
     know()

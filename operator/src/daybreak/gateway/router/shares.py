@@ -64,6 +64,8 @@ class Share:
     a request is held by the one before; 0: until its hold ends."""
     matches: tuple[Match, ...] = ()
     """Requests that go other ways; the first one that holds."""
+    mirror: Way | None = None
+    """Where copies of requests go; its weight is how many in a hundred."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -82,6 +84,7 @@ def word(share: Share) -> str:
         _plain(share.since),
         _ways(share.fallback),
         "+".join(_plain(_match(match)) for match in share.matches),
+        _ways([share.mirror] if share.mirror else []),
     )
     return ":".join(parts)
 

@@ -67,6 +67,12 @@ function tally.passed_on(since, id, way)
     end
 end
 
+-- A copy of a request is sent. Its answer goes nowhere, and nobody counts it.
+function tally.copied(id, way)
+    local got = of_way(tallies[id], way)
+    got.sent = got.sent + 1
+end
+
 -- A request is sent.
 function tally.sent(txn, id, way)
     local of = tallies[id]

@@ -77,7 +77,17 @@ def _share(
         since=text(at(status, "counts").get("since")),
         fallback=tuple(fallback),
         matches=tuple(matches),
+        mirror=_mirror(status.get("mirror"), services),
     )
+
+
+def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
+    """Where copies go; nowhere while the model sleeps, unless they are to wake it."""
+    copies = mapping(found)
+    ways = _ways([copies] if copies else [], services, lambda each: whole(each.get("percent")))
+    wakes = copies.get("asleep") == Asleep.WAKE
+    open_ = [way for way in ways if wakes or _gate(services[way.service], way.model) is Gate.OPEN]
+    return next((way for way in open_ if way.weight > 0), None)
 
 
 def _ways(

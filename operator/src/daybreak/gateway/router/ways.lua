@@ -132,8 +132,8 @@ end
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
     local fresh, called, counted, since = {}, {}, {}, {}
-    local each = "([^,:]+)" .. (":([^,:]*)"):rep(7)
-    for id, sticky, keys, said, text, at, next_, matched in words:gmatch(each) do
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(8)
+    for id, sticky, keys, said, text, at, next_, matched, copied in words:gmatch(each) do
         local before, route = routes[id], { id = id, text = text, matched = matched, keys = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
@@ -141,6 +141,8 @@ function ways.set(words)
             route.ways, route.weight = read_ways(text)
         end
         route.matches = before and before.matched == matched and before.matches or matches.read(matched, read_ways)
+        route.copied = copied
+        route.mirror = before and before.copied == copied and before.mirror or read_ways(copied)[1]
         route.fallback = read_ways(next_)
         route.sticky = sticky ~= "" and percent.decoded(sticky) or nil
         for digest in keys:gmatch("%x+") do

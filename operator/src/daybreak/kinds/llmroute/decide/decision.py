@@ -7,7 +7,8 @@ from itertools import chain
 
 from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.definition import LLMRoute
-from daybreak.api.llmroute.spec import Asleep, RouteBackend
+from daybreak.api.llmroute.matches import RouteBackend
+from daybreak.api.llmroute.spec import Asleep
 from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights

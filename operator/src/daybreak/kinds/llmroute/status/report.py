@@ -39,6 +39,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         "backends": _backends(spec, decision, {}),
         "matches": spec.matches,
         "fallback": spec.fallback,
+        "mirror": spec.mirror,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "asleep": spec.asleep,
     }
