@@ -87,6 +87,20 @@ async def test_by_key(town: Town) -> None:
     assert await went(town) == 0
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"model": "chat", "us\\u0065r":"alice"}',
+        b'{"model": "chat", "user"\n\t:\r "alice"}',
+        b'{"user":"\\u0061lice","model":"chat"}',
+    ],
+)
+async def test_by_user_however_it_is_written(town: Town, text: bytes) -> None:
+    await match(town, Match((way(town, 1),), users=("alice",)))
+    assert (await town.ask("odd", text))[0] == 200
+    assert got(town) == [0, 1]
+
+
 @pytest.mark.parametrize("size", [10, 40_000, 2 * MIB])
 async def test_by_user_wherever_it_stands(town: Town, size: int) -> None:
     await match(town, Match((way(town, 1),), users=("alice", "ann")))
