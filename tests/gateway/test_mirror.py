@@ -1,11 +1,15 @@
 """Copies of a route's requests for a model that is tried out, with real HAProxies."""
 
 import asyncio
+import hashlib
 import json
 from dataclasses import replace
 
+import aiohttp
 import pytest
 
+from daybreak.gateway.haproxy.trust import ATTEMPTS
+from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share
 from tests.gateway.test_route_tallies import BIG, TINY, counted
@@ -84,3 +88,22 @@ async def test_no_more_than_a_few_are_on_their_way(town: Town) -> None:
     town.serves[1].finish.set()
     await town.until(1, lambda state: state.in_flight == 0)
     assert got(town) == [100, 32]
+
+
+async def test_a_key_that_the_mirror_does_not_know_is_no_wrong_try_of_the_clients(town: Town) -> None:
+    """Else who is copied often would be told no more whether a key is right."""
+    key = ApiKey("team", hashlib.sha256(b"right").hexdigest())
+    await town.wake(1)
+    await town.gate(1, Gate.OPEN, keys=(key,))
+    await mirror(town)
+    own = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+    url, body = f"{town.url}/v1/chat/completions", b'{"model": "%b"}'
+    async with aiohttp.ClientSession(connector=own) as client:
+        for _ in range(ATTEMPTS + 5):
+            headers = {"Authorization": "Bearer other"}
+            async with client.post(url, data=body % b"chat", headers=headers) as answer:
+                assert answer.status == 200
+        await counted(town, lambda found: found[TINY].sent == ATTEMPTS + 5)
+        headers = {"Authorization": "Bearer right"}
+        async with client.post(url, data=body % b"tiny", headers=headers) as answer:
+            assert answer.status == 200

@@ -65,7 +65,8 @@ function mirror.copy(txn, route, text, whole, from, to)
     local body = text:sub(1, from - 1) .. name .. text:sub(to + 1)
     local lines = {
         "POST " .. path .. " HTTP/1.1", "Host: daybreak-mirror", "Connection: close", "Content-Length: " .. #body,
-        "X-Daybreak-Routed: " .. TOKEN, "X-Daybreak-Source: " .. (txn:get_var("txn.daybreak_source") or txn.f:src()),
+        -- Not whose it is: a key that its service does not know is no wrong try of this client's.
+        "X-Daybreak-Routed: " .. TOKEN,
     }
     for _, header in ipairs({ "content-type", "authorization", "x-api-key" }) do
         local value = txn.sf:req_fhdr(header)
