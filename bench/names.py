@@ -3,6 +3,7 @@
 NAMES = (
     "reconcile",
     "steady",
+    "routes",
     "lag",
     "sleeping",
     "starved",

@@ -13,6 +13,7 @@ from openai import NotFoundError, OpenAI
 
 from cluster import images, network, tiny_model
 from quickstart import chat
+from story import canary
 from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
 from story.kubernetes import NAMESPACE, Kubernetes, eventually
 
@@ -123,12 +124,13 @@ def say(client: OpenAI, model: str) -> str:
     return text
 
 
-def complete(client: OpenAI, model: str) -> str:
-    """How a model goes on with a text: the same at every time, and only with these weights."""
+def complete(client: OpenAI, model: str, answers: str = "") -> str:
+    """How a model goes on with a text: the same at every time, and only with these weights. By a route's name
+    another one answers."""
     answer = client.completions.create(
         model=model, prompt="Good morning", max_tokens=12, temperature=0, extra_body={"ignore_eos": True}
     )
-    assert answer.model == model
+    assert answer.model == (answers or model)
     return answer.choices[0].text
 
 
@@ -213,6 +215,38 @@ def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[
     # The weights and the adapters.
     assert len(volumes[FROM_IMAGE]) == 2
     assert volumes[FROM_BUCKET] == []
+
+
+def test_a_canary_that_does_as_well_gets_more_of_the_requests(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    say(both, FROM_BUCKET)
+    kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="1"))
+    eventually(lambda: canary.phase(canary.status(kubernetes), "1"), lambda seen: seen == "Progressing")
+    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "1") == "Promoted")
+    assert set(statuses) == {200}
+    assert [each["weight"] for each in seen["backends"]] == [40, 60]
+
+
+def test_a_canary_that_answers_errors_returns(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
+    """It sleeps, and its hold is too short for a wake: what comes to it is answered 503."""
+    models = copy.deepcopy(manifest["spec"]["models"])
+    models[1]["replicas"] = {"min": 0, "downscaleToZeroDelay": "5s"}
+    kubernetes.patch(NAME, {"spec": {"models": models, "hold": {"timeout": "1s"}}})
+    eventually(lambda: phases(kubernetes), lambda seen: seen.get(FROM_BUCKET) == "Asleep", minutes=3)
+    kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="2"))
+    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "2") == "Returned")
+    assert set(statuses) == {200, 503}
+    assert [each["weight"] for each in seen["backends"]] == [100, 0]
+    assert "errors: " in by("type", seen["conditions"])["Canary"]["message"]
+    # Nobody gets an error from then on.
+    with chat.connected(kubernetes.target, NAMESPACE, "llm", timeout=120) as client:
+        for _ in range(10):
+            assert complete(client, canary.ROUTE, answers=FROM_IMAGE)
+    kubernetes.delete("llmroute", canary.ROUTE)
+    kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"], "hold": manifest["spec"]["hold"]}})
 
 
 def test_a_model_that_nobody_asks_sleeps_alone_and_its_own_request_wakes_it(

@@ -88,6 +88,27 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
     assert {"BackendMissing", "Routed"} <= {each["reason"] for each in events}
 
 
+def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
+    asked = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
+    fallback, copies = [backend("two", "b", after="20s")], backend("two", "c", percent=10)
+    admin.create(
+        written(backends=[backend("one", "tiny")], fallback=fallback, matches=[asked], mirror=copies)
+    )
+    said = condition(admin, "Stalled", "BackendMissing")["message"]
+    assert "there is no LLMService two" in said
+    assert "match 1 asks for the API key nobody" in said
+    found = status(admin)
+    assert found["fallback"] == fallback
+    assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1)]}]
+    assert found["mirror"] == {**copies, "asleep": "Skip"}
+    models = [(each["model"], each["weight"]) for each in found["backends"]]
+    assert models == [("tiny", 1), ("b", 0), ("c", 0)]
+    admin.merge("LLMRoute", "chat", {"spec": {"fallback": None, "mirror": None}})
+    condition(admin, "Ready", "KeyUnknown")
+    admin.merge("LLMRoute", "chat", {"spec": {"matches": None}})
+    condition(admin, "Ready", "Routed")
+
+
 def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
     """What gateways say of the route `chat` from now on."""
     write_whole(folder / f"{admin.namespace}.route.chat", json.dumps(gateways))

@@ -125,12 +125,15 @@ def head(host: str) -> dict[str, Any]:
 
 
 async def until_servers_up(bench: Bench, backend: str, count: int) -> None:
-    """Wait until so many replicas have answered a check; a backend's way back to the hold is none."""
+    """Wait until so many replicas have answered a check; those back to the hold and the router are none."""
     async with asyncio.timeout(60):
         while True:
             stat = await bench.gateway._api.command(f"show servers state {backend}")
             rows = [line.split() for line in stat.splitlines()[2:]]
-            if sum(row[5] == "2" and row[3] != "again" for row in rows if len(row) > 5) == count:
+            if (
+                sum(row[5] == "2" and row[3] not in ("again", "next") for row in rows if len(row) > 5)
+                == count
+            ):
                 return
             await asyncio.sleep(0.02)
 

@@ -80,7 +80,7 @@ def test_a_route_leads_to_models_of_the_samples(path: Path) -> None:
     jsonschema.validate(whole, route_json_schema())
     services = [LLMService.from_manifest(read(each)) for each in FILES]
     models = {(service.name, model.name) for service in services for model in service.spec.models}
-    assert {(backend.service, backend.model) for backend in route.spec.backends} <= models
+    assert {(backend.service, backend.model) for backend in route.spec.every()} <= models
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)

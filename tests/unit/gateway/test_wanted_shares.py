@@ -91,8 +91,34 @@ def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
 def test_routes_are_a_word_whatever_the_names() -> None:
     assert words([]) == ""
     ways = (Way("s/1", "org/m", 20000, 2), A)
-    odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z")
+    last = (Way("two", "b", 20001, 500),)
+    odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z", last)
     assert words([odd, Share("none", ("n",), ())]) == (
         "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a"
-        ":2026-01-01T00%3A00%3A00Z,none:::n::"
+        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b::,none:::n:::::"
     )
+
+
+def test_where_requests_go_on_to() -> None:
+    fallback = [
+        {"service": "two", "model": "b", "after": "1m30s"},
+        {"service": "gone", "model": "c"},
+        {"service": "one", "model": "a"},
+        {"service": "one", "model": "a", "after": "soon"},
+    ]
+    once, last = Way("two", "b", 20001, 90_000), Way("one", "a", 20000, 0)
+    (found,) = wanted_shares([route(fallback=fallback)], BOTH)
+    assert found.fallback == (once, last, last), "what cannot be read is no time"
+    keyed = [served("two", 20001, "b", keys=(ApiKey("x", ONE),))]
+    (found,) = wanted_shares([route(backends=[], fallback=fallback)], keyed)
+    assert (found.ways, found.keys) == ((), (ONE,)), "not named to all"
+
+
+def test_copies_go_to_no_sleeper_unless_they_are_to_wake_it() -> None:
+    copies = {"service": "two", "model": "b", "percent": 5, "asleep": "Skip"}
+    assert wanted_shares([route(mirror=copies)], BOTH)[0].mirror == Way("two", "b", 20001, 5)
+    asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
+    assert wanted_shares([route(mirror=copies)], asleep)[0].mirror is None
+    assert wanted_shares([route(mirror=copies | {"asleep": "Wake"})], asleep)[0].mirror is not None
+    assert wanted_shares([route(mirror=copies)], BOTH[:1])[0].mirror is None
+    assert wanted_shares([route()], BOTH)[0].mirror is None

@@ -34,7 +34,40 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a name that no model can have": (route(names=["a b"]), "spec.names[0]"),
     "a weight below 0": (route(backends=[backend(weight=-1)]), "spec.backends[0].weight"),
     "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
-    "an unknown field": (route(mirror={}), "spec.mirror: there is no such field"),
+    "an unknown field": (route(shadow={}), "spec.shadow: there is no such field"),
+    "a mirror that is a backend": (route(mirror=backend()), "the mirror must not be one of the backends"),
+    "a mirror of nothing": (route(mirror=backend("two", percent=0)), "spec.mirror.percent"),
+    "a fallback without a model": (
+        route(fallback=[{"service": "one"}]),
+        "spec.fallback[0].model: this field is needed",
+    ),
+    "a fallback after no time": (route(fallback=[backend(after="0s")]), "spec.fallback[0].after"),
+    "too many fallbacks": (route(fallback=[backend("one", str(n)) for n in range(5)]), "spec.fallback"),
+    "a match of everything": (
+        route(matches=[{"backends": [backend()]}]),
+        "one of headers, apiKeys, paths and users",
+    ),
+    "a match of nothing": (route(matches=[{"paths": [], "backends": [backend()]}]), "spec.matches[0].paths"),
+    "a match that leads nowhere": (
+        route(matches=[{"paths": ["/a"], "backends": []}]),
+        "spec.matches[0].backends",
+    ),
+    "a match without weights": (
+        route(matches=[{"paths": ["/a"], "backends": [backend(weight=0)]}]),
+        "one of the backends of a match needs a weight above 0",
+    ),
+    "a header that is compared in two ways": (
+        route(matches=[{"headers": [{"name": "a", "exact": "b", "prefix": "b"}], "backends": [backend()]}]),
+        "one of exact, prefix and regex is needed",
+    ),
+    "a header of our own in a match": (
+        route(matches=[{"headers": [{"name": "X-Daybreak-Key", "exact": "b"}], "backends": [backend()]}]),
+        "headers that begin with x-daybreak- never come from a client",
+    ),
+    "an expression without a bound": (
+        route(matches=[{"headers": [{"name": "a", "regex": "(a+)+"}], "backends": [backend()]}]),
+        "spec.matches[0].headers[0].regex",
+    ),
     "a canary without steps": (canaried(steps=[]), "spec.canary.steps"),
     "a step above 100": (canaried(steps=[{"weight": 101, "for": "1m"}]), "spec.canary.steps[0].weight"),
     "a step of nothing": (canaried(steps=[{"weight": 0, "for": "1m"}]), "spec.canary.steps[0].weight"),

@@ -6,8 +6,11 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.llmroute.spec import MAX_BACKENDS
+from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
+from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
 
+MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 1
+"""Models that requests of one route may go to."""
 MOST_GONE = 64
 """Gateways that have gone and are remembered by name."""
 
@@ -28,6 +31,8 @@ class EndedCounts(ApiModel):
     """Those that ended with an answer."""
     errors: int = 0
     """Those whose answer was a 5xx."""
+    passed_on: int = 0
+    """Those that it did not take, and that went on to a fallback."""
     first_byte: _Histogram = ""
     """How long it took until their first byte: `BUCKET:REQUESTS`, where each bucket is a fifth wider than the
     one before and the first one has all up to 10 ms."""
@@ -45,6 +50,6 @@ class RouteCounts(ApiModel):
     gone: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
     """Gateways that have gone and whose requests are in `ended`."""
     ended: Annotated[
-        list[EndedCounts], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
+        list[EndedCounts], Field(max_length=MOST_ROWS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """What they had sent to each backend."""

@@ -3,6 +3,7 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -10,17 +11,16 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.common.scalars import ModelName, ObjectName
+from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
+from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
+MAX_FALLBACKS = 4
+"""Most models that a request goes on to, one after the other."""
 MAX_NAMES = 16
 """Most names of a route."""
-MAX_WEIGHT = 1_000_000
-"""Largest weight, as in the Gateway API."""
-OWN_HEADERS = "x-daybreak-"
-"""With it begin headers that never come from a client."""
 
 
 class Asleep(StrEnum):
@@ -32,27 +32,36 @@ class Asleep(StrEnum):
     """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
 
 
-class RouteBackend(ApiModel):
-    """A model that gets a share of the requests."""
+class RouteFallback(ApiModel):
+    """A model that gets the requests that the one before it cannot take."""
 
     service: ObjectName
     """An LLMService of the route's namespace."""
     model: ModelName
     """One of its models, or of their LoRA adapters. Requests come to it under this name."""
-    weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
-    """Its share of the requests, compared with the other backends. At 0 it gets none."""
+    after: PositiveDuration | None = None
+    """For how long a request is held at most by the model before it, which sleeps or wakes, until it comes
+    here. Unset: until that one's hold ends. Who is refused there, since it cannot start or too many wait,
+    comes here at once."""
+
+
+class RouteMirror(ApiModel):
+    """A model that gets copies of requests."""
+
+    service: ObjectName
+    """An LLMService of the route's namespace."""
+    model: ModelName
+    """One of its models, or of their LoRA adapters. Copies come to it under this name."""
+    percent: Annotated[int, Field(ge=1, le=100)] = 100
+    """Of so many requests in a hundred."""
+    asleep: Asleep = Asleep.SKIP
+    """Whether copies wake it: `Skip`, the default, sends none to one that sleeps, wakes or cannot start."""
 
 
 class Sticky(ApiModel):
     """What belongs together goes to the same backend."""
 
-    rules = (
-        Rule(
-            f"!has(self.header) || !self.header.lowerAscii().startsWith('{OWN_HEADERS}')",
-            f"headers that begin with {OWN_HEADERS} never come from a client",
-            lambda self: not self.header.lower().startswith(OWN_HEADERS),
-        ),
-    )
+    rules = (not_our_own("header"),)
 
     header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
     """Requests with the same value of this header go to the same backend, through every gateway. Values are
@@ -64,6 +73,16 @@ class LLMRouteSpec(ApiModel):
     """Names, and the models that share them."""
 
     rules = (
+        Rule(
+            "!has(self.mirror) || !has(self.backends) || !self.backends.exists(b, "
+            "b.service == self.mirror.service && b.model == self.mirror.model)",
+            "the mirror must not be one of the backends",
+            lambda self: (
+                self.mirror is None
+                or (self.mirror.service, self.mirror.model)
+                not in {(b.service, b.model) for b in self.backends}
+            ),
+        ),
         Rule(
             "!has(self.backends) || self.backends.exists(b, b.weight > 0)",
             "one of the backends needs a weight above 0",
@@ -98,12 +117,41 @@ class LLMRouteSpec(ApiModel):
     ]
     """The models that share the requests. One that is not there gets none; the others share what it would
     get."""
+    matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
+    """Requests that take other backends: those of the first match that holds. The rest takes `backends`."""
+    fallback: Annotated[
+        list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
+    ] = Field(default_factory=list)
+    """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
+    sent to a model. A model that it has come from is passed over."""
+    mirror: RouteMirror | None = None
+    """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
     sticky: Sticky | None = None
     """What belongs together goes to the same backend. Unset: each request is spread for itself."""
     canary: Canary | None = None
     """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
     asleep: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+
+    def every(self) -> list[RouteBackend]:
+        """The backends, and behind them, without a share, the models that are asked for another reason."""
+        found = {(each.service, each.model): each for each in self.backends}
+        for each in self._others():
+            other = RouteBackend(service=each.service, model=each.model, weight=0)
+            found.setdefault((each.service, each.model), other)
+        return list(found.values())
+
+    def is_needed(self, backend: RouteBackend) -> bool:
+        """Whether a model is asked for another reason than its share."""
+        pairs = {(each.service, each.model) for each in self._others()}
+        return (backend.service, backend.model) in pairs
+
+    def _others(self) -> Iterator[RouteBackend | RouteFallback | RouteMirror]:
+        yield from self.fallback
+        if self.mirror is not None:
+            yield self.mirror
+        for match in self.matches:
+            yield from (backend for backend in match.backends if backend.weight > 0)
 
     def is_canary(self, backend: RouteBackend) -> bool:
         """Whether this backend is the canary."""

@@ -9,8 +9,9 @@ from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
-from daybreak.api.llmroute.counts import RouteCounts
-from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_NAMES, Asleep
+from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
+from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
+from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
 
 
 class RouteConditionType(StrEnum):
@@ -44,6 +45,8 @@ class RouteReason(StrEnum):
     """A backend's service has just come, and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
+    KEY_UNKNOWN = "KeyUnknown"
+    """A match asks for an API key that none of its services has; no request takes it."""
     CANARY_PROGRESSING = "CanaryProgressing"
     """The canary is on its way; the message says in which step, and what it waits for."""
     CANARY_PROMOTED = "CanaryPromoted"
@@ -84,8 +87,10 @@ class BackendStatus(ApiModel):
     state: BackendState
     """One word on it."""
     requests: int = 0
-    """Requests that it has got since `counts.since`. This and what follows is written every 30 seconds at
-    most."""
+    """Requests that it has got since `counts.since`, and has kept. This and what follows is written every 30
+    seconds at most."""
+    passed_on: int = 0
+    """Requests that were sent to it and that it did not take: they went on to a fallback."""
     errors: int = 0
     """Those of them that were answered 5xx."""
     got: float = 0.0
@@ -105,9 +110,17 @@ class LLMRouteStatus(ApiModel):
     names: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field(default_factory=list)
     """The names that lead to the backends."""
     backends: Annotated[
-        list[BackendStatus], Field(max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model"))
+        list[BackendStatus], Field(max_length=MOST_ROWS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
-    """The backends, in the order of the spec."""
+    """The backends, in the order of the spec, and then the other models that requests may go to."""
+    matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
+    """Requests that take other backends: those of the first match that holds."""
+    fallback: Annotated[
+        list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
+    ] = Field(default_factory=list)
+    """Where a request goes that its backend does not take, one after the other."""
+    mirror: RouteMirror | None = None
+    """The model that gets copies of requests."""
     counts: RouteCounts | None = None
     """Since when it is counted what backends get; absent: nothing is routed."""
     canary: CanaryStatus | None = None

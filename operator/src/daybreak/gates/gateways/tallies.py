@@ -91,6 +91,8 @@ class Tally:
     """Times until an answer's first byte, of those that were answered 2xx and were not held."""
     whole: Histogram = field(default_factory=Histogram)
     """Times until an answer's end, of the same."""
+    passed_on: int = 0
+    """Requests that were sent to it, that it did not take, and that went to another backend."""
 
     def __add__(self, other: Self) -> "Tally":
         """Both together."""
@@ -100,20 +102,23 @@ class Tally:
             self.errors + other.errors,
             self.first + other.first,
             self.whole + other.whole,
+            self.passed_on + other.passed_on,
         )
 
     def wire(self) -> list[Any]:
         """In its JSON form, as the router's Lua writes it."""
-        return [self.sent, self.answered, self.errors, _plain(self.first), _plain(self.whole)]
+        times = [_plain(self.first), _plain(self.whole)]
+        return [self.sent, self.answered, self.errors, *times, self.passed_on]
 
     @classmethod
     def parse(cls, found: Any) -> Self:
         """Read one back; what is missing or of another shape reads as nothing."""
-        if not isinstance(found, list) or len(found) != 5:
+        if not isinstance(found, list) or len(found) not in (5, 6):
             return cls()
         sent, answered, errors = map(_count, found[:3])
-        first, whole = (Histogram._of(mapping(each)) for each in found[3:])
-        return cls(sent, answered, errors, first, whole)
+        first, whole = (Histogram._of(mapping(each)) for each in found[3:5])
+        # A gateway of an older version does not tell the last one.
+        return cls(sent, answered, errors, first, whole, *map(_count, found[5:]))
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,11 @@ ATTEMPTS = 60
 that has not been used from there within the last hour."""
 
 
+def next_socket(folder: Path) -> Path:
+    """Where the HAProxy that holds sends a route's request that its backend did not take."""
+    return folder / "next.sock"
+
+
 def token(folder: Path) -> str:
     """What a request from the router bears, and no client knows. All have one private folder."""
     file = folder / "token"

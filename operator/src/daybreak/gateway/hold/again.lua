@@ -1,29 +1,37 @@
--- Requests that no server could be reached for come back to the hold.
+-- Servers of each backend that are no model.
 --
--- When a connection to a server fails, HAProxy has sent nothing, and tries another server. Where there is none left, it
--- would answer 503. So each backend has one more server, `again`, used while no other is up: the listener of that name
--- in this same HAProxy, which leads to the same backend, where the request is held as every other one is. It is one
--- request with two streams then: the second is not counted.
+-- `again`: requests that no server could be reached for come back to the hold. When a connection to a server fails, HAProxy
+-- has sent nothing, and tries another server. Where there is none left, it would answer 503. So each backend has one more
+-- server, used while no other is up: the listener of that name in this same HAProxy, which leads to the same backend, where
+-- the request is held as every other one is. It is one request with two streams then: the second is not counted.
+--
+-- `next`: requests of a route that are not taken here go to the router, which sends them to the next backend. It has no
+-- weight: nobody comes there whom hold.lua has not sent. Who went there is no request of this backend's any more.
 
-local slots_of = {}  -- see again.of
+local slots_of = {}  -- see of()
 
 local again = {}
 
-local NAME = "again"
+local NAME, NEXT = "again", "next"
 
--- What is known of a backend's server: ready, and whether it has ever been used.
+again.NEXT = NEXT
+
+-- What is known of a backend's servers: of `again`, whether it is ready; of both, whether they were ever used, and whether
+-- there may be streams to them.
 local function of(slot)
     local found = slots_of[slot.id]
     if not found then
-        found = { server = slot.backend.servers[NAME], ready = false, used = false }
+        local servers = slot.backend.servers
+        found = { server = servers[NAME], ready = false, [NAME] = {}, [NEXT] = {} }
+        found[NAME].server, found[NEXT].server = servers[NAME], servers[NEXT]
         slots_of[slot.id] = found
     end
     return found
 end
 
--- Whether an event is about it.
+-- Whether it is one of them.
 function again.is(name)
-    return name == NAME
+    return name == NAME or name == NEXT
 end
 
 -- Backup servers of a slot that are up: Serve's proxies, beside replicas.
@@ -47,27 +55,44 @@ function again.note(slot, up)
     known.up = up
 end
 
--- A request has come back.
-function again.used(slot)
-    local known = of(slot)
-    known.used, known.here = true, true
+local function use(one)
+    one.used, one.here = true, true
 end
 
--- Streams that are there twice.
-function again.streams(slot)
-    local known = of(slot)
-    if not known.here then
+-- A request has come back.
+function again.used(slot)
+    use(of(slot)[NAME])
+end
+
+-- A request goes to the router.
+function again.went_on(slot)
+    use(of(slot)[NEXT])
+end
+
+local function streams(one)
+    if not one.here then
         return 0
     end
-    local count = known.server:get_stats().scur
-    known.here = count > 0
+    local count = one.server:get_stats().scur
+    one.here = count > 0
     return count
 end
 
--- Answers that were counted twice, by the class of their status, among HAProxy's names for them.
-function again.answers(slot)
+-- Streams of the backend that are no requests at its models: those that are there twice, and those that went on.
+function again.streams(slot)
     local known = of(slot)
-    return known.used and known.server:get_stats() or {}
+    return streams(known[NAME]) + streams(known[NEXT])
+end
+
+-- How many answers of a class, among HAProxy's names for them, they had.
+function again.answers(slot, class)
+    local known, found = of(slot), 0
+    for _, name in ipairs({ NAME, NEXT }) do
+        if known[name].used then
+            found = found + (known[name].server:get_stats()[class] or 0)
+        end
+    end
+    return found
 end
 
 return again

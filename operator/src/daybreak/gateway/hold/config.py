@@ -9,7 +9,7 @@ import jinja2
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
-from daybreak.gateway.haproxy.trust import ATTEMPTS, token
+from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
 
@@ -191,6 +191,11 @@ class GatewayConfig:
         return self.folder / "again.sock"
 
     @property
+    def next_socket(self) -> Path:
+        """Where the router takes requests of routes back, for the next backend."""
+        return next_socket(self.folder)
+
+    @property
     def file(self) -> Path:
         """The configuration file."""
         return self.folder / "haproxy.cfg"
@@ -262,6 +267,7 @@ def render(config: GatewayConfig) -> str:
         stall_timeout=config.stall_timeout,
         address=config.address,
         again_socket=config.again_socket,
+        next_socket=config.next_socket,
         back=_BACK,
         connect_timeout_ms=config.connect_timeout_ms,
         maps=config.maps,

@@ -27,6 +27,9 @@ local TOLD = "txn.daybreak_told"
 local SOURCE = "txn.daybreak_source"
 local TURN = "txn.daybreak_turn"
 local DEADLINE = "txn.daybreak_deadline"
+local SERVER = "txn.daybreak_server"
+local NEXT = "txn.daybreak_next"  -- <ms>:<...>: from the router, where the request's route has another backend for it
+local FALLS_BACK = "txn.daybreak_falls_back"
 
 local MOST_TURNS = 8  -- how often a request comes back that no server could be reached for
 
@@ -76,7 +79,21 @@ end
 local function next_look(slot, place, now)
     local rank = math.min(place.order - slot.left, slot.held)
     local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, rank * 500 / RATE))
-    return math.max(1, math.floor(math.min(look, place.deadline - now)))
+    return math.max(1, math.floor(math.min(look, math.min(place.deadline, place.falls_back_at) - now)))
+end
+
+-- Sends a request back to the router, for the next backend of its route, if there is one: nothing of it was sent. number: of
+-- its place in the hold, if it has one. Returns whether it goes.
+local function falls_back(txn, slot, number)
+    if not txn:get_var(NEXT) then
+        return false
+    end
+    leave(txn, slot, number, "fell_back")
+    again.went_on(slot)
+    txn:set_var(SERVER, again.NEXT)
+    txn:set_var(FALLS_BACK, true)
+    txn:set_var(PASSED, true)
+    return true
 end
 
 -- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake, and Serve's
@@ -92,10 +109,14 @@ local function check_model(txn, slot, path, text)
     keys.check_model(txn, slot, not model.FORMS[path] and name or nil)
 end
 
--- Gives a request its place in the hold, and returns the place's number. deadline: of who has been held before.
+-- Gives a request its place in the hold, and returns the place's number; nil if it goes to another backend. deadline: of who
+-- has been held before.
 local function join(txn, slot, now, for_replicas, length, key, deadline)
     local source = txn:get_var(SOURCE)
     local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
+    if not bytes and falls_back(txn, slot) then
+        return nil
+    end
     if not bytes then
         slots.count(slot, "queue_full")
         answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
@@ -106,7 +127,9 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
     slots.changed(slot)
+    local patience = math.tointeger(tonumber((txn:get_var(NEXT) or ""):match("^(%d+):")))
     waiting[last_number] = {
+        falls_back_at = patience and now + patience or math.huge,
         slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now,
         deadline = deadline or now + slot.hold_ms, back = txn:get_var(TURN) ~= nil,
         departed = false, source = source, port = slot.port, bytes = bytes,
@@ -116,7 +139,8 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     return last_number
 end
 
--- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass.
+-- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass, or goes to
+-- another backend.
 local function arrive(txn, slot, now, for_replicas)
     local length = tonumber(txn.sf:req_hdr("content-length"))
     if length and length > slot.max_body_bytes then
@@ -134,7 +158,12 @@ local function arrive(txn, slot, now, for_replicas)
     slot.arrivals = slot.arrivals + 1
     slot.last = now
     slot.busy = true
-    if passes and txn:get_var(FULL) then
+    local full = passes and txn:get_var(FULL)
+    local crowded = not passes and slot.gate ~= "failed" and slot.held >= slot.max_held
+    if (full or crowded) and falls_back(txn, slot) then
+        return nil
+    end
+    if full then
         slots.count(slot, "queue_full")
         answers.refuse(txn, 429, "All replicas are busy and " .. math.tointeger(txn.f:queue()) ..
             " requests wait already: try again later.", "rate_limit_error", "queue_full",
@@ -144,7 +173,7 @@ local function arrive(txn, slot, now, for_replicas)
         slots.count(slot, "passed")
         return nil
     end
-    if slot.gate ~= "failed" and slot.held >= slot.max_held then
+    if crowded then
         slots.count(slot, "queue_full")
         answers.refuse(txn, 429, "The model is waking up and " .. slot.held ..
             " requests wait already: try again later.", "rate_limit_error", "queue_full",
@@ -202,6 +231,11 @@ local function hold(txn)
         leave(txn, slot, number, "gone")
         txn:done()
     end
+    local passes = can_pass(slot, place.for_replicas)
+    local over = slot.gone or slot.gate == "failed" or not passes and now >= math.min(place.deadline, place.falls_back_at)
+    if over and falls_back(txn, slot, number) then
+        return act.CONTINUE
+    end
     if slot.gone then
         leave(txn, slot, number, "unset")
         answers.refuse(txn, 404, slot.gone.message, "invalid_request_error", slot.gone.code)
@@ -210,7 +244,7 @@ local function hold(txn)
         leave(txn, slot, number, "failed")
         answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
     end
-    if can_pass(slot, place.for_replicas) and take_token(slot, now) then
+    if passes and take_token(slot, now) then
         leave(txn, slot, number, "passed")
         txn:set_var(PASSED, true)
         txn:set_var(DEADLINE, place.deadline)

@@ -97,10 +97,10 @@ local ANSWERS = { "1xx", "2xx", "3xx", "4xx", "5xx" }
 
 -- A slot's answers by the class of their status, and the mean time until they began, in ms, of the latest ones.
 function slots.answers(slot)
-    local stats, twice, found = slot.backend:get_stats(), again.answers(slot), {}
+    local stats, found = slot.backend:get_stats(), {}
     for _, class in ipairs(ANSWERS) do
         local name = "hrsp_" .. class
-        found[class] = (stats[name] or 0) - (twice[name] or 0) - (slot.answers_before[class] or 0)
+        found[class] = (stats[name] or 0) - again.answers(slot, name) - (slot.answers_before[class] or 0)
     end
     return found, stats.rtime or 0
 end

@@ -95,7 +95,7 @@ local function behind_brackets(text, at)
     return at
 end
 
-local function in_json(text)
+local function in_json(text, wanted)
     local at = find(text, "[^ \t\r\n]", sub(text, 1, 3) == "\xEF\xBB\xBF" and 4 or 1)
     if not at or sub(text, at, at) ~= "{" then
         return nil, false
@@ -122,7 +122,7 @@ local function in_json(text)
             if not closes then
                 return nil, false
             end
-            if key == "model" then
+            if key == wanted then
                 return unescaped(sub(text, at + 1, math.min(closes - 1, at + LONGEST_NAME))), true, at + 1, closes - 1
             end
             at = closes + 1
@@ -147,7 +147,7 @@ end
 -- stands before the name.
 function model.in_json(text)
     steps = 0
-    local went, name, well_formed, from, to = pcall(in_json, text)
+    local went, name, well_formed, from, to = pcall(in_json, text, "model")
     if not went and name ~= TOO_MANY then
         error(name)
     end
@@ -155,6 +155,20 @@ function model.in_json(text)
         return nil, true, true
     end
     return name, well_formed, false, from, to
+end
+
+-- A text of a JSON body, by its name; nil if it is not in what is here, or too much stands before it.
+function model.field(text, name)
+    -- Most bodies do not have it, and this is the quicker look.
+    if not find(text, '"' .. name .. '"[ \t\r\n]*:') and not find(text, "\\u", 1, true) then
+        return nil
+    end
+    steps = 0
+    local went, found = pcall(in_json, text, name)
+    if not went and found ~= TOO_MANY then
+        error(found)
+    end
+    return went and found or nil
 end
 
 -- The model that a form (multipart/form-data) names, and as fourth and fifth where it stands, from its first byte to its last.

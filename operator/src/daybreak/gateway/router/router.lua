@@ -2,6 +2,8 @@
 
 local answers = require("answers")
 local bearer = require("bearer")
+local matches = require("matches")
+local mirror = require("mirror")
 local model = require("model")
 local percent = require("percent")
 local rename = require("rename")
@@ -13,6 +15,8 @@ local WHOLE = os.getenv("DAYBREAK_LATE") == "1"
 
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
+local NEXT = "txn.daybreak_next"    -- of a request that a backend of its route did not take, see ways.back()
+local OFFER = "txn.daybreak_offer"  -- told to the HAProxy that holds, where there is another backend
 
 -- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
 local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")
@@ -74,9 +78,12 @@ local function is_whole(txn, text)
     return length and length <= #text or not length and txn.sf:req_hdr("transfer-encoding") == ""
 end
 
--- Sends a request the way that its route has for it, as a request for that model.
-local function send_by(txn, chosen, name, from, to)
-    local way = ways.choose(txn, chosen)
+-- Sends a request the way that its route has for it, as a request for that model. match, tried, since: see ways.choose().
+local function send_by(txn, chosen, name, from, to, match, tried, since)
+    local way, offer
+    if chosen then
+        way, offer = ways.choose(txn, chosen, match, tried, since)
+    end
     if not way then
         answers.refuse(txn, 503, "No model behind " .. name .. " can be asked.", "server_error", "no_backend",
             { retry_after = 5 })
@@ -84,6 +91,9 @@ local function send_by(txn, chosen, name, from, to)
     rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
     txn:set_var(PORT, way.port)
     txn:set_var(FOUND, percent.encoded(way.model))
+    if offer then
+        txn:set_var(OFFER, offer)
+    end
 end
 
 -- Chooses the service, by what is here of the body. A name that stands further behind is found where the body is whole.
@@ -112,11 +122,23 @@ local function route(txn)
     if not name or name == "" then
         invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
     end
+    local back = txn:get_var(NEXT)
+    if back then
+        local chosen, tried, since = ways.back(back)
+        return send_by(txn, chosen, name, from, to, nil, tried, since)
+    end
     local found = routes[name]
     if not found then
         local chosen = ways.named(name)
         if chosen then
-            return send_by(txn, chosen, name, from, to)
+            local match, more = matches.first(txn, chosen, text, is_whole(txn, text))
+            if more then
+                txn:set_var("txn.daybreak_late", true)
+                return
+            end
+            send_by(txn, chosen, name, from, to, match)
+            mirror.copy(txn, chosen, text, is_whole(txn, text), from, to)
+            return
         end
         answers.unknown(txn, name, visible(bearer.digest(txn)), unnamed())
     end
@@ -200,9 +222,11 @@ local function set(text)
     end
 end
 
--- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>,...: all routes anew; what is no
--- number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all. Where <since> is another
--- one, what backends get is counted anew.
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
+-- <match>+...:<copy>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
+-- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
+-- <user>+...:<ways>, percent-encoded as a whole once more. The last one is <service>/<port>/<per cent>/<model>, for copies.
 local function share(text)
     ways.set(text)
     know()

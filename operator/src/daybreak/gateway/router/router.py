@@ -22,7 +22,7 @@ from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
-from daybreak.gateway.haproxy.trust import ATTEMPTS, token
+from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.lua import LUA
 from daybreak.gateway.router import pieces
 from daybreak.gateway.router import shares as sharing
@@ -350,6 +350,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         max_connections=config.max_connections,
         max_headers=_MAX_HEADERS,
         max_url=_MAX_URL,
+        next_socket=next_socket(config.folder),
         paths=PATHS,
         port=config.port,
         replica_paths=REPLICA_PATHS,

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from urllib.parse import quote
 
 
@@ -16,6 +17,29 @@ class Way:
     """The port of the service in the HAProxy that holds."""
     weight: int
     """Its share, compared with the others; above 0."""
+
+
+class Compared(StrEnum):
+    """How a header is compared."""
+
+    EXACT = "exact"
+    PREFIX = "prefix"
+    PATTERN = "pattern"
+    """With a pattern of Lua's."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Requests of a route that go other ways. All that is given must hold; of keys, paths and users, one."""
+
+    ways: tuple[Way, ...]
+    headers: tuple[tuple[str, Compared, str], ...] = ()
+    """Name, how it is compared, and with what."""
+    keys: tuple[str, ...] = ()
+    """SHA-256 digests of API keys, in hexadecimal."""
+    paths: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    """Of the field `user` of the JSON body."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,13 @@ class Share:
     to who has one. With none they are told to all."""
     since: str = ""
     """Since when it is counted what the models get: from 0 where it is another one than it was."""
+    fallback: tuple[Way, ...] = ()
+    """Where requests go that nobody has taken, in this order. The weight of each is for how many milliseconds
+    a request is held by the one before; 0: until its hold ends."""
+    matches: tuple[Match, ...] = ()
+    """Requests that go other ways; the first one that holds."""
+    mirror: Way | None = None
+    """Where copies of requests go; its weight is how many in a hundred."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -44,18 +75,33 @@ def words(shares: Collection[Share]) -> str:
 
 def word(share: Share) -> str:
     """A route as a part of a command."""
-    ways = "+".join(
-        f"{_plain(way.service)}/{way.port}/{way.weight}/{_plain(way.model)}" for way in share.ways
-    )
     parts = (
         _plain(share.route),
         _plain(share.sticky),
         "+".join(digest.lower() for digest in share.keys),
         "+".join(map(_plain, share.names)),
-        ways,
+        _ways(share.ways),
         _plain(share.since),
+        _ways(share.fallback),
+        "+".join(_plain(_match(match)) for match in share.matches),
+        _ways([share.mirror] if share.mirror else []),
     )
     return ":".join(parts)
+
+
+def _match(match: Match) -> str:
+    parts = (
+        "+".join("/".join(map(_plain, header)) for header in match.headers),
+        "+".join(digest.lower() for digest in match.keys),
+        "+".join(map(_plain, match.paths)),
+        "+".join(map(_plain, match.users)),
+        _ways(match.ways),
+    )
+    return ":".join(parts)
+
+
+def _ways(ways: Collection[Way]) -> str:
+    return "+".join(f"{_plain(way.service)}/{way.port}/{way.weight}/{_plain(way.model)}" for way in ways)
 
 
 def _plain(text: str) -> str:

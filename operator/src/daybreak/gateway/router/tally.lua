@@ -11,6 +11,7 @@ local SENT_AT = "txn.daybreak_sent_at"   -- ms
 local FIRST_AT = "txn.daybreak_first_at" -- ms from then to the first byte of the answer's body
 local STATUS = "txn.daybreak_status"     -- of the answer, be it HAProxy's own
 local WAITED = "txn.daybreak_waited"     -- set: it was held
+local PASSED_ON = "txn.daybreak_passed_on"  -- set: another backend has answered it
 
 local tally = {}
 
@@ -43,14 +44,39 @@ function tally.set(since)
     tallies = fresh
 end
 
+local function of_way(of, way)
+    local got = of.ways[way]
+    if not got then
+        got = { sent = 0, answered = 0, errors = 0, passed_on = 0, first = {}, whole = {} }
+        of.ways[way] = got
+    end
+    return got
+end
+
+-- Since when a route is counted.
+function tally.since(id)
+    return tallies[id].since
+end
+
+-- A request that was sent to a way was not taken there, and goes to another one. since: when it was counted.
+function tally.passed_on(since, id, way)
+    local of = tallies[id]
+    if of and of.since == since then
+        local got = of_way(of, way)
+        got.passed_on = got.passed_on + 1
+    end
+end
+
+-- A copy of a request is sent. Its answer goes nowhere, and nobody counts it.
+function tally.copied(id, way)
+    local got = of_way(tallies[id], way)
+    got.sent = got.sent + 1
+end
+
 -- A request is sent.
 function tally.sent(txn, id, way)
     local of = tallies[id]
-    local got = of.ways[way]
-    if not got then
-        got = { sent = 0, answered = 0, errors = 0, first = {}, whole = {} }
-        of.ways[way] = got
-    end
+    local got = of_way(of, way)
     got.sent = got.sent + 1
     txn:set_var(COUNTED, of.since .. " " .. id .. " " .. way)
     txn:set_var(SENT_AT, now_ms())
@@ -85,7 +111,7 @@ function tally.ended(txn)
     local since, id, way = counted:match("^(%S*) (%S+) (%S+)$")
     local of = tallies[id]
     local got = of and of.since == since and of.ways[way]
-    if not got or not status then
+    if not got or not status or txn:get_var(PASSED_ON) then
         return
     end
     got.answered = got.answered + 1
@@ -112,8 +138,8 @@ function tally.json()
     for id, of in pairs(tallies) do
         local ways = {}
         for way, got in pairs(of.ways) do
-            ways[#ways + 1] = string.format('"%s":[%d,%d,%d,%s,%s]', way, got.sent, got.answered, got.errors,
-                times(got.first), times(got.whole))
+            ways[#ways + 1] = string.format('"%s":[%d,%d,%d,%s,%s,%d]', way, got.sent, got.answered, got.errors,
+                times(got.first), times(got.whole), got.passed_on)
         end
         routes[#routes + 1] = string.format('"%s":{"since":"%s","ways":{%s}}', id, of.since, table.concat(ways, ","))
     end

@@ -4,15 +4,20 @@ The operator has decided which names lead where; how services are at this moment
 backend that falls asleep loses its share at once where it is to be passed over.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
+from daybreak.api.llmroute.patterns import lua_pattern
 from daybreak.api.llmroute.spec import Asleep
 from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.router.shares import Share, Way
+from daybreak.gateway.router.shares import Compared, Match, Share, Way
+
+_NOTHING = "$^"
+"""A pattern that nothing has but an empty value, which no header counts as."""
 
 
 def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
@@ -58,21 +63,91 @@ def _share(
     services: Mapping[str, Wanted],
     now: float,
 ) -> Share:
-    ways, awake, keys = [], [], []
-    for backend in mappings(status.get("backends")):
+    skips = status.get("asleep") == Asleep.SKIP
+    ways = _ways(status.get("backends"), services)
+    fallback = _ways(status.get("fallback"), services, _held_ms)
+    matches = (_match(each, services, skips) for each in mappings(status.get("matches")))
+    keys = [digests(services[way.service].front.slot.keys, way.model, now) for way in (ways or fallback)]
+    return Share(
+        route,
+        names,
+        _chosen(ways, services, skips),
+        sticky=text(status.get("stickyHeader")),
+        keys=_common(keys),
+        since=text(at(status, "counts").get("since")),
+        fallback=tuple(fallback),
+        matches=tuple(matches),
+        mirror=_mirror(status.get("mirror"), services),
+    )
+
+
+def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
+    """Where copies go; nowhere while the model sleeps, unless they are to wake it."""
+    copies = mapping(found)
+    ways = _ways([copies] if copies else [], services, lambda each: whole(each.get("percent")))
+    wakes = copies.get("asleep") == Asleep.WAKE
+    open_ = [way for way in ways if wakes or _gate(services[way.service], way.model) is Gate.OPEN]
+    return next((way for way in open_ if way.weight > 0), None)
+
+
+def _ways(
+    backends: Any, services: Mapping[str, Wanted], weigh: Callable[[Mapping[str, Any]], int] | None = None
+) -> list[Way]:
+    """Those of some backends that are there, and that have a weight where no other one is asked for."""
+    found = []
+    for backend in mappings(backends):
         service, model = services.get(text(backend.get("service"))), text(backend.get("model"))
-        weight = whole(backend.get("weight"))
-        if service is None or model not in service.models or weight <= 0:
-            continue
-        way = Way(service.name, model, service.port, weight)
-        ways.append(way)
-        keys.append(digests(service.front.slot.keys, model, now))
-        if _gate(service, model) is Gate.OPEN:
-            awake.append(way)
+        weight = weigh(backend) if weigh else whole(backend.get("weight"))
+        if service is not None and model in service.models and (weigh or weight > 0):
+            found.append(Way(service.name, model, service.port, weight))
+    return found
+
+
+def _chosen(ways: Sequence[Way], services: Mapping[str, Wanted], skips: bool) -> tuple[Way, ...]:
+    awake = [way for way in ways if _gate(services[way.service], way.model) is Gate.OPEN]
     # Where all sleep, somebody must be woken.
-    chosen = awake or ways if status.get("asleep") == Asleep.SKIP else ways
-    sticky, since = text(status.get("stickyHeader")), text(at(status, "counts").get("since"))
-    return Share(route, names, tuple(chosen), sticky, _common(keys), since)
+    return tuple(awake or ways if skips else ways)
+
+
+def _match(match: Mapping[str, Any], services: Mapping[str, Wanted], skips: bool) -> Match:
+    ways = _ways(match.get("backends"), services)
+    names, found = _texts(match.get("apiKeys")), set()
+    for service in {way.service for way in ways}:
+        keys = services[service].front.slot.keys
+        found |= {key.digest for key in keys if key.name in names}
+    return Match(
+        _chosen(ways, services, skips),
+        headers=tuple(map(_header, mappings(match.get("headers")))),
+        # A key that is not there is nobody's: without one it would be everybody's.
+        keys=tuple(sorted(found)) or (NOBODY,) * bool(names),
+        paths=_texts(match.get("paths")),
+        users=_texts(match.get("users")),
+    )
+
+
+def _texts(found: Any) -> tuple[str, ...]:
+    return tuple(text(each) for each in found if text(each)) if isinstance(found, list) else ()
+
+
+def _header(header: Mapping[str, Any]) -> tuple[str, Compared, str]:
+    name = text(header.get("name")).lower()
+    if exact := text(header.get("exact")):
+        return name, Compared.EXACT, exact
+    if prefix := text(header.get("prefix")):
+        return name, Compared.PREFIX, prefix
+    try:
+        return name, Compared.PATTERN, lua_pattern(text(header.get("regex")))
+    except ValueError:
+        return name, Compared.PATTERN, _NOTHING
+
+
+def _held_ms(fallback: Mapping[str, Any]) -> int:
+    """For how long a request is held before it goes on there, in milliseconds; 0: until its hold ends."""
+    after = text(fallback.get("after"))
+    try:
+        return max(1, int(seconds(after) * 1000)) if after else 0
+    except ValueError:
+        return 0
 
 
 def _gate(service: Wanted, model: str) -> Gate:

@@ -5,6 +5,7 @@
 -- rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and a way that comes or goes
 -- moves only the values that are its own.
 
+local matches = require("matches")
 local percent = require("percent")
 local tally = require("tally")
 
@@ -44,21 +45,62 @@ function ways.of(route, value, hash)
     return best
 end
 
--- Chooses the way of a request, and counts it. nil: there is none.
-function ways.choose(txn, route)
+-- The first of a route's fallbacks that was not tried yet. tried: ids of ways.
+local function fallback(route, tried)
+    for _, way in ipairs(route.fallback) do
+        local new = true
+        for _, id in ipairs(tried) do
+            new = new and id ~= way.id
+        end
+        if new then
+            return way
+        end
+    end
+end
+
+-- What the HAProxy that holds is told where there is another way for a request: for how many ms it is held at most, and what
+-- comes back with it: since when it is counted, its route and the ways that were tried. nil: there is none.
+local function offer(route, tried)
+    local way = fallback(route, tried)
+    return way and string.format("%s:%s %s %s", way.weight > 0 and way.weight or "", tally.since(route.id), route.id,
+        table.concat(tried, " "))
+end
+
+-- The route of a request that has come back, and the ways that were tried. nil: that route has gone.
+function ways.back(text)
+    local since, id, rest = text:match("^%d*:(%S*) (%S+) (.*)$")
+    local tried = {}
+    for way in (rest or ""):gmatch("%S+") do
+        tried[#tried + 1] = way
+    end
+    return routes[id], tried, since
+end
+
+-- Chooses the way of a request, and counts it. nil: there is none. Returns also what the HAProxy that holds is told.
+-- match: from matches.first(), or nil. tried, since: of a request that has come back, from ways.back().
+function ways.choose(txn, route, match, tried, since)
+    local among = match or route
     local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
     local way
-    if value ~= "" then
-        way = ways.of(route, value, function(text) return txn.c:xxh64(text) end)
+    if tried then
+        way = fallback(route, tried)
+    elseif value ~= "" then
+        way = ways.of(among, value, function(text) return txn.c:xxh64(text) end)
     else
-        way = ways.next(route)
+        way = ways.next(among)
+    end
+    way = way or not tried and fallback(route, {}) or nil
+    if way and tried then
+        tally.passed_on(since, route.id, tried[#tried])
     end
     if way then
         local counted = counts[route.id]
         counted[way.id] = (counted[way.id] or 0) + 1
         tally.sent(txn, route.id, way.id)
+        tried = tried or {}
+        tried[#tried + 1] = way.id
     end
-    return way
+    return way, way and offer(route, tried)
 end
 
 -- The route that a name stands for, or nil.
@@ -90,13 +132,18 @@ end
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
     local fresh, called, counted, since = {}, {}, {}, {}
-    for id, sticky, keys, said, text, at in words:gmatch("([^,:]+):([^,:]*):([^,:]*):([^,:]*):([^,:]*):([^,:]*)") do
-        local before, route = routes[id], { id = id, text = text, keys = {} }
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(8)
+    for id, sticky, keys, said, text, at, next_, matched, copied in words:gmatch(each) do
+        local before, route = routes[id], { id = id, text = text, matched = matched, keys = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
         else
             route.ways, route.weight = read_ways(text)
         end
+        route.matches = before and before.matched == matched and before.matches or matches.read(matched, read_ways)
+        route.copied = copied
+        route.mirror = before and before.copied == copied and before.mirror or read_ways(copied)[1]
+        route.fallback = read_ways(next_)
         route.sticky = sticky ~= "" and percent.decoded(sticky) or nil
         for digest in keys:gmatch("%x+") do
             table.insert(route.keys, digest)

@@ -92,7 +92,7 @@ def _key(each: EndedCounts) -> str:
 
 def _tally(each: EndedCounts) -> Tally:
     first, whole = Histogram.read(each.first_byte), Histogram.read(each.whole)
-    return Tally(each.sent, each.answered, each.errors, first, whole)
+    return Tally(each.sent, each.answered, each.errors, first, whole, each.passed_on)
 
 
 def counts(counted: Counted, now: datetime) -> RouteCounts:
@@ -107,6 +107,7 @@ def counts(counted: Counted, now: datetime) -> RouteCounts:
                 sent=tally.sent,
                 answered=tally.answered,
                 errors=tally.errors,
+                passed_on=tally.passed_on,
                 first_byte=tally.first.written(),
                 whole=tally.whole.written(),
             )

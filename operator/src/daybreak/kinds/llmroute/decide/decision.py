@@ -7,7 +7,8 @@ from itertools import chain
 
 from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.definition import LLMRoute
-from daybreak.api.llmroute.spec import Asleep, RouteBackend
+from daybreak.api.llmroute.matches import RouteBackend
+from daybreak.api.llmroute.spec import Asleep
 from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
@@ -32,7 +33,7 @@ class Decision:
     names: tuple[str, ...] = ()
     """Those that lead to its backends."""
     states: tuple[BackendState, ...] = ()
-    """How its backends are, in the order of the spec."""
+    """How the models are that requests may go to, in the order of `LLMRouteSpec.every`."""
     weights: tuple[int, ...] = ()
     """What each of them is to get, compared with the others."""
     counted: Counted | None = None
@@ -67,13 +68,13 @@ def _one(
         off = "gateways are switched off (the chart's value gateway.enabled), and they carry out routes"
         return Decision(unaccepted=(Problem(RouteReason.GATEWAY_OFF, off),))
     route = each.route
-    states = tuple(_state(backend, seen.services) for backend in route.spec.backends)
+    states = tuple(_state(backend, seen.services) for backend in route.spec.every())
     routes = {other.name for other in seen.routes}
     shares = _shares(each, route, states, now)
     problems = chain.from_iterable(
         _of_backend(backend, state, seen.services, routes, called)
-        for backend, state, weight in zip(route.spec.backends, states, shares.weights, strict=True)
-        if weight > 0
+        for backend, state, weight in zip(route.spec.every(), states, shares.weights, strict=True)
+        if weight > 0 or route.spec.is_needed(backend)
     )
     return Decision(
         names=tuple(name for name in route.spec.names if name not in owners),
@@ -82,7 +83,7 @@ def _one(
         counted=shares.counted,
         canary=shares.canary,
         unaccepted=tuple(_taken(route, owners)),
-        unready=tuple(problems),
+        unready=(*problems, *_keys(route, seen.keys)),
     )
 
 
@@ -96,7 +97,7 @@ class _Shares:
 
 
 def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
-    backends, canary = route.spec.backends, route.spec.canary
+    backends, canary = route.spec.every(), route.spec.canary
     counted = count(each.status, {f"{one.service}/{one.model}" for one in backends}, each.told)
     shares, moved = tuple(backend.weight for backend in backends), None
     if canary is not None:
@@ -109,11 +110,14 @@ def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], no
 
 
 def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None) -> Seen:
-    totals = dict(counted.totals) if counted is not None else {}
-    mine = totals.pop(f"{canary.service}/{canary.model}", Tally())
-    pairs = zip(route.spec.backends, states, strict=True)
+    totals = counted.totals if counted is not None else {}
+    pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
-    return Seen(mine, together(totals.values()), state, skipped=route.spec.asleep is Asleep.SKIP)
+    mine = totals.get(f"{canary.service}/{canary.model}", Tally())
+    # A model that only gets what others do not take is nothing to compare with.
+    others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
+    stable = together(totals.get(f"{one.service}/{one.model}", Tally()) for one in others)
+    return Seen(mine, stable, state, skipped=route.spec.asleep is Asleep.SKIP)
 
 
 def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
@@ -122,6 +126,20 @@ def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
             yield Problem(
                 RouteReason.NAME_TAKEN, f"the name {name} is that of the {owner}, which gets its requests"
             )
+
+
+def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Keys that a match asks for, and that none of its services has."""
+    for number, match in enumerate(route.spec.matches, 1):
+        services = dict.fromkeys(backend.service for backend in match.backends if backend.weight > 0)
+        there = {name for service in services for name in keys.get(service, ())}
+        for name in match.api_keys or ():
+            if name not in there:
+                wants = f"match {number} asks for the API key {name}"
+                said = (
+                    f"{wants}, and no service that it leads to has one of that name ({', '.join(services)})"
+                )
+                yield Problem(RouteReason.KEY_UNKNOWN, said)
 
 
 def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:

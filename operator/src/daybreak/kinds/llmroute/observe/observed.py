@@ -1,7 +1,7 @@
 """What is seen of a namespace whose LLMRoutes are looked at: plain data, without a client."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
@@ -53,6 +53,8 @@ class Observed:
     """Oldest first."""
     services: Mapping[str, Mapping[str, BackendState]]
     """The models of each LLMService, adapters included, and how they are."""
+    keys: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """The names of the API keys of each LLMService."""
     gateway: bool = True
     """Whether there are gateways in this installation."""
 
@@ -80,3 +82,12 @@ def models(service: Manifest) -> dict[str, BackendState]:
             if text(name):
                 found[text(name)] = state
     return found
+
+
+def keys(service: Manifest) -> frozenset[str]:
+    """The names of the API keys of an LLMService, as its gateway has them."""
+    found = set()
+    for each in mappings(at(service, "spec", "access").get("apiKeys")):
+        secret = mapping(each.get("secretRef"))
+        found.add(text(each.get("name")) or f"{text(secret.get('name'))}/{text(secret.get('key'))}")
+    return frozenset(found)

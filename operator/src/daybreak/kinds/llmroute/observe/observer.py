@@ -7,7 +7,7 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.tallies import Told
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, keys, models, seen_route
 from daybreak.kube.cache import Cache
 
 
@@ -35,10 +35,13 @@ class Observer:
             ),
             key=lambda seen: seen.seniority,
         )
-        services = {
-            service["metadata"]["name"]: models(service) for service in self._of(LLM_SERVICES, namespace)
-        }
-        return Observed(tuple(routes), services, self._gateway)
+        services = {each["metadata"]["name"]: each for each in self._of(LLM_SERVICES, namespace)}
+        return Observed(
+            tuple(routes),
+            {name: models(service) for name, service in services.items()},
+            {name: keys(service) for name, service in services.items()},
+            self._gateway,
+        )
 
     def _of(self, kind: Resource, namespace: str) -> list[Manifest]:
         keys = (key for key in self._cache.keys(kind) if key.namespace == namespace)

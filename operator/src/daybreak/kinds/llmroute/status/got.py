@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text
+from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole
 from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.gates.gateways.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.counting import Counted, counts, counts_before
@@ -15,6 +15,7 @@ WRITE_SECONDS = 30.0
 _FIELDS = {
     "requests": "requests",
     "errors": "errors",
+    "passed_on": "passedOn",
     "got": "got",
     "ttft_p95": "ttftP95",
     "latency_p99": "latencyP99",
@@ -41,7 +42,7 @@ def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
     fresh, said = _fresh(counted), _said(status)
     if fresh == said and tuple(before.gone) == counted.gone:
         return None
-    if any(fresh.get(name, {}).get("requests", 0) < fields["requests"] for name, fields in said.items()):
+    if any(_sent(fresh.get(name, {})) < _sent(fields) for name, fields in said.items()):
         return None  # not all gateways have been heard yet
     at = parse_time(before.at)
     passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
@@ -49,15 +50,24 @@ def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
 
 
 def _fresh(counted: Counted) -> dict[str, dict[str, Any]]:
-    every = sum(tally.sent for tally in counted.totals.values())
+    every = sum(map(_kept, counted.totals.values()))
     return {name: _of(tally, every) for name, tally in counted.totals.items()}
+
+
+def _kept(tally: Tally) -> int:
+    return max(0, tally.sent - tally.passed_on)
+
+
+def _sent(fields: Mapping[str, Any]) -> int:
+    return whole(fields.get("requests")) + whole(fields.get("passed_on"))
 
 
 def _of(tally: Tally, every: int) -> dict[str, Any]:
     found = {
-        "requests": tally.sent,
+        "requests": _kept(tally),
         "errors": tally.errors,
-        "got": round(tally.sent / every, 4) if every else 0.0,
+        "passed_on": tally.passed_on,
+        "got": round(_kept(tally) / every, 4) if every else 0.0,
         "ttft_p95": _seconds(tally.first, 0.95),
         "latency_p99": _seconds(tally.whole, 0.99),
     }
@@ -83,4 +93,4 @@ def _before(status: Manifest) -> dict[str, dict[str, Any]]:
 
 def _said(status: Manifest) -> dict[str, dict[str, Any]]:
     """The same, without those that have got nothing."""
-    return {name: fields for name, fields in _before(status).items() if fields.get("requests")}
+    return {name: fields for name, fields in _before(status).items() if _sent(fields)}

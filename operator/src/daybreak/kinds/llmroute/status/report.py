@@ -37,6 +37,9 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     update: dict[str, Any] = {
         "names": list(decision.names),
         "backends": _backends(spec, decision, {}),
+        "matches": spec.matches,
+        "fallback": spec.fallback,
+        "mirror": spec.mirror,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "asleep": spec.asleep,
     }
@@ -80,7 +83,7 @@ def _has_moved(before: Any, after: LLMRouteStatus) -> bool:
 
 
 def _backends(spec: LLMRouteSpec, decision: Decision, found: Got) -> list[BackendStatus]:
-    rows = list(zip(spec.backends, decision.states, decision.weights, strict=True))
+    rows = list(zip(spec.every(), decision.states, decision.weights, strict=True))
     total = sum(weight for _, state, weight in rows if state in _THERE)
     return [
         BackendStatus(

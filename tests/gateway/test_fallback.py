@@ -1,0 +1,196 @@
+"""Requests of routes that their backend does not take go to the next one, with real HAProxies.
+
+Each cause, and nothing twice.
+"""
+
+import asyncio
+import hashlib
+import json
+import time
+from typing import Any
+
+import pytest
+
+from daybreak.gates.gateways.tallies import Tally
+from daybreak.gateway.hold.keys import ApiKey
+from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.router.shares import Share
+from tests.gateway.test_route_tallies import BIG, TINY, counted
+from tests.gateway.test_shared_names import LONG, ask, ask_many, got, way
+from tests.gateway.town import MIB, Town
+
+HELD_MS = 300
+
+
+async def route(town: Town, *, held_ms: int = 0, first: bool = True) -> None:
+    """Have the name `chat` lead to the first service, and then to the second one."""
+    ways = (way(town, 0),) if first else ()
+    fallback = (way(town, 1, held_ms),)
+    shares = [Share("r:1", ("chat",), ways, fallback=fallback, since="2026-01-01T00:00:00Z")]
+    await town.router.set_routes(town.routes, shares)
+
+
+async def answered(town: Town, number: int) -> dict[str, Tally]:
+    """What both got, once so many requests have ended."""
+    return await counted(town, lambda found: sum(each.answered for each in found.values()) == number)
+
+
+async def test_who_is_held_for_too_long_goes_on_and_has_woken_the_first(town: Town) -> None:
+    await town.wake(1)
+    await route(town, held_ms=HELD_MS)
+    began = time.monotonic()
+    asked = asyncio.create_task(ask(town, "r"))
+    await town.until(0, lambda state: state.held == 1)
+    assert await asked == 200
+    assert time.monotonic() - began >= HELD_MS / 1000
+    assert got(town) == [0, 1]
+    found = await answered(town, 1)
+    assert (found[BIG].sent, found[BIG].passed_on, found[BIG].answered) == (1, 1, 0)
+    assert (found[TINY].sent, found[TINY].passed_on, found[TINY].answered) == (1, 0, 1)
+    state = await town.until(0, lambda state: not state.held)
+    assert (state.ends, state.arrivals) == ({"fell_back": 1}, 1)
+
+
+async def test_who_is_released_in_time_stays(town: Town) -> None:
+    await town.wake(1)
+    await route(town, held_ms=20_000)
+    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
+    await town.until(0, lambda state: state.held == 5)
+    await town.wake(0)
+    assert await asyncio.gather(*asked) == [200] * 5
+    assert got(town) == [5, 0]
+    assert (await answered(town, 5))[BIG].passed_on == 0
+
+
+async def test_without_a_time_it_is_the_holds(town: Town) -> None:
+    await town.wake(1)
+    await town.gate(0, Gate.CLOSED, hold_ms=500)
+    await route(town)
+    began = time.monotonic()
+    assert await ask(town, "r") == 200
+    assert time.monotonic() - began >= 0.5
+    assert got(town) == [0, 1]
+
+
+async def test_what_cannot_start_is_passed_over(town: Town) -> None:
+    await town.wake(1)
+    await route(town, held_ms=60_000)
+    held = asyncio.create_task(ask(town, "held"))
+    await town.until(0, lambda state: state.held == 1)
+    await town.gate(0, Gate.FAILED, reason="no GPU fits")
+    assert await held == 200, "also who was held"
+    assert await ask_many(town, 20) == {200: 20}
+    assert got(town) == [0, 21]
+    found = await answered(town, 21)
+    assert (found[BIG].sent, found[BIG].passed_on, found[BIG].errors) == (21, 21, 0)
+
+
+async def test_a_full_hold_is_passed_over(town: Town) -> None:
+    await town.wake(1)
+    await town.gate(0, Gate.CLOSED, max_held=2)
+    await route(town, held_ms=60_000)
+    held = [asyncio.create_task(ask(town, f"held-{number}")) for number in range(2)]
+    await town.until(0, lambda state: state.held == 2)
+    assert await ask_many(town, 10) == {200: 10}
+    await town.wake(0)
+    assert await asyncio.gather(*held) == [200, 200]
+    assert got(town) == [2, 10]
+
+
+async def test_a_full_queue_before_the_replicas_is_passed_over(town: Town) -> None:
+    await town.wake(1)
+    await town.wake(0)
+    await town.gate(0, Gate.OPEN, queue=0)
+    await route(town)
+    assert await ask_many(town, 5) == {200: 5}
+    assert got(town) == [0, 5]
+
+
+async def test_without_a_backend_it_is_the_first_choice(town: Town) -> None:
+    await town.wake(1)
+    await route(town, first=False)
+    assert await ask(town, "r") == 200
+    assert got(town) == [0, 1]
+    assert (await answered(town, 1))[TINY].sent == 1
+
+
+async def test_a_model_that_goes_lets_its_requests_go_on(town: Town) -> None:
+    await town.wake(1)
+    await route(town, held_ms=60_000)
+    held = asyncio.create_task(ask(town, "held"))
+    await town.until(0, lambda state: state.held == 1)
+    await town.gateway.unset_gate("s0")
+    assert await held == 200
+    assert got(town) == [0, 1]
+
+
+async def test_the_last_ones_answer_is_the_clients(town: Town) -> None:
+    """And each is asked once: a fallback that is the first one too is no second try."""
+    await town.gate(0, Gate.FAILED, reason="no GPU fits")
+    await town.gate(1, Gate.FAILED, reason="the image cannot be pulled")
+    shares = [Share("r:1", ("chat",), (way(town, 0),), fallback=(way(town, 0, 0), way(town, 1, 0)))]
+    await town.router.set_routes(town.routes, shares)
+    status, answer = await town.ask("r", {"model": "chat"})
+    assert (status, answer["error"]["message"]) == (503, "the image cannot be pulled")
+    found = await answered(town, 1)
+    assert {name: (each.sent, each.passed_on, each.errors) for name, each in found.items()} == {
+        BIG: (1, 1, 0),
+        TINY: (1, 0, 1),
+    }
+
+
+@pytest.mark.parametrize("where", ["first", "last"])
+async def test_bodies_of_any_size_arrive_whole_with_the_models_own_name(town: Town, where: str) -> None:
+    await town.gateway.set_servers("s1", [town.serves[1].address])
+    await town.gateway.set_gate("s1", Slot(service="service-1", gate=Gate.OPEN, epoch=2, models=(LONG,)))
+    await town.until(1, lambda state: state.servers_up == 1)
+    await town.gate(0, Gate.CLOSED)
+    bodies = town.serves[1].bodies = {}
+    ways = (way(town, 0),)
+    shares = [Share("r", ("chat",), ways, fallback=(way(town, 1, HELD_MS, model=LONG),))]
+    await town.router.set_routes(town.routes, shares)
+    for size in (0, 28_000, 31_400, 33_000, 300_000, 2 * MIB):
+        messages: dict[str, Any] = {"messages": [{"role": "user", "content": "chat" + "x" * size}]}
+        named = {"model": "chat"}
+        body = json.dumps(named | messages if where == "first" else messages | named).encode()
+        assert (await town.ask(str(size), body))[0] == 200
+        assert bodies.pop(str(size)) == body.replace(b'"model": "chat"', b'"model": "%b"' % LONG.encode())
+    assert not town.serves[0].whole
+    assert await town.bytes_here() == 0
+
+
+async def test_what_went_on_is_no_request_of_the_first_ones(town: Town) -> None:
+    """A service that sleeps stays idle, and may be replaced, while another one answers."""
+    await town.wake(1)
+    town.serves[1].hold_answers = True
+    await route(town, held_ms=HELD_MS)
+    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(3)]
+    await town.until(1, lambda state: state.in_flight == 3)
+    state = await town.until(0, lambda state: state.held == 0)
+    assert (state.in_flight, state.servers_up) == (0, 0)
+    town.serves[1].finish.set()
+    assert await asyncio.gather(*asked) == [200] * 3
+    assert sum((await town.until(0, lambda _: True)).answers.values()) == 0
+
+
+async def test_the_next_service_asks_for_its_own_keys(town: Town) -> None:
+    await town.wake(1)
+    key = ApiKey("team", hashlib.sha256(b"secret").hexdigest())
+    await town.gate(0, Gate.CLOSED, keys=(key,))
+    await town.gate(1, Gate.OPEN, keys=(key,))
+    await route(town, held_ms=HELD_MS)
+    assert await ask(town, "r", Authorization="Bearer secret") == 200
+    assert await ask(town, "other", Authorization="Bearer wrong") == 401
+    assert got(town) == [0, 1]
+
+
+async def test_a_clients_own_headers_lead_nowhere(town: Town) -> None:
+    await town.wake(1)
+    await town.gate(0, Gate.CLOSED, hold_ms=500)
+    told = {"X-Daybreak-Next": "1: r:1 service-0/big", "X-Daybreak-Routed": "x"}
+    await town.router.set_routes(town.routes, [Share("r:1", ("chat",), (way(town, 0),))])
+    assert await ask(town, "r", **told) == 503
+    own = f"http://127.0.0.1:{town.gateway.config.first_port}/v1/chat/completions"
+    async with town.clients.post(own, data=b'{"model": "big"}', headers=told) as answer:
+        assert answer.status == 503
+    assert got(town) == [0, 0]

@@ -1,0 +1,135 @@
+"""Requests of a route that take other backends, by header, key, path and user, with real HAProxies."""
+
+import hashlib
+import io
+import json
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmroute.patterns import lua_pattern
+from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.router.shares import Compared, Match, Share
+from tests.gateway.test_shared_names import ask, ask_many, got, way
+from tests.gateway.town import MIB, Town
+
+CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+
+
+async def match(town: Town, *matches: Match) -> None:
+    """Have the name `chat` lead to the first service, but where something matches."""
+    await town.wake(0)
+    await town.wake(1)
+    await town.router.set_routes(town.routes, [Share("r:1", ("chat",), (way(town, 0),), matches=matches)])
+
+
+async def went(town: Town, *, path: str = CHAT, body: Any = None, **headers: str) -> int:
+    """Which service one request came to."""
+    before = got(town)
+    data = json.dumps({"model": "chat", **(body or {})}).encode()
+    async with town.clients.post(town.url + path, data=io.BytesIO(data), headers=headers) as answer:
+        assert answer.status == 200, await answer.text()
+    return [now - then for now, then in zip(got(town), before, strict=True)].index(1)
+
+
+@pytest.mark.parametrize(
+    ("how", "value", "yes", "no"),
+    [
+        (Compared.EXACT, "beta", ["beta"], ["Beta", "beta2", "bet"]),
+        (Compared.PREFIX, "be", ["be", "beta"], ["b", "abe"]),
+        (
+            Compared.PATTERN,
+            lua_pattern("team-[a-c]+"),
+            ["team-a", "team-abc"],
+            ["team-", "team-d", "xteam-a"],
+        ),
+        (
+            Compared.PATTERN,
+            lua_pattern(r"[\w.-]*@x\.com"),
+            ["a.b-c@x.com", "@x.com"],
+            ["a@xxcom", "a b@x.com"],
+        ),
+        (Compared.PATTERN, lua_pattern("a*"), ["a" * 128], ["a" * 129]),
+    ],
+)
+async def test_by_header(town: Town, how: Compared, value: str, yes: list[str], no: list[str]) -> None:
+    await match(town, Match((way(town, 1),), headers=(("x-team", how, value),)))
+    for each in yes:
+        assert await went(town, **{"X-Team": each}) == 1, each
+    for each in no:
+        assert await went(town, **{"X-Team": each}) == 0, each
+    assert await went(town) == 0
+
+
+async def test_all_that_is_given_must_hold_and_the_first_match_counts(town: Town) -> None:
+    beta = ("x-team", Compared.EXACT, "beta")
+    await match(
+        town,
+        Match((way(town, 0),), headers=(beta,), paths=(EMBEDDINGS,)),
+        Match((way(town, 1),), headers=(beta, ("x-b", Compared.EXACT, "1"))),
+    )
+    told = {"X-Team": "beta", "X-B": "1"}
+    assert await went(town, **told) == 1
+    assert await went(town, path=EMBEDDINGS, **told) == 0
+    assert await went(town, **{"X-Team": "beta"}) == 0
+
+
+async def test_by_path(town: Town) -> None:
+    await match(town, Match((way(town, 1),), paths=(EMBEDDINGS,)))
+    assert [await went(town), await went(town, path=EMBEDDINGS)] == [0, 1]
+
+
+async def test_by_key(town: Town) -> None:
+    await match(town, Match((way(town, 1),), keys=(hashlib.sha256(b"secret").hexdigest(),)))
+    assert await went(town, Authorization="Bearer secret") == 1
+    assert await went(town, **{"X-Api-Key": "secret"}) == 1
+    assert await went(town, Authorization="Bearer other") == 0
+    assert await went(town) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'{"model": "chat", "us\\u0065r":"alice"}',
+        b'{"model": "chat", "user"\n\t:\r "alice"}',
+        b'{"user":"\\u0061lice","model":"chat"}',
+    ],
+)
+async def test_by_user_however_it_is_written(town: Town, text: bytes) -> None:
+    await match(town, Match((way(town, 1),), users=("alice",)))
+    assert (await town.ask("odd", text))[0] == 200
+    assert got(town) == [0, 1]
+
+
+@pytest.mark.parametrize("size", [10, 40_000, 2 * MIB])
+async def test_by_user_wherever_it_stands(town: Town, size: int) -> None:
+    await match(town, Match((way(town, 1),), users=("alice", "ann")))
+    text = {"messages": [{"role": "user", "content": '"user": "alice"' + "x" * size}]}
+    assert await went(town, body={"user": "alice", **text}) == 1
+    assert await went(town, body={**text, "user": "ann"}) == 1
+    assert await went(town, body={**text, "user": "bob"}) == 0
+    assert await went(town, body={**text, "user": ["alice"]}) == 0
+    assert await went(town, body=text) == 0
+    assert await town.bytes_here() == 0
+
+
+async def test_a_match_has_shares_of_its_own(town: Town) -> None:
+    team = (("x-team", Compared.EXACT, "beta"),)
+    await match(town, Match((way(town, 0, 3), way(town, 1, 1)), headers=team))
+    for number in range(40):
+        assert await ask(town, f"beta-{number}", **{"X-Team": "beta"}) == 200
+        if number % 4 == 0:
+            await match(town, Match((way(town, 0, 3), way(town, 1, 1)), headers=team))
+    assert got(town) == [30, 10]
+    assert await ask_many(town, 20) == {200: 20}
+    assert got(town) == [50, 10]
+
+
+async def test_what_a_match_leads_to_may_have_a_fallback(town: Town) -> None:
+    await match(town)
+    await town.gateway.set_gate("s0", Slot(service="service-0", gate=Gate.FAILED, epoch=5, models=("big",)))
+    gone = Match((), paths=(EMBEDDINGS,))
+    fails = Match((way(town, 0),), paths=(CHAT,))
+    share = Share("r", ("chat",), (way(town, 0),), fallback=(way(town, 1, 0),), matches=(gone, fails))
+    await town.router.set_routes(town.routes, [share])
+    assert [await went(town), await went(town, path=EMBEDDINGS)] == [1, 1]

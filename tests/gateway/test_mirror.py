@@ -1,0 +1,109 @@
+"""Copies of a route's requests for a model that is tried out, with real HAProxies."""
+
+import asyncio
+import hashlib
+import json
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from daybreak.gateway.haproxy.trust import ATTEMPTS
+from daybreak.gateway.hold.keys import ApiKey
+from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.router.shares import Share
+from tests.gateway.test_route_tallies import BIG, TINY, counted
+from tests.gateway.test_shared_names import ask, ask_many, got, way
+from tests.gateway.town import MIB, Town
+
+
+async def mirror(town: Town, percent: int = 100) -> None:
+    """Have the name `chat` lead to the first service, with copies for the second one."""
+    await town.wake(0)
+    copies = replace(way(town, 1), weight=percent)
+    await town.router.set_routes(town.routes, [Share("r:1", ("chat",), (way(town, 0),), mirror=copies)])
+
+
+async def copied(town: Town, number: int) -> None:
+    """Wait until so many copies have come."""
+    async with asyncio.timeout(30):
+        while town.serves[1].whole.total() < number:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+
+
+async def test_a_copy_has_the_other_models_name_and_nobody_waits_for_it(town: Town) -> None:
+    await town.wake(1)
+    await mirror(town)
+    bodies = town.serves[1].bodies = {}
+    town.serves[1].hold_answers = True
+    body = b'{"n": 1, "model": "chat", "messages": [{"role": "user", "content": "chat"}]}'
+    assert (await town.ask("one", body))[0] == 200
+    await town.until(1, lambda state: state.in_flight == 1)
+    town.serves[1].finish.set()
+    await copied(town, 1)
+    assert list(bodies.values()) == [body.replace(b'"model": "chat"', b'"model": "tiny"')]
+    assert got(town)[0] == 1
+    await town.until(1, lambda state: state.in_flight == 0)
+    found = await counted(town, lambda found: found[BIG].answered == 1)
+    assert (found[TINY].sent, found[TINY].answered, found[TINY].errors) == (1, 0, 0)
+
+
+async def test_as_many_in_a_hundred_as_it_says(town: Town) -> None:
+    await town.wake(1)
+    await mirror(town, 25)
+    assert await ask_many(town, 100, at_once=4) == {200: 100}
+    await copied(town, 25)
+    await town.until(1, lambda state: state.in_flight == 0)
+    assert got(town) == [100, 25]
+
+
+async def test_a_body_that_is_not_here_whole_is_not_copied(town: Town) -> None:
+    await town.wake(1)
+    await mirror(town)
+    for size in (40_000, MIB):
+        long = json.dumps({"model": "chat", "user": "x" * size}).encode()
+        assert (await town.ask(str(size), long))[0] == 200
+    assert await ask(town, "short") == 200
+    await copied(town, 1)
+    assert got(town) == [3, 1]
+
+
+@pytest.mark.parametrize("gate", [Gate.FAILED, Gate.CLOSED])
+async def test_a_copy_that_is_refused_or_held_is_nothing_to_the_client(town: Town, gate: Gate) -> None:
+    await town.gateway.set_gate(
+        "s1", Slot(service="service-1", gate=gate, epoch=2, models=("tiny",), hold_ms=500)
+    )
+    await mirror(town)
+    assert await ask_many(town, 10) == {200: 10}
+    await town.until(1, lambda state: sum(state.ends.values()) == 10)
+    assert got(town) == [10, 0]
+
+
+async def test_no_more_than_a_few_are_on_their_way(town: Town) -> None:
+    await town.wake(1)
+    town.serves[1].hold_answers = True
+    await mirror(town)
+    assert await ask_many(town, 100) == {200: 100}
+    await town.until(1, lambda state: state.in_flight == 32)
+    town.serves[1].finish.set()
+    await town.until(1, lambda state: state.in_flight == 0)
+    assert got(town) == [100, 32]
+
+
+async def test_a_key_that_the_mirror_does_not_know_is_no_wrong_try_of_the_clients(town: Town) -> None:
+    """Else who is copied often would be told no more whether a key is right."""
+    key = ApiKey("team", hashlib.sha256(b"right").hexdigest())
+    await town.wake(1)
+    await town.gate(1, Gate.OPEN, keys=(key,))
+    await mirror(town)
+    own = aiohttp.TCPConnector(local_addr=("127.0.0.2", 0))
+    url, body = f"{town.url}/v1/chat/completions", b'{"model": "%b"}'
+    async with aiohttp.ClientSession(connector=own) as client:
+        for _ in range(ATTEMPTS + 5):
+            headers = {"Authorization": "Bearer other"}
+            async with client.post(url, data=body % b"chat", headers=headers) as answer:
+                assert answer.status == 200
+        await counted(town, lambda found: found[TINY].sent == ATTEMPTS + 5)
+        headers = {"Authorization": "Bearer right"}
+        async with client.post(url, data=body % b"tiny", headers=headers) as answer:
+            assert answer.status == 200

@@ -1,0 +1,83 @@
+"""Models that get what others do not take: the status says them, and what each has got."""
+
+from datetime import UTC, datetime, timedelta
+
+from daybreak.api.llmroute.status import BackendState
+from daybreak.gates.gateways.tallies import RouteTally, Tally, Told
+from daybreak.kinds.llmroute.decide.decision import decide
+from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.status.report import report
+from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
+from tests.unit.llmroute.test_decision import conditions, message, one
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FALLBACK = [backend("two", "b", after="20s"), backend()]
+
+
+def test_the_status_says_where_requests_go_on_to() -> None:
+    _, status = one(route(fallback=FALLBACK), [service(), service("two", "b", state="Closed")])
+    assert [(each.service, each.model, each.after) for each in status.fallback] == [
+        ("two", "b", "20s"),
+        ("one", "a", None),
+    ]
+    rows = [(each.model, each.weight, each.share, each.state) for each in status.backends]
+    assert rows == [("a", 1, 1.0, BackendState.OPEN), ("b", 0, 0.0, BackendState.HELD)]
+    assert conditions(status)["Ready"] == ("True", "Routed")
+
+
+def test_a_fallback_that_is_not_there_is_said() -> None:
+    _, status = one(route(fallback=FALLBACK), [service()])
+    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    assert message(status, "Ready") == "there is no LLMService two"
+    _, status = one(route(fallback=[backend("one", "chat")]), [service()])
+    assert conditions(status)["Ready"] == ("False", "RouteToRoute")
+    assert conditions(status)["Accepted"] == ("True", "Routed"), "the backend answers"
+
+
+def look(manifest: Manifest, seconds: float, **tallies: Tally) -> None:
+    """Reconcile, with what one gateway tells of `a` and `b`."""
+    now = NOW + timedelta(seconds=seconds)
+    names = {"a": "one/a", "b": "two/b", "c": "next/c"}
+    since = manifest.get("status", {}).get("counts", {}).get("since", "")
+    tally = RouteTally(since, {names[key]: each for key, each in tallies.items()})
+    each = seen_route(manifest, (Told("g", False, tally),))
+    there = {
+        "one": models(service()),
+        "two": models(service("two", "b")),
+        "next": models(service("next", "c")),
+    }
+    decision = decide(Observed((each,), there), now)["chat"]
+    manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def test_a_request_counts_for_who_kept_it() -> None:
+    manifest = route(fallback=FALLBACK)
+    look(manifest, 0)
+    look(manifest, 60, a=Tally(sent=100, answered=70, errors=7, passed_on=30), b=Tally(sent=30, answered=30))
+    rows = [(each["requests"], each["got"], each["passedOn"]) for each in manifest["status"]["backends"]]
+    assert rows == [(70, 0.7, 30), (30, 0.3, 0)]
+    # Sent first, and passed on later: fewer are kept, and it is written all the same.
+    look(manifest, 120, a=Tally(sent=100, answered=60, passed_on=40), b=Tally(sent=40, answered=40))
+    assert [each["requests"] for each in manifest["status"]["backends"]] == [60, 40]
+
+
+def test_a_canary_is_not_compared_with_a_fallback() -> None:
+    """Its errors are those of what others did not take."""
+    both = [backend(), backend("next", "c")]
+    limits = {"errorRate": 0.01, "minRequests": 10}
+    manifest = route(backends=both, fallback=[backend("two", "b")], canary=canary(analysis=limits))
+    look(manifest, 0)
+    bad = Tally(sent=1000, answered=1000, errors=1000)
+    look(manifest, 60, a=Tally(950, 950), b=bad, c=Tally(100, 100, 60))
+    assert manifest["status"]["canary"]["phase"] == "Returned"
+    assert "the others have 0 of 950" in manifest["status"]["canary"]["message"]
+
+
+def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
+    copies = backend("two", "b", percent=10)
+    _, status = one(route(mirror=copies), [service(), service("two", "b", state="Closed")])
+    assert status.mirror is not None
+    assert (status.mirror.percent, status.mirror.asleep) == (10, "Skip")
+    assert [(each.model, each.weight) for each in status.backends] == [("a", 1), ("b", 0)]
+    _, status = one(route(mirror=copies), [service()])
+    assert conditions(status)["Ready"] == ("False", "BackendMissing")

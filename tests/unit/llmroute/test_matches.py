@@ -1,0 +1,98 @@
+"""Requests that take other backends: what the status says of them, and what gateways make of it."""
+
+from typing import Any
+
+from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.router.shares import Compared, Match, Way, words
+from daybreak.gateway.router.wanted_shares import wanted_shares
+from daybreak.kinds.llmroute.observe.observed import keys
+from tests.unit.gateway.test_wanted_shares import ONE, served
+from tests.unit.gateway.test_wanted_shares import route as written
+from tests.unit.llmroute.routes import backend, route, service
+from tests.unit.llmroute.test_decision import conditions, message, one
+
+BETA: dict[str, Any] = {"headers": [{"name": "X-Team", "prefix": "beta"}], "backends": [backend("two", "b")]}
+
+
+def test_the_status_says_which_requests_go_where() -> None:
+    _, status = one(route(matches=[BETA]), [service(), service("two", "b")])
+    (found,) = status.model_dump(mode="json", by_alias=True, exclude_none=True)["matches"]
+    assert found == {**BETA, "backends": [{"service": "two", "model": "b", "weight": 1}]}
+    assert [(each.model, each.weight, each.share) for each in status.backends] == [
+        ("a", 1, 1.0),
+        ("b", 0, 0.0),
+    ]
+    assert conditions(status)["Ready"] == ("True", "Routed")
+
+
+def test_a_backend_of_a_match_that_cannot_be_asked_is_named() -> None:
+    _, status = one(route(matches=[BETA]), [service()])
+    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    cycle = {**BETA, "backends": [backend("chat", "a")]}
+    _, status = one(route(matches=[cycle]), [service()])
+    assert conditions(status)["Ready"] == ("False", "RouteToRoute")
+    unused = {**BETA, "backends": [backend(), backend("gone", "b", weight=0)]}
+    _, status = one(route(matches=[unused]), [service()])
+    assert conditions(status)["Ready"] == ("True", "Routed")
+
+
+def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
+    secret = {"secretRef": {"name": "s", "key": "k"}}
+    access = {"apiKeys": [{"name": "team", **secret}, secret]}
+    two = service("two", "b")
+    two["spec"]["access"] = access
+    there = {"one": keys(service()), "two": keys(two)}
+    assert there == {"one": frozenset(), "two": frozenset({"team", "s/k"})}
+    asked = {"apiKeys": ["team", "s/k"], "backends": [backend("two", "b")]}
+    _, status = one(route(matches=[asked]), [service(), two], keys=there)
+    assert conditions(status)["Ready"] == ("True", "Routed")
+    asked = {"apiKeys": ["teem"], "backends": [backend("two", "b")]}
+    _, status = one(route(matches=[asked]), [service(), two], keys=there)
+    assert conditions(status)["Stalled"] == ("True", "KeyUnknown")
+    assert "match 1 asks for the API key teem" in message(status, "Ready")
+
+
+def test_gateways_compare_digests_and_patterns() -> None:
+    both = [served("one", 20000, "a"), served("two", 20001, "b", keys=(ApiKey("team", ONE),))]
+    said = {
+        "headers": [
+            {"name": "X-A", "exact": "b"},
+            {"name": "c", "prefix": "d"},
+            {"name": "e", "regex": "f-[0-9]"},
+        ],
+        "apiKeys": ["team"],
+        "paths": ["/v1/embeddings"],
+        "users": ["alice"],
+        "backends": [
+            {"service": "two", "model": "b", "weight": 3},
+            {"service": "gone", "model": "b", "weight": 1},
+        ],
+    }
+    unknown = {"apiKeys": ["other"], "backends": [{"service": "two", "model": "b", "weight": 1}]}
+    broken = {"headers": [{"name": "a", "regex": "(a+)+"}], "backends": []}
+    (found,) = wanted_shares([written(matches=[said, unknown, broken])], both)
+    headers = (
+        ("x-a", Compared.EXACT, "b"),
+        ("c", Compared.PREFIX, "d"),
+        ("e", Compared.PATTERN, "^f%-[0-9]$"),
+    )
+    way = Way("two", "b", 20001, 3)
+    first, second, third = found.matches
+    assert first == Match((way,), headers, (ONE,), ("/v1/embeddings",), ("alice",))
+    assert second.keys == (NOBODY,), "not everybody"
+    assert third.headers[0][2] == "$^", "nobody"
+    assert "," not in words([found])
+    assert words([found]).count(":") == 8
+
+
+def test_a_sleeper_of_a_match_is_passed_over_too() -> None:
+    both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b")]
+    said = {
+        "paths": ["/a"],
+        "backends": [
+            {"service": "one", "model": "a", "weight": 9},
+            {"service": "two", "model": "b", "weight": 1},
+        ],
+    }
+    (found,) = wanted_shares([written(matches=[said], asleep="Skip")], both)
+    assert found.matches[0].ways == (Way("two", "b", 20001, 1),)

@@ -1,0 +1,42 @@
+"""Regular expressions of routes, as Lua has them."""
+
+import re
+import string
+
+import pytest
+
+from daybreak.api.llmroute.patterns import PATTERN, lua_pattern
+
+
+@pytest.mark.parametrize(
+    ("expression", "pattern"),
+    [
+        ("team-[a-c]+", "^team%-[a-c]+$"),
+        ("^v[0-9]*$", "^v[0-9]*$"),
+        (r"\w+@example\.com", "^[%w_]+%@example%.com$"),
+        (r"[\w.-]+", "^[%w_%.-]+$"),
+        (r"[^\s]?.", "^[^%s]?.$"),
+        ("[+.-]", "^[%+%.-]$"),
+        (r"a\$", "^a%$$"),
+        (r"50%\d", "^50%%%d$"),
+        ("", "^$"),
+    ],
+)
+def test_it_is_a_pattern_of_luas(expression: str, pattern: str) -> None:
+    assert lua_pattern(expression) == pattern
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["(a)", "a|b", "a{2}", "a**", "a+b+c+d+", "[", "[]", "[+-.]", r"\1", r"\b", "a^b", "*", "ü", r"(a+)+"],
+)
+def test_what_is_not_bounded_is_refused(expression: str) -> None:
+    assert not re.fullmatch(PATTERN, expression)
+    with pytest.raises(ValueError, match="is no expression"):
+        lua_pattern(expression)
+
+
+def test_to_refuse_one_takes_no_time() -> None:
+    assert not re.fullmatch(PATTERN, "a" * 127 + "(")
+    assert not re.fullmatch(PATTERN, "a*" * 60 + "(")
+    assert not re.fullmatch(PATTERN, "[" + string.ascii_letters * 2)
