@@ -18,12 +18,15 @@ from daybreak.api.llmbenchmark import crd as benchmark_crd
 from daybreak.api.llmroute import crd as route_crd
 from daybreak.api.llmservice import crd
 from daybreak.api.modelserver import crd as server_crd
+from daybreak.api.serveapplication import crd as application_crd
 from scripts import render_argocd, render_base, render_values_table, sboms
 from scripts.api_docs import api_md
+from scripts.application_api_docs import application_api_md
 from scripts.batch_api_docs import batch_api_md
 from scripts.bench_docs import benchmarks_md
 from scripts.benchmark_api_docs import benchmark_api_md
 from scripts.json_schema import (
+    application_json_schema,
     batch_json_schema,
     benchmark_json_schema,
     json_schema,
@@ -66,6 +69,11 @@ def server_crd_yaml() -> str:
     return _crd_yaml(server_crd.crd())
 
 
+def application_crd_yaml() -> str:
+    """The CustomResourceDefinition of ServeApplication."""
+    return _crd_yaml(application_crd.crd())
+
+
 def route_crd_yaml() -> str:
     """The CustomResourceDefinition of LLMRoute."""
     return _crd_yaml(route_crd.crd())
@@ -96,6 +104,11 @@ def server_schema_json() -> str:
     return json.dumps(server_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
+def application_schema_json() -> str:
+    """The JSON schema of ServeApplication for editors."""
+    return json.dumps(application_json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
 def route_schema_json() -> str:
     """The JSON schema of LLMRoute for editors."""
     return json.dumps(route_json_schema(), indent=2, ensure_ascii=False) + "\n"
@@ -106,16 +119,19 @@ FILES: dict[str, Callable[[], str]] = {
     "charts/daybreak/files/crds/daybreak.dev_llmbatches.yaml": batch_crd_yaml,
     "charts/daybreak/files/crds/daybreak.dev_llmbenchmarks.yaml": benchmark_crd_yaml,
     "charts/daybreak/files/crds/daybreak.dev_modelservers.yaml": server_crd_yaml,
+    "charts/daybreak/files/crds/daybreak.dev_serveapplications.yaml": application_crd_yaml,
     "charts/daybreak/files/crds/daybreak.dev_llmroutes.yaml": route_crd_yaml,
     "docs/llmservice.schema.json": schema_json,
     "docs/llmbatch.schema.json": batch_schema_json,
     "docs/llmbenchmark.schema.json": benchmark_schema_json,
     "docs/modelserver.schema.json": server_schema_json,
+    "docs/serveapplication.schema.json": application_schema_json,
     "docs/llmroute.schema.json": route_schema_json,
     "docs/api.md": api_md,
     "docs/batch-api.md": batch_api_md,
     "docs/benchmark-api.md": benchmark_api_md,
     "docs/model-server-api.md": server_api_md,
+    "docs/application-api.md": application_api_md,
     "docs/route-api.md": route_api_md,
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,

@@ -15,6 +15,8 @@ from daybreak.api.llmroute import definition as route_definition
 from daybreak.api.llmservice import crd, definition
 from daybreak.api.modelserver import crd as server_crd
 from daybreak.api.modelserver import definition as server_definition
+from daybreak.api.serveapplication import crd as application_crd
+from daybreak.api.serveapplication import definition as application_definition
 
 Schema = dict[str, Any]
 
@@ -44,6 +46,12 @@ def server_json_schema() -> Schema:
     """The same for a ModelServer."""
     name = _name(server_definition.NAME_LIMIT) | NOT_THE_ROUTERS
     return _manifest(server_definition.KIND, name, server_crd.schema())
+
+
+def application_json_schema() -> Schema:
+    """The same for a ServeApplication."""
+    name = _name(application_definition.NAME_LIMIT) | NOT_THE_ROUTERS
+    return _manifest(application_definition.KIND, name, application_crd.schema())
 
 
 def route_json_schema() -> Schema:

@@ -31,7 +31,8 @@ def remove(target: Target, report: Report) -> None:
         )
     report.say(
         "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev "
-        "llmbenchmarks.daybreak.dev modelservers.daybreak.dev llmroutes.daybreak.dev removes them) "
+        "llmbenchmarks.daybreak.dev modelservers.daybreak.dev serveapplications.daybreak.dev "
+        "llmroutes.daybreak.dev removes them) "
         "and KubeRay"
     )
 
@@ -40,7 +41,7 @@ def _services(target: Target) -> list[str]:
     """Everything that stands behind a gateway, as namespace/name."""
     each = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
     return target.kubectl(
-        "get", "llmservices,modelservers", "--all-namespaces", "-o", f"jsonpath={each}"
+        "get", "llmservices,modelservers,serveapplications", "--all-namespaces", "-o", f"jsonpath={each}"
     ).split()
 
 

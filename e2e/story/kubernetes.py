@@ -68,7 +68,8 @@ class Kubernetes:
         looks = (
             (
                 "get",
-                "llm,llmbatches,llmbenchmarks,modelservers,llmroutes,rayservices,rayjobs,rayclusters,pods",
+                "llm,llmbatches,llmbenchmarks,modelservers,serveapplications,llmroutes,"
+                "rayservices,rayjobs,rayclusters,pods",
                 "--all-namespaces",
                 "-o",
                 "wide",

@@ -40,4 +40,5 @@ def test_only_the_crds_are_left_of_daybreak(kubernetes: Kubernetes) -> None:
         "customresourcedefinition.apiextensions.k8s.io/llmroutes.daybreak.dev",
         "customresourcedefinition.apiextensions.k8s.io/llmservices.daybreak.dev",
         "customresourcedefinition.apiextensions.k8s.io/modelservers.daybreak.dev",
+        "customresourcedefinition.apiextensions.k8s.io/serveapplications.daybreak.dev",
     ]

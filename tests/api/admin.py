@@ -24,6 +24,7 @@ _PATHS = {
     "LLMService": "/apis/daybreak.dev/v1alpha1/{}llmservices",
     "LLMBenchmark": "/apis/daybreak.dev/v1alpha1/{}llmbenchmarks",
     "ModelServer": "/apis/daybreak.dev/v1alpha1/{}modelservers",
+    "ServeApplication": "/apis/daybreak.dev/v1alpha1/{}serveapplications",
     "LLMRoute": "/apis/daybreak.dev/v1alpha1/{}llmroutes",
     "LLMBatch": "/apis/daybreak.dev/v1alpha1/{}llmbatches",
     "RayService": "/apis/ray.io/v1/{}rayservices",

@@ -68,10 +68,10 @@ class PlayedKubeRay:
         )
         return name
 
-    def head(self, service: str, cluster: str) -> str:
-        """Make the head pod, running. Returns its name."""
+    def head(self, service: str, cluster: str, owner: str = "") -> str:
+        """Make the head pod, running. Returns its name. `owner` stands for whose it is, if not a service."""
         name = f"{cluster}-head"
-        labels = head_labels(service, cluster) | {"ray.io/group": "headgroup"}
+        labels = head_labels(owner or service, cluster) | {"ray.io/group": "headgroup"}
         conditions = [_condition("Ready", True), _condition("PodScheduled", True)]
         play_pod(self._admin, name, labels, conditions=conditions)
         return name
@@ -97,7 +97,7 @@ class PlayedKubeRay:
                     "activeServiceStatus": {
                         "rayClusterName": cluster,
                         "applicationStatuses": {
-                            "llm": {
+                            yaml.safe_load(config)["applications"][0]["name"]: {
                                 "status": application,
                                 "message": message,
                                 "serveDeploymentStatuses": deployments,
@@ -159,5 +159,7 @@ def _condition(kind: str, holds: bool) -> dict[str, str]:
 def _deployments(config: str) -> list[str]:
     """Names that Serve gives the deployments of the models in a Serve configuration."""
     application = yaml.safe_load(config)["applications"][0]
+    if application["name"] != names.APPLICATION:
+        return [each["name"] for each in application["deployments"]]
     models = [each["model_loading_config"]["model_id"] for each in application["args"]["llm_configs"]]
     return [names.serve_deployment(model) for model in models]

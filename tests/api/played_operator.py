@@ -38,8 +38,8 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.ray.model import Model
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
 from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked
@@ -122,9 +122,11 @@ class PlayedGateways(GatewayReports):
         said = json.loads(file.read_text()) if file and file.exists() else {}
         known = said.get("known", True)
         kind, name = names.kind_and_name(service.name)
-        resource = MODEL_SERVERS if kind == MODEL_SERVERS.kind else LLM_SERVICES
+        resource = {each.kind: each for each in WORKLOADS}.get(kind, LLM_SERVICES)
         spec = (self._cache.get(resource, Key(service.namespace, name)) or {}).get("spec") or {}
         models = [model["name"] for model in spec.get("models") or [spec["model"]] * ("model" in spec)]
+        if kind == SERVE_APPLICATIONS.kind:
+            models = [name]
         carried_out = self._carried_out.get(service, {})
         each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
         heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}

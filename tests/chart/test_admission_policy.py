@@ -16,7 +16,7 @@ from cluster import ClusterError, ControlPlane
 from daybreak.api.common import names
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.assembly import WORKLOADS
+from daybreak.assembly import KINDS, WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
@@ -783,7 +783,7 @@ def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> 
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
-    for plural in ("llmservices", "llmbatches", "llmbenchmarks", "modelservers", "llmroutes"):
+    for plural in (each.plural for each in KINDS):
         written -= {("daybreak.dev", f"{plural}/status"), ("daybreak.dev", f"{plural}/finalizers")}
     written -= {("events.k8s.io", "events"), ("authentication.k8s.io", "tokenreviews")}
     for policy in of_kind(rendered, "ValidatingAdmissionPolicy"):

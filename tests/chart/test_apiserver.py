@@ -26,6 +26,7 @@ from daybreak.api.llmbenchmark import definition as benchmark
 from daybreak.api.llmroute import definition as route
 from daybreak.api.llmservice import definition
 from daybreak.api.modelserver import definition as server
+from daybreak.assembly import KINDS
 from scripts import render_argocd
 from tests.chart.tools import (
     CHART,
@@ -241,7 +242,7 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
         "ray.io": ["rayservices", "rayservices/status", "rayjobs", "rayclusters"],
         "daybreak.dev": [
             f"{plural}{part}"
-            for plural in ("llmservices", "llmbatches", "llmbenchmarks", "modelservers", "llmroutes")
+            for plural in (each.plural for each in KINDS)
             for part in ("", "/status", "/finalizers")
         ],
     }

@@ -25,6 +25,8 @@ from daybreak.api.llmservice import definition
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.assembly import KINDS
 from scripts import render_argocd
 from tests.chart.test_render import environment, operator_pod
@@ -39,6 +41,7 @@ TAKEN_AWAY = ("string", "math", "io", "os", "debug", "coroutine", "python")
 READ: dict[str, tuple[Any, Any, type[StrEnum]]] = {
     "LLMService": (definition.LLMService, LLMServiceStatus, Reason),
     "ModelServer": (ModelServer, ModelServerStatus, Reason),
+    "ServeApplication": (ServeApplication, ServeApplicationStatus, Reason),
     "LLMBatch": (LLMBatch, LLMBatchStatus, BatchReason),
     "LLMBenchmark": (LLMBenchmark, LLMBenchmarkStatus, BenchmarkReason),
     "LLMRoute": (LLMRoute, LLMRouteStatus, RouteReason),

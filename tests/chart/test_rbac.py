@@ -111,6 +111,7 @@ def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
                 "llmbatches",
                 "llmbenchmarks",
                 "modelservers",
+                "serveapplications",
                 "llmroutes",
             }:
                 assert set(rule["verbs"]) <= read_only, resource

@@ -74,6 +74,7 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
         "CustomResourceDefinition/llmroutes.daybreak.dev",
         "CustomResourceDefinition/llmservices.daybreak.dev",
         "CustomResourceDefinition/modelservers.daybreak.dev",
+        "CustomResourceDefinition/serveapplications.daybreak.dev",
         "Deployment/daybreak",
         "Lease/daybreak-operator",
         "Role/daybreak-lease",

@@ -22,6 +22,8 @@ from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.serveapplication.definition import KIND as APPLICATION
+from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.objects import desired as batch_desired
 from daybreak.kinds.llmbenchmark.objects import desired as benchmark_desired
@@ -29,6 +31,7 @@ from daybreak.kinds.llmbenchmark.objects.target import target
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from daybreak.kinds.modelserver.objects import desired as server_desired
+from daybreak.kinds.serveapplication.objects import desired as application_desired
 from daybreak.kube.cache import Cache, Key
 from daybreak.platform import Platform
 from tests import installed
@@ -90,6 +93,11 @@ def benchmarks() -> list[Any]:
 def servers() -> list[Any]:
     """Every ModelServer of the samples."""
     return _of_kind(SERVER)
+
+
+def applications() -> list[Any]:
+    """Every ServeApplication of the samples."""
+    return _of_kind(APPLICATION)
 
 
 def _of_kind(kind: str) -> list[Any]:
@@ -167,6 +175,18 @@ def of_server(manifest: dict[str, Any], namespace: str = "default") -> list[dict
 @pytest.mark.parametrize("manifest", servers())
 def test_model_server(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_server(manifest)) == snapshot(extension_class=Manifests)
+
+
+def of_application(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
+    """What a ServeApplication stands for while it is awake, the first of its namespace."""
+    metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
+    one = ServeApplication.from_manifest({**manifest, "metadata": metadata})
+    return application_desired.desired(one, PLATFORM, PortAllocator(Cache()).of(Key(namespace, one.owner)))
+
+
+@pytest.mark.parametrize("manifest", applications())
+def test_application(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+    assert as_text(of_application(manifest)) == snapshot(extension_class=Manifests)
 
 
 def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:

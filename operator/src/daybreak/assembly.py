@@ -10,6 +10,7 @@ from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
 from daybreak.controller.node_watch import NodeWatch
@@ -26,6 +27,7 @@ from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.modelserver.kind import model_servers
+from daybreak.kinds.serveapplication.kind import serve_applications
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
@@ -33,7 +35,7 @@ from daybreak.kube.lease import Lease
 from daybreak.kube.watches import Watches
 from daybreak.platform import Platform
 
-WORKLOADS = (LLM_SERVICES, MODEL_SERVERS)
+WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
 """The kinds that stand behind gateways."""
 
 ROUTES = (LLM_ROUTES,)
@@ -89,6 +91,7 @@ def assemble(
     kinds: list[Kind] = [
         llm_services(parts, client, reports, ports),
         model_servers(parts, client, reports, ports),
+        serve_applications(parts, reports, ports),
         llm_batches(parts),
         llm_benchmarks(parts),
         LLMRoutes(api, cache, platform, applier, reports, may_act),

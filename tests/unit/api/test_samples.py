@@ -21,7 +21,11 @@ from daybreak.api.modelserver import validation as server_validation
 from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.ray.model import Placement
+from daybreak.api.serveapplication import validation as application_validation
+from daybreak.api.serveapplication.definition import KIND as APPLICATION
+from daybreak.api.serveapplication.definition import ServeApplication
 from scripts.json_schema import (
+    application_json_schema,
     batch_json_schema,
     benchmark_json_schema,
     json_schema,
@@ -35,11 +39,14 @@ BATCHES = [path for path in EVERY if f"kind: {BATCH}\n" in path.read_text()]
 BENCHMARKS = [path for path in EVERY if f"kind: {BENCHMARK}\n" in path.read_text()]
 SERVERS = [path for path in EVERY if f"kind: {SERVER}\n" in path.read_text()]
 ROUTES = [path for path in EVERY if f"kind: {ROUTE}\n" in path.read_text()]
-FILES = [path for path in EVERY if path not in (*BATCHES, *BENCHMARKS, *SERVERS, *ROUTES)]
+APPLICATIONS = [path for path in EVERY if f"kind: {APPLICATION}\n" in path.read_text()]
+OTHERS = (*BATCHES, *BENCHMARKS, *SERVERS, *ROUTES, *APPLICATIONS)
+FILES = [path for path in EVERY if path not in OTHERS]
 
 
 def read(path: Path) -> dict[str, Any]:
-    whole: dict[str, Any] = yaml.safe_load(path.read_text())
+    # What it needs, such as a ConfigMap, stands before it.
+    whole: dict[str, Any] = [*yaml.safe_load_all(path.read_text())][-1]
     return whole
 
 
@@ -71,6 +78,13 @@ def test_a_model_server_can_be_built(path: Path) -> None:
     whole = read(path)
     assert server_validation.problems(ModelServer.from_manifest(whole)) == ()
     jsonschema.validate(whole, server_json_schema())
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
+def test_an_application_can_be_built(path: Path) -> None:
+    whole = read(path)
+    assert application_validation.problems(ServeApplication.from_manifest(whole)) == ()
+    jsonschema.validate(whole, application_json_schema())
 
 
 @pytest.mark.parametrize("path", ROUTES, ids=lambda path: path.stem)

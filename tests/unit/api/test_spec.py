@@ -21,6 +21,7 @@ OTHERS = (
     "daybreak.api.llmbenchmark",
     "daybreak.api.llmroute",
     "daybreak.api.modelserver",
+    "daybreak.api.serveapplication",
 )
 """Packages of other kinds."""
 

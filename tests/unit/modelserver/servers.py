@@ -5,9 +5,10 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment
-from daybreak.kinds.modelserver.observe.observed import GatewayView, Observed
+from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import read
 from tests import installed
 

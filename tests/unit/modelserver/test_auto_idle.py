@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Pause, Traffic
 from daybreak.kinds.modelserver.decide.decision import Decision, decide
-from daybreak.kinds.modelserver.observe.observed import GatewayView, Observed
+from daybreak.kinds.modelserver.observe.observed import Observed
 from tests.unit.modelserver.servers import NOW, manifest, pod, seen, server
 from tests.unit.modelserver.test_decision import ANSWERED, after, said
 

@@ -53,7 +53,8 @@ def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem 
     of_pods = worst(pod_problem(pod) for pod in own)
     if of_pods is not None and of_pods.stalled:
         return of_pods
-    return worst((_serve_trouble(ray.coming_application, model), of_pods))
+    deployment = deployment_of(ray.coming_application, model)
+    return worst((deployment_problem(deployment) if deployment is not None else None, of_pods))
 
 
 def worst(troubles: Iterable[Problem | None]) -> Problem | None:
@@ -62,10 +63,8 @@ def worst(troubles: Iterable[Problem | None]) -> Problem | None:
     return next((problem for problem in found if problem.stalled), found[0] if found else None)
 
 
-def _serve_trouble(application: Application | None, model: str) -> Problem | None:
-    deployment = deployment_of(application, model)
-    if deployment is None:
-        return None
+def deployment_problem(deployment: Deployment) -> Problem | None:
+    """What Serve says that keeps a deployment from having its replicas; None: nothing."""
     message = deployment.message
     spoke = "Error:\n" in message
     if deployment.status == DEPLOY_FAILED:

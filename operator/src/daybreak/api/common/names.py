@@ -84,8 +84,21 @@ BENCHMARK_PREFIX = "benchmark."
 """The same for an LLMBenchmark."""
 SERVER_PREFIX = "server."
 """The same for a ModelServer."""
-_OF_KIND = {"LLMBatch": BATCH_PREFIX, "LLMBenchmark": BENCHMARK_PREFIX, "ModelServer": SERVER_PREFIX}
+APPLICATION_PREFIX = "application."
+"""The same for a ServeApplication."""
+_OF_KIND = {
+    "LLMBatch": BATCH_PREFIX,
+    "LLMBenchmark": BENCHMARK_PREFIX,
+    "ModelServer": SERVER_PREFIX,
+    "ServeApplication": APPLICATION_PREFIX,
+}
 _SERVICE_KIND = "LLMService"
+CODE_DIRECTORY = "/code"
+"""Where the code of a ServeApplication appears in its pods, if it comes in a volume."""
+CODE_VOLUME = "daybreak-code"
+"""Name of that volume."""
+SERVE_APPLICATION = "app"
+"""Name of the one Ray Serve application of a ServeApplication."""
 SERVER_COMPONENT = "server"
 """Component label of a ModelServer's objects and pods."""
 ROWS_DIRECTORY = "/rows"
@@ -349,6 +362,16 @@ def worker_group(model: str) -> str:
         return plain
     digest = hashlib.sha256(model.encode()).hexdigest()[:6]
     return f"{plain[: GROUP_NAME_LIMIT - 7].rstrip('-')}-{digest}"
+
+
+def address(service: str, namespace: str) -> str:
+    """Base URL inside the cluster of what speaks any protocol."""
+    return f"http://{front_service(service)}.{namespace}.svc"
+
+
+def group_resource(group: str) -> str:
+    """Ray resource that only the pods of this worker group have."""
+    return f"group-{group}"
 
 
 def url(service: str, namespace: str) -> str:

@@ -59,6 +59,11 @@ class ModelServer:
         return names.of_owner(KIND, self.name)
 
     @property
+    def gate_name(self) -> str:
+        """Name of its gate: its model's."""
+        return self.spec.model.name
+
+    @property
     def profile(self) -> EngineProfile:
         """How its engine is started, with what the spec says of that."""
         spec = self.spec

@@ -13,10 +13,13 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.ray.routing import RoutingPolicy
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 
+_PATHS = {"OpenAI": "", "V2": "v2"}
+"""What the gateway lets through to an application, by its protocol."""
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
@@ -92,6 +95,7 @@ def wanted(
     port = whole(gate.get("port"))
     if not port:
         return None
+    application = text(manifest.get("kind")) == SERVE_APPLICATIONS.kind
     common = Slot(
         service=names.of_owner(text(manifest.get("kind")), text(metadata.get("name"))),
         uid=text(metadata.get("uid")),
@@ -100,7 +104,8 @@ def wanted(
         epoch=0,
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
-        replicas_listen=at(manifest, "spec", "runtime").get("directIngress") is not False,
+        replicas_listen=not application and at(manifest, "spec", "runtime").get("directIngress") is not False,
+        paths=_PATHS.get(text(at(manifest, "spec").get("protocol")), "any") if application else "",
         keys=keys,
         check=_check(gate),
         origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
@@ -113,6 +118,8 @@ def wanted(
     gates = tuple(
         _model_gate(common, entry, written.get(name, {}), found) for name, entry in entries.items() if name
     )
+    if application:
+        gates = tuple(_application_gate(gate, manifest, found) for gate in gates)
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
@@ -120,6 +127,12 @@ def wanted(
         front=WantedGate(_front(common, [each.slot for each in gates]), found.proxies("")),
         gates=gates,
     )
+
+
+def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:
+    """The gate of an application: any request to its port is for it, or one with a name of its models."""
+    models = _texts(at(manifest, "spec").get("models")) if not gate.slot.paths else ()
+    return WantedGate(replace(gate.slot, models=models), pods.proxies(""))
 
 
 def _models(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

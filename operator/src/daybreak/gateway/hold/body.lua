@@ -89,7 +89,7 @@ function body.look(txn, slot, path, length)
     local whole = length == #text
     -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
     -- minds it. Audio comes as a form.
-    local json = not model.FORMS[path] and txn.sf:method() == "POST"
+    local json = slot.paths == "" and not model.FORMS[path] and txn.sf:method() == "POST"
     local scanner = json and guard.new(path, LIMITS, slot.extra, (keys.of(txn) or {}).models)
     if scanner and scanner:feed(text) then
         refuse_field(txn, slot, scanner)

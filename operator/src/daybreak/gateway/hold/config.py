@@ -72,6 +72,11 @@ class Maps:
         return self.folder / "checks.map"
 
     @property
+    def paths(self) -> Path:
+        """Where more than OpenAI's paths pass, by port: `any`, or `v2` for those below `/v2`."""
+        return self.folder / "paths.map"
+
+    @property
     def access(self) -> Path:
         """Whether a service needs a key, by its port: `open`, `keyed`, or `unread` while one cannot be read.
         A port that is not in it has not been told of."""
@@ -102,6 +107,7 @@ class Maps:
             self.choices,
             self.queues,
             self.checks,
+            self.paths,
             self.access,
             self.origins,
             self.keys,

@@ -148,7 +148,11 @@ local function arrive(txn, slot, now, for_replicas)
     end
     local path = txn.sf:path()
     local text = body.look(txn, slot, path, length)
-    check_model(txn, slot, path, text)
+    if slot.paths == "" then
+        check_model(txn, slot, path, text)
+    else
+        keys.check_model(txn, slot, slot.model)
+    end
     if for_replicas and slot.replicas_listen == 0 then
         slots.count(slot, "refused")
         answers.refuse(txn, 404, "There is nothing at this path: Ray Serve's ingress does not have it, and the " ..

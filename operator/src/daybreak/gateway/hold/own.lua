@@ -23,7 +23,7 @@ local function own(txn)
     local path, method = txn.sf:path(), txn.sf:method()
     local lists = path:find("^/v1/models") ~= nil
     local stored = path:match("^/v1/responses/(.*)$")
-    local methods = lists and "GET, HEAD" or "POST"
+    local methods = slot.paths ~= "" and "GET, HEAD, POST, PUT, PATCH, DELETE" or lists and "GET, HEAD" or "POST"
     if method == "OPTIONS" then
         -- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. The answer's headers, if the
         -- page may, are HAProxy's (haproxy.cfg.j2).

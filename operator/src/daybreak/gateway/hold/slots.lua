@@ -29,6 +29,7 @@ local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whos
 local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
 
 local CHECKS = os.getenv("DAYBREAK_CHECKS")          -- the map of backends to the paths of their health checks
+local PATHS = os.getenv("DAYBREAK_PATHS")            -- the map of ports where any path passes
 
 -- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
 collectgarbage("setpause", 400)
@@ -114,7 +115,7 @@ end
 function slots.fresh(id)
     local slot = {
         id = id, backend = core.backends[id], port = slots.own_port(id), uid = "", service = "", model = "",
-        reason = "",
+        reason = "", paths = "",
         keys = {}, models = {}, has = {}, adapters = {}, listed = { names = {}, has = {} },
         mapped = {}, adapted = {}, origins = {}, let = {}, answers_before = {},
         replicas_listen = 0, front = 0, waits = 0,
@@ -174,9 +175,11 @@ function slots.note_models(slot)
     if slot.front == 1 and not slot.gone then
         slots.fronts[slot.port] = slot
         note(FRONTS, tostring(slot.port), slot.waits == 1 and id)
+        note(PATHS, tostring(slot.port), slot.paths ~= "" and slot.paths)
     elseif slot.gone and slots.fronts[slot.port] == slot then
         slots.fronts[slot.port] = nil
         note(FRONTS, tostring(slot.port), nil)
+        note(PATHS, tostring(slot.port), nil)
     end
     note(CHOICES, id, not slot.gone and slot.choice and slot.choice.policy)
     note(QUEUES, id, not slot.gone and slot.queue and tostring(slot.queue))

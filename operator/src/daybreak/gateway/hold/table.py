@@ -87,6 +87,9 @@ class Slot:
     """Requests that may wait for a replica while the gate is open, more are refused; None: any number."""
     replicas_listen: bool = False
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
+    paths: str = ""
+    """Of what takes the requests to its port: `any`, any method, path and body passes; `v2`, the same below
+    `/v2`; empty: OpenAI's paths."""
     check: str = ""
     """Path at which its servers are asked whether they are well; empty: that of Ray pods."""
     reason: str = ""
@@ -126,6 +129,7 @@ class Slot:
             "choice": self.choice.word if self.choice else "",
             "queue": "" if self.queue is None else self.queue,
             "replicas_listen": int(self.replicas_listen),
+            "paths": self.paths if self.front else "",
             "check": quote(self.check, safe="/"),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller import metrics
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
 from daybreak.controller.writer import Writer
-from daybreak.gates import sleep_metrics
+from daybreak.gates import loop
 from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
@@ -78,8 +78,7 @@ class Reconciler:
             self._adapters.forget(key)
             self._copies.forget(key)
             self._applier.forget(key)
-            sleep_metrics.SAVINGS.see(key, None)
-            sleep_metrics.IDLE_TIMES.see(key, None)
+            loop.see(key, None, None)
             return None
         asked = replicas(seen, active_cluster(seen.ray_service))
         copies = self._copies.copies(key, copying(seen))
@@ -92,7 +91,7 @@ class Reconciler:
             seen = replace(seen, foreign=plan.foreign)
             again.after(FOREIGN_SECONDS)
         decision = decide(seen)
-        if plan is not None and decision.apply and not _turned(seen, decision):
+        if plan is not None and decision.apply and not loop.turned_awake(_gates(seen, decision)):
             if plan.leaving:
                 again.after(SOON_SECONDS)
             else:
@@ -104,7 +103,7 @@ class Reconciler:
                 if applied.refusal or applied.wrote:
                     seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
                     decision = decide(seen)
-                if not _turned(seen, decision) and not plan.filling:
+                if not loop.turned_awake(_gates(seen, decision)) and not plan.filling:
                     again.after(*await self._scale(seen))
                     again.after(*await self._call_off(seen))
                 again.after(*await self._clear(seen))
@@ -113,10 +112,7 @@ class Reconciler:
             decision = decide(replace(seen, answers=answers))
         if not await self._say(key, seen, decision):
             return None
-        if any(
-            state.asleep != seen.sleep_states[model].asleep for model, state in decision.sleep_states.items()
-        ):
-            # It is written before it is carried out: whoever goes on after a crash knows of it.
+        if loop.sleep_differs(_gates(seen, decision)):
             again.at_once()
         if _revision_taken(seen, decision):
             # The same: what is built of another revision from now on.
@@ -197,14 +193,12 @@ class Reconciler:
 
     async def _say(self, key: Key, seen: Observed, decision: Decision) -> bool:
         """Write the status if it has changed, post what has turned. False: the service is gone."""
-        sleep_metrics.SAVINGS.see(key, decision.status.savings)
-        sleep_metrics.IDLE_TIMES.see(key, decision.status.gate)
+        loop.see(key, decision.status.savings, decision.status.gate)
         said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
-        if not said.new:
-            return not said.gone
-        sleep_metrics.count_wakes(key, said.before, said.after)
-        _count_yields(key, seen, decision)
-        return True
+        if said.new:
+            yields_to = [seen.turn(model).gives_way_to for model in decision.sleep_states]
+            loop.count(key, said, zip(_gates(seen, decision), yields_to, strict=True))
+        return not said.gone
 
 
 def _revision_taken(seen: Observed, decision: Decision) -> bool:
@@ -218,23 +212,8 @@ def _revision_taken(seen: Observed, decision: Decision) -> bool:
     return seen.rollout is None or state.revision != seen.rollout.revision
 
 
-def _turned(seen: Observed, decision: Decision) -> bool:
-    """Whether the decision ends a sleep that stands in the status.
-
-    What was planned is of that sleep, and may not be carried out yet: workers that were taken now would have
-    to be made again at once. That it wakes is written first, and the next reconcile plans anew.
-    """
-    return any(
-        state.asleep is None and model in seen.given_back for model, state in decision.sleep_states.items()
-    )
-
-
-def _count_yields(key: Key, seen: Observed, decision: Decision) -> None:
-    """Count the models that have begun to give way."""
-    for model, state in decision.sleep_states.items():
-        begun = state.phase is Phase.DRAINING and seen.sleep_states[model].phase is not Phase.DRAINING
-        if begun and (yielded_to := seen.turn(model).gives_way_to):
-            metrics.YIELDS.labels(key.namespace, key.name, yielded_to).inc()
+def _gates(seen: Observed, decision: Decision) -> list[loop.Turned]:
+    return [(seen.sleep_states[model], state) for model, state in decision.sleep_states.items()]
 
 
 def _held(decision: Decision, model: str) -> bool:

@@ -6,7 +6,8 @@ from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.kinds.modelserver.observe.observer import GatewaySource, Observer
+from daybreak.gates.one_gate.observer import GatewaySource
+from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kinds.modelserver.reconciler import Reconciler
 from daybreak.kube.resources import OF_SERVERS, PODS
 

@@ -2,24 +2,22 @@
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
-from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
+from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.desired import desired
-from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import DEPLOYMENTS, OF_SERVERS, of
 from daybreak.platform import Platform
 
 
-async def make_plan(
-    seen: Observed, server: ModelServer, platform: Platform, cache: Cache, applier: Applier
-) -> Plan:
+async def make_plan(view: View, platform: Platform, cache: Cache, applier: Applier) -> Plan:
     """The plan for a server."""
-    view, owner = View(seen, server), Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
+    seen, server = view.seen, view.server
+    owner = Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False

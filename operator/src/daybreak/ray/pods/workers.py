@@ -82,7 +82,7 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
         overlay=model.pod_template,
     )
     if pods_per_replica(model) > 1:
-        template["spec"]["containers"][0]["readinessProbe"] = _probe()
+        template["spec"]["containers"][0]["readinessProbe"] = probe()
     return {
         "groupName": group,
         "replicas": replica_range(workload, model).initial * pods_per_replica(model),
@@ -95,7 +95,7 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
     }
 
 
-def _probe() -> dict[str, Any]:
+def probe() -> dict[str, Any]:
     """Whether Ray runs in the pod, which is what KubeRay asks of Ray pods that serve nothing.
 
     Of a RayService's workers it asks for a Serve proxy as well, unless they have a probe of their own. There

@@ -36,6 +36,13 @@ KEEP_ALIVE_SECONDS = 90
 """How long Serve's proxies keep an idle client connection (Serve's own default, said here because the life
 of an old cluster after an update hangs on it). Serve cannot change it while it runs."""
 
+HTTP_OPTIONS = {
+    "host": "0.0.0.0",  # noqa: S104 - Serve listens in the pod; the NetworkPolicy decides who gets there
+    "port": ports.SERVE,
+    "keep_alive_timeout_s": KEEP_ALIVE_SECONDS,
+}
+"""Where Serve's proxies listen."""
+
 # The C emitter is an order of magnitude quicker; both write the same text.
 _FastDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -56,25 +63,26 @@ def serve_config(workload: RayWorkload) -> str:
     """The configuration as YAML; equal for equal specs, byte by byte, since KubeRay compares the text."""
     document = _restarting(workload)
     document["applications"][0]["deployments"] = _deployments(workload)
-    return _written(document)
+    return written(document)
 
 
-def with_numbers(written: str, workload: RayWorkload) -> str:
+def with_numbers(before: str, workload: RayWorkload) -> str:
     """A configuration that another operator has written, with the deployments as they are to be now.
 
     The same text if they are so already. The part whose change restarts replicas stays.
     """
     wanted = {each["name"]: each for each in _deployments(workload)}
-    document = yaml.load(written, Loader=_FastLoader)  # noqa: S506 - the safe loader, in C
+    document = yaml.load(before, Loader=_FastLoader)  # noqa: S506 - the safe loader, in C
     application = document["applications"][0]
     deployments = [wanted.get(each["name"], each) for each in application["deployments"]]
     if deployments == application["deployments"]:
-        return written
+        return before
     application["deployments"] = deployments
-    return _written(document)
+    return written(document)
 
 
-def _written(document: Any) -> str:
+def written(document: Any) -> str:
+    """A configuration as YAML; equal for equal ones, byte by byte, since KubeRay compares the text."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
@@ -95,11 +103,7 @@ def _restarting(workload: RayWorkload) -> dict[str, Any]:
     """All but the deployments: how many replicas there may be, and the like, Serve changes in place."""
     return {
         "proxy_location": "EveryNode",
-        "http_options": {
-            "host": "0.0.0.0",  # noqa: S104 - Serve listens in the pod; the NetworkPolicy decides who gets there
-            "port": ports.SERVE,
-            "keep_alive_timeout_s": KEEP_ALIVE_SECONDS,
-        },
+        "http_options": HTTP_OPTIONS,
         "applications": [
             {
                 "name": names.APPLICATION,

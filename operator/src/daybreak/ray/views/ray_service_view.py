@@ -96,8 +96,8 @@ class RayView:
         return self.pending_application if self.pending else self.application
 
 
-def ray_view(ray_service: Manifest | None) -> RayView:
-    """Read a RayService."""
+def ray_view(ray_service: Manifest | None, application: str = names.APPLICATION) -> RayView:
+    """Read a RayService that has one application of that name."""
     manifest = mapping(ray_service)
     status = mapping(manifest.get("status"))
     ready = condition(status, "Ready")
@@ -113,8 +113,8 @@ def ray_view(ray_service: Manifest | None) -> RayView:
         ready=ready.get("status") == "True" and not leaving,
         active=text(active.get("rayClusterName")),
         pending=text(pending.get("rayClusterName")),
-        application=_application(active),
-        pending_application=_application(pending),
+        application=_application(active, application),
+        pending_application=_application(pending, application),
         generation=generation,
         observed=observed,
         refusal=_refusal(ready, observed),
@@ -143,8 +143,8 @@ def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
     return ""
 
 
-def _application(status: Mapping[str, Any]) -> Application | None:
-    found = at(status, "applicationStatuses").get(names.APPLICATION)
+def _application(status: Mapping[str, Any], name: str) -> Application | None:
+    found = at(status, "applicationStatuses").get(name)
     if not isinstance(found, Mapping):
         return None
     return Application(

@@ -1,34 +1,40 @@
 """How a ModelServer's pods are, read off what is seen."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
-from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.gates.sleep_policy import overdue
+from daybreak.gates.one_gate import view
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.redact import excerpt
-from daybreak.ray.views.accelerator_pods import no_room_since
-from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
+from daybreak.ray.views.ray_pods import PodView
 
 
-@dataclass(frozen=True)
-class View:
+class View(view.View[Observed, ModelServer]):
     """What is seen, with what follows from it."""
 
-    seen: Observed
-    server: ModelServer
+    noun = "model"
 
-    @cached_property
-    def pods(self) -> Sequence[PodView]:
-        """All of its pods."""
-        return pod_views(self.seen.pods)
+    @property
+    def server(self) -> ModelServer:
+        """The ModelServer."""
+        return self.subject
+
+    @property
+    def url(self) -> str:
+        """Where an OpenAI client points its base URL."""
+        return names.url(self.server.name, self.server.namespace)
+
+    @property
+    def made(self) -> bool:
+        """Whether it has a Deployment."""
+        return self.seen.deployment is not None
 
     @cached_property
     def current(self) -> str:
@@ -36,7 +42,8 @@ class View:
         return configuration(self.seen.deployment)
 
     @cached_property
-    def _current_pods(self) -> Sequence[PodView]:
+    def current_pods(self) -> Sequence[PodView]:
+        """Its pods that run what they should."""
         return [pod for pod in self.pods if pod.counts and configuration(pod.manifest) == self.current]
 
     @cached_property
@@ -47,7 +54,7 @@ class View:
     @cached_property
     def ready_now(self) -> Sequence[PodView]:
         """Those of them that run what they should."""
-        return [pod for pod in self._current_pods if pod.ready]
+        return [pod for pod in self.current_pods if pod.ready]
 
     @cached_property
     def answered(self) -> str:
@@ -87,55 +94,30 @@ class View:
         if self.seen.asleep:
             return None
         failed = condition(at(self.seen.deployment, "status"), "ReplicaFailure")
-        if failed.get("status") == "True" and not self._current_pods:
+        if failed.get("status") == "True" and not self.current_pods:
             said = f"no pod can be made: {excerpt(text(failed.get('message')))}"
             return Problem(Reason.REFUSED, said, stalled=True)
-        found = [problem for pod in self._current_pods if (problem := pod_problem(pod)) is not None]
+        found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         stalled = condition(self.seen.status, ConditionType.STALLED)
         standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
         worst = min(found, key=lambda problem: not problem.stalled, default=None)
         return lasting(worst, standing)
 
     @property
-    def gpus(self) -> int:
-        """Accelerators that its pods hold."""
-        resource = self.server.spec.accelerator.resource
-        return sum(accelerators(pod, resource) for pod in self.pods)
-
-    @property
-    def wakes_from_sleep(self) -> bool:
-        """Whether it is on the way up from sleep, not for the first time."""
-        gate = self.seen.gate
-        return gate is not None and gate.wake is not None and gate.wake.under_way
-
-    @property
-    def overdue(self) -> bool:
-        """Whether its wake has lasted longer than its requests were held."""
-        return self.seen.gate is not None and overdue(self.seen.gate, self.seen.now)
-
-    @property
-    def no_room(self) -> bool:
-        """Whether it wakes from sleep, and has not found room for one pod."""
-        room = any(pod.placed for pod in self._current_pods)
-        stuck = no_room_since(self.pods) is not None or bool(self.seen.turn.after)
-        return self.wakes_from_sleep and not room and stuck
-
-    @property
-    def queued(self) -> bool:
-        """Whether it makes no pods, since others come before it where accelerators are scarce."""
-        state = self.seen.sleep_state
-        waking = state is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
-        return bool(self.seen.turn.after) and waking
+    def missing(self) -> str:
+        """How many of its replicas are ready, where they are not all."""
+        ready, wanted = len(self.ready), self.server.spec.replicas
+        return f"{ready} of {wanted} replicas ready" if ready < wanted else ""
 
     @property
     def doing(self) -> str:
         """What is waited for."""
         if self.queued:
             return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
-        if self.seen.deployment is None or not self._current_pods:
+        if self.seen.deployment is None or not self.current_pods:
             return "its pods are being made"
         if self.ready_now:
             return self.silent or "its engine is asked for a first answer"
-        if any(pod.placed for pod in self._current_pods):
+        if any(pod.placed for pod in self.current_pods):
             return "its engine is starting"
         return "its pods wait for a node"

@@ -1,36 +1,37 @@
-"""What is true of a ModelServer: each condition, by what is seen and what was decided of its sleep.
+"""What is true of a workload with one gate: each condition, by what is seen and was decided of its sleep.
 
 The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
 """
 
 from datetime import datetime, timedelta
+from typing import Any
 
-from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.controller.conditions import Made
+from daybreak.gates.one_gate.view import View
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
-from daybreak.kinds.modelserver.decide.view import View
 from daybreak.problems.problem import Problem
 
+AnyView = View[Any, Any]
 FINDING = timedelta(seconds=10)
 """How long gateways may take to find a pod that answers, before it is said that none does."""
 
 
-def made(view: View, blocked: Problem | None, state: SleepState | None) -> list[Made]:
+def made(view: AnyView, blocked: Problem | None, state: SleepState | None) -> list[Made]:
     """All conditions."""
     stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
     found = ready(view, blocked, state)
     return [found, _active(view, state), _reconciling(view, stalled, state, found), _stalled(stalled)]
 
 
-def ready(view: View, blocked: Problem | None, state: SleepState | None) -> Made:
+def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> Made:
     """Ready: whether an answer comes, be it after a wake."""
     seen, was = view.seen, condition(view.seen.status, ConditionType.READY).get("status")
     if blocked is not None:
-        kept = "; what was applied before stays as it is" if seen.deployment is not None else ""
+        kept = "; what was applied before stays as it is" if view.made else ""
         return _ready(False, blocked.reason, f"{blocked.message}{kept}")
     if state is None or seen.gateway is None:
         return _awake(view)
@@ -50,16 +51,15 @@ def ready(view: View, blocked: Problem | None, state: SleepState | None) -> Made
     if not view.answering:
         return _waking(view, state, came_from_ready=was == "True")
     if state.gate is GateState.OPEN and not traffic.routed and not _finding(state, traffic, seen.now):
-        said = "its model answers, but no gateway reaches its pods: requests are held; see whether a "
+        said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; see whether a "
         unknown = was not in ("True", "False")
         return _ready(None if unknown else False, Reason.NOT_ROUTED, f"{said}NetworkPolicy is in the way")
     return _awake(view)
 
 
-def _awake(view: View) -> Made:
+def _awake(view: AnyView) -> Made:
     if view.answering:
-        url = names.url(view.server.name, view.server.namespace)
-        return _ready(True, Reason.ANSWERING, f"the model answers at {url}")
+        return _ready(True, Reason.ANSWERING, f"the {view.noun} answers at {view.url}")
     if view.problem is not None:
         return _ready(False, view.problem.reason, view.problem.message)
     if view.silent:
@@ -71,7 +71,7 @@ def _awake(view: View) -> Made:
     return _ready(None, Reason.PROGRESSING, view.doing)
 
 
-def _waking(view: View, state: SleepState, *, came_from_ready: bool) -> Made:
+def _waking(view: AnyView, state: SleepState, *, came_from_ready: bool) -> Made:
     said = _awake(view)
     if state.gate is not GateState.CLOSED:
         return said
@@ -102,7 +102,7 @@ def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
     return Made(ConditionType.READY, holds, reason, message)
 
 
-def _active(view: View, state: SleepState | None) -> Made:
+def _active(view: AnyView, state: SleepState | None) -> Made:
     if any(pod.counts for pod in view.pods):
         return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
     if state is not None and state.asleep is not None:
@@ -113,7 +113,7 @@ def _active(view: View, state: SleepState | None) -> Made:
     return Made(ConditionType.ACTIVE, False, Reason.STARTING, "no pod is there yet")
 
 
-def _reconciling(view: View, stalled: Problem | None, state: SleepState | None, ready: Made) -> Made:
+def _reconciling(view: AnyView, stalled: Problem | None, state: SleepState | None, ready: Made) -> Made:
     def said(holds: bool, reason: str, message: str) -> Made:
         return Made(ConditionType.RECONCILING, holds, reason, message)
 
@@ -129,10 +129,9 @@ def _reconciling(view: View, stalled: Problem | None, state: SleepState | None, 
     if view.updating:
         why = f": {view.problem.message}" if view.problem is not None else ""
         return said(True, Reason.UPDATING, f"other pods take the place of those that run{why}")
-    if len(view.ready) < view.server.spec.replicas:
+    if view.missing:
         why = f", {view.problem.message}" if view.problem is not None else ""
-        number = f"{len(view.ready)} of {view.server.spec.replicas} replicas ready"
-        return said(True, Reason.PROGRESSING, f"{number}{why}")
+        return said(True, Reason.PROGRESSING, f"{view.missing}{why}")
     return said(False, Reason.STEADY, "everything is as the spec says")
 
 

@@ -1,9 +1,12 @@
-"""What a ModelServer holds of scarce accelerators, or wants of them."""
+"""What a workload with one gate holds of scarce accelerators, or wants of them."""
+
+from typing import Any
 
 from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.ray.model import Model
+from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.sleep_policy import overdue
 from daybreak.gates.state_machine import busy, yields_at
-from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.scheduling.fit import nodes_for
@@ -11,25 +14,25 @@ from daybreak.scheduling.replica_size import accelerators_per_pod
 from daybreak.scheduling.turns import Claim
 
 
-def claims(seen: Observed) -> tuple[Claim, ...]:
+def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
     """One, if it takes accelerators by their resource; none without a gateway, as it never sleeps then."""
-    state, server = seen.sleep_state, seen.server
-    if server is None or seen.gateway is None or state is None or seen.problems:
+    state, subject = seen.sleep_state, seen.subject
+    if subject is None or seen.gateway is None or state is None or seen.problems:
         return ()
-    model = server.model
-    devices, resource = accelerators_per_pod(model), model.accelerator.resource
-    if not devices or model.accelerator.claim is not None:
+    model = _greediest(subject.workload.models)
+    if model is None:
         return ()
+    resource = model.accelerator.resource
     pods = [pod for pod in pod_views(seen.pods) if not pod.over]
     policy, traffic, gate = seen.sleep_policy, seen.gateway.traffic, seen.gate
     waits = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     leaving = state.asleep is not None or state.phase is Phase.DRAINING
     claim = Claim(
-        owner=f"{server.namespace}/{server.owner}",
-        model=model.name,
+        owner=f"{subject.namespace}/{subject.owner}",
+        model=subject.gate_name,
         resource=resource,
         since=state.since,
-        devices=devices,
+        devices=accelerators_per_pod(model),
         holds=held_by_node(pods, resource),
         waits=waits,
         no_room_since=no_room_since(pods) if waits else None,
@@ -44,3 +47,9 @@ def claims(seen: Observed) -> tuple[Claim, ...]:
         stays_down=leaving and policy.takes_turns and bool(traffic.held),
     )
     return (claim,)
+
+
+def _greediest(models: Any) -> Model | None:
+    """Of its kinds of pods the one with the most accelerators by their resource; None: none has any."""
+    found = [model for model in models if accelerators_per_pod(model) and model.accelerator.claim is None]
+    return max(found, key=accelerators_per_pod, default=None)

@@ -1,0 +1,1 @@
+"""The kind ServeApplication: its types, its rules, and the worker groups that follow from them."""

@@ -1,0 +1,42 @@
+"""The CustomResourceDefinition of ServeApplication, made from the models."""
+
+from daybreak.api.common import custom_resource
+from daybreak.api.common.custom_resource import ready
+from daybreak.api.common.structural import Schema
+from daybreak.api.serveapplication import definition
+from daybreak.api.serveapplication.spec import ServeApplicationSpec
+from daybreak.api.serveapplication.status import ServeApplicationStatus
+
+DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without a Ray cluster."
+
+
+def crd() -> Schema:
+    """The whole CustomResourceDefinition."""
+    names = (definition.SHORT_NAME,)
+    return custom_resource.crd(definition.SERVE_APPLICATIONS, schema(), printer_columns(), short_names=names)
+
+
+def schema() -> Schema:
+    """Structural schema of the whole object."""
+    return custom_resource.object_schema(
+        definition.SERVE_APPLICATIONS,
+        DESCRIPTION,
+        definition.NAME_RULES,
+        ServeApplicationSpec,
+        ServeApplicationStatus,
+    )
+
+
+def printer_columns() -> list[Schema]:
+    """What `kubectl get sapp` shows; columns of priority 1 only with `-o wide`."""
+    return [
+        {"name": "Ready", "type": "string", "jsonPath": ready("status")},
+        {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+        {"name": "Reason", "type": "string", "jsonPath": ready("reason")},
+        {"name": "Protocol", "type": "string", "jsonPath": ".spec.protocol"},
+        {"name": "URL", "type": "string", "jsonPath": ".status.url"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
+        {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
+        {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
+    ]

@@ -1,0 +1,161 @@
+"""What a person asks for: the spec of a ServeApplication.
+
+As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.common.kubernetes_types import (
+    EnvVar,
+    LocalObjectReference,
+    NamedVolume,
+    Toleration,
+    VolumeMount,
+    list_by,
+)
+from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
+from daybreak.api.ray.runtime import Head
+from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
+
+IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
+WORKING_DIR = r"^((s3|gs|https)://[!-~]+\.zip|(pvc|image)://[!-~]+)$"
+
+
+class Protocol(StrEnum):
+    """What the application speaks, which says what the gateway lets through."""
+
+    ANY = "Any"
+    """Any method, path and body."""
+    V2 = "V2"
+    """The Open Inference Protocol: the same below `/v2`."""
+    OPENAI = "OpenAI"
+    """OpenAI's API, as an LLMService: its paths, and the names of `models`."""
+
+
+class Code(ApiModel):
+    """Where the Python code comes from, beside what the image has."""
+
+    rules = (
+        Rule(
+            "has(self.configMap) != has(self.workingDir)",
+            "code comes from configMap or from workingDir: write one of them",
+            lambda self: (self.config_map is None) != (self.working_dir is None),
+        ),
+    )
+
+    config_map: ObjectName | None = None
+    """A ConfigMap of the namespace: each key is a file. A change in it is read by what starts anew; give a
+    changed one another name (as kustomize's configMapGenerator does) to have it rolled out."""
+    working_dir: Annotated[str, Field(max_length=1024, pattern=WORKING_DIR)] | None = None
+    """`pvc://claim/path` or `image://registry/name:tag#path`, mounted; or a zip file at `s3://`, `gs://` or
+    `https://`, which Ray itself fetches as its `working_dir`."""
+
+
+class Devices(ApiModel):
+    """Accelerators of deployments that ask for some, and the nodes that have them."""
+
+    resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = DEFAULT_DEVICE
+    """Kubernetes' extended resource of one accelerator."""
+    node_selector: Labels = Field(default_factory=dict)
+    """Labels that a node must have."""
+    tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
+    """Taints that their pods tolerate."""
+
+
+class ApplicationRuntime(ApiModel):
+    """The Ray pods."""
+
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Image of the Ray pods. Unset: the operator's default, for GPUs where a deployment asks for some."""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    """When the kubelet pulls it."""
+    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """Secrets for pulling it."""
+    ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
+    """Version of Ray in the image. Unset: what the tag of an image of Ray's own says, else the version that
+    the operator was built for."""
+    head: Head = Field(default_factory=Head)
+    """The head pod: it takes requests, and imports the code to build the application."""
+    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """Environment of every Ray container."""
+    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """More volumes for the worker pods. The head has `head.volumes`."""
+    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("mountPath")
+    )
+    """Where those volumes appear."""
+    service_account_name: ObjectName | None = None
+    """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
+    priority_class_name: ObjectName | None = None
+    """PriorityClass of the pods."""
+    idle_timeout: Duration = "60s"
+    """How long a worker pod without work is kept before Ray's autoscaler removes it."""
+
+
+class ServeApplicationSpec(ApiModel):
+    """Ray Serve code of one's own, as one application."""
+
+    rules = (
+        Rule(
+            "(self.protocol == 'OpenAI') == (has(self.models) && self.models.size() > 0)",
+            "models belong to protocol OpenAI, which needs at least one",
+            lambda self: (self.protocol is Protocol.OPENAI) == bool(self.models),
+        ),
+        Rule(
+            "!has(self.sleep) || self.sleep.depth == 'Cluster'",
+            "a ServeApplication gives its whole Ray cluster back: write sleep.depth: Cluster",
+            lambda self: self.sleep is None or self.sleep.depth is SleepDepth.CLUSTER,
+        ),
+    )
+
+    import_path: Annotated[str, Field(max_length=256, pattern=IMPORT_PATH)]
+    """Where the application is: `module:name`, of an application or of a function that builds one from
+    `args`."""
+    args: EngineArgs | None = None
+    """Arguments of that function, of any JSON type, by name."""
+    code: Code | None = None
+    """Where the code comes from. Unset: the image has it."""
+    deployments: Annotated[list[Deployment], Field(min_length=1, max_length=32)] = Field(
+        json_schema_extra=list_by("name")
+    )
+    """The application's deployments, each by the name that it has in the code. Settings here go before those
+    in the code; all deployments should stand here, since pods are made for these."""
+    worker_groups: Annotated[list[WorkerGroup], Field(max_length=16)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """Pods for deployments that name them in `workerGroup`. Other groups follow from the deployments: one
+    for all that ask for no accelerator, one for each that does, and one for all that name the same group."""
+    accelerator: Devices = Field(default_factory=Devices)
+    """The accelerators that deployments ask for."""
+    protocol: Protocol = Protocol.ANY
+    """What the gateway lets through: `Any` method, path and body; `V2`, the same below `/v2`; or `OpenAI`,
+    the paths and names of OpenAI's API."""
+    models: Annotated[list[ModelName], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """With protocol OpenAI: names that requests bear. They are listed in `/v1/models`, and lead here from the
+    address `llm` of the namespace."""
+    runtime: ApplicationRuntime = Field(default_factory=ApplicationRuntime)
+    """The Ray pods."""
+    state: State | None = None
+    """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
+    annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    sleep: Sleep | None = None
+    """When its Ray cluster goes; `depth` is to be `Cluster`. Unset: never."""
+    hold: Hold | None = None
+    """How requests wait while it wakes."""
+    access: Access | None = None
+    """Who may use it. Unset: everybody who can reach its address."""

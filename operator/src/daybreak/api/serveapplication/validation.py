@@ -1,0 +1,166 @@
+"""What is wrong with a ServeApplication of the right form: rules across fields that CEL cannot say."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from daybreak import versions
+from daybreak.api.common import names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource
+from daybreak.api.gates import schedule_rules
+from daybreak.api.pods import pod_rules
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.deployment import Deployment
+from daybreak.api.serveapplication.groups import Group, of_replica
+
+_MEBIBYTE = 2**20
+_ACCOUNT_LIMIT = 50
+_OWN_VARIABLE = "PYTHONPATH"
+"""Where mounted code is found."""
+
+
+def problems(application: ServeApplication) -> tuple[str, ...]:
+    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    return (
+        *_names(application),
+        *_code(application),
+        *_deployments(application),
+        *_room(application),
+        *_runtime(application),
+        *_templates(application),
+        *_schedule(application),
+    )
+
+
+def _names(application: ServeApplication) -> Iterator[str]:
+    spec = application.spec
+    for field, given in (
+        ("deployments", [each.name for each in spec.deployments]),
+        ("workerGroups", [each.name for each in spec.worker_groups]),
+        ("models", list(spec.models)),
+    ):
+        for name, times in Counter(given).items():
+            if times > 1:
+                yield f"spec.{field}: {name} stands there {times} times; once is allowed"
+
+
+def _code(application: ServeApplication) -> Iterator[str]:
+    code = application.spec.code
+    if code is None or code.working_dir is None or not code.working_dir.startswith(("pvc://", "image://")):
+        return
+    try:
+        ModelSource.parse(code.working_dir)
+    except ValueError as error:
+        yield f"spec.code.workingDir: {error}"
+
+
+def _deployments(application: ServeApplication) -> Iterator[str]:
+    for each in application.spec.deployments:
+        path = f"spec.deployments[{each.name}]"
+        for name, quantity in (("cpu", each.cpu), ("memory", each.memory)):
+            if name == "memory" and quantity is not None and parse_quantity(quantity) < _MEBIBYTE:
+                yield f"{path}.memory: {quantity} is less than 1Mi; write it with Mi or Gi"
+        if each.placement_group is not None:
+            yield from _first_bundle(each, path)
+
+
+def _first_bundle(deployment: Deployment, path: str) -> Iterator[str]:
+    assert deployment.placement_group is not None  # noqa: S101 - checked by the caller
+    first = deployment.placement_group.bundles[0]
+    if parse_quantity(first.cpu) < parse_quantity(deployment.cpu):
+        yield (
+            f"{path}.placementGroup.bundles[0].cpu: the replica itself takes {deployment.cpu} of it, and it "
+            f"has {first.cpu}"
+        )
+    if first.accelerators < deployment.accelerators:
+        yield (
+            f"{path}.placementGroup.bundles[0].accelerators: the replica itself takes "
+            f"{deployment.accelerators:g} of it, and it has {first.accelerators:g}"
+        )
+
+
+def _room(application: ServeApplication) -> Iterator[str]:
+    """Whether a replica of each deployment has room in a pod of its group."""
+    written = {group.name for group in application.spec.worker_groups}
+    for group in application.groups:
+        if group.accelerators > 64:
+            yield f"spec.deployments: group {group.name} comes to {group.accelerators} accelerators a pod"
+        if group.name in written:
+            for each in group.deployments:
+                yield from _fits(each, group)
+            if not group.deployments:
+                yield f"spec.workerGroups[{group.name}]: no deployment names it; take it out"
+
+
+def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
+    room, path = of_replica(deployment), f"spec.deployments[{deployment.name}]"
+    if room.accelerators > group.accelerators:
+        yield (
+            f"{path}: a replica needs {room.accelerators:g} accelerators in one pod, and a pod of worker "
+            f"group {group.name} has {group.accelerators}: give the group more, or another group"
+        )
+    if room.cpu > group.ray_cpus:
+        yield (
+            f"{path}: a replica needs {room.cpu:f} cores in one pod, and a pod of worker group {group.name} "
+            f"offers {group.ray_cpus}: give the group more, or another group"
+        )
+
+
+def _runtime(application: ServeApplication) -> Iterator[str]:
+    runtime = application.spec.runtime
+    account = runtime.service_account_name
+    if account is not None and len(account) > _ACCOUNT_LIMIT:
+        yield (
+            f"spec.runtime.serviceAccountName: {account} has {len(account)} characters, of which KubeRay "
+            f"keeps {_ACCOUNT_LIMIT}"
+        )
+    given = [variable.name for variable in runtime.env]
+    for name, times in Counter(given).items():
+        if times > 1:
+            yield f"spec.runtime.env: {name} stands there {times} times; once is allowed"
+    if application.spec.code is not None and _OWN_VARIABLE in given:
+        yield f"spec.runtime.env: {_OWN_VARIABLE} is set to where spec.code appears; take it out"
+    written = application.workload.runtime.stated_ray_version
+    if written and _numbers(written) < _numbers(versions.RAY_MINIMUM):
+        yield f"spec.runtime: Ray {written} is older than {versions.RAY_MINIMUM}, the oldest supported one"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def _templates(application: ServeApplication) -> Iterator[str]:
+    spec = application.spec
+    keys = spec.access is not None and bool(spec.access.api_keys)
+    closed = "NetworkPolicies do not hold there, so spec.access would be passed by" if keys else ""
+    own = [volume.name for volume in spec.runtime.volumes]
+    head = spec.runtime.head
+    if head.pod_template is not None:
+        owner = pod_rules.ray_owner(
+            "head",
+            sizes="spec.runtime.head.resources",
+            cpu=head.resources.cpu,
+            volumes=[*(volume.name for volume in head.volumes), *names.SHARED_VOLUMES],
+            host_network=closed,
+        )
+        yield from pod_rules.problems(head.pod_template, "spec.runtime.head.podTemplate", owner)
+    for group in spec.worker_groups:
+        if group.pod_template is None:
+            continue
+        owner = pod_rules.ray_owner(
+            "worker",
+            sizes=f"spec.workerGroups[{group.name}]",
+            cpu=group.cpu,
+            device=spec.accelerator.resource if group.accelerators else "",
+            volumes=[*own, *names.SHARED_VOLUMES, names.CACHE_VOLUME],
+            mounts={names.CODE_DIRECTORY: "there spec.code appears"} if spec.code is not None else {},
+            host_network=closed,
+        )
+        yield from pod_rules.problems(
+            group.pod_template, f"spec.workerGroups[{group.name}].podTemplate", owner
+        )
+
+
+def _schedule(application: ServeApplication) -> Iterator[str]:
+    if application.spec.sleep is not None:
+        yield from schedule_rules.problems("spec.sleep.schedule", application.spec.sleep.schedule)

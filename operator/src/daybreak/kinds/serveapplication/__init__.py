@@ -1,0 +1,1 @@
+"""The kind ServeApplication: Ray Serve code of one's own behind the gateway."""

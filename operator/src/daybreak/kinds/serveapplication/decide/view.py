@@ -1,0 +1,132 @@
+"""How an application is, read off its RayService and its Ray pods."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.unstructured import condition, text
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.spec import Protocol
+from daybreak.gates.one_gate import view
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.problem import Problem, lasting
+from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
+from daybreak.ray.views.ray_pods import HEAD, PodView
+from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
+
+_ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
+"""What Serve says of an application that it changes, also while its replicas go on answering."""
+
+
+class View(view.View[Observed, ServeApplication]):
+    """What is seen, with what follows from it."""
+
+    noun = "application"
+
+    @property
+    def application(self) -> ServeApplication:
+        """The ServeApplication."""
+        return self.subject
+
+    @property
+    def url(self) -> str:
+        """Base URL of a client in the cluster."""
+        own = self.application
+        address = names.url if own.spec.protocol is Protocol.OPENAI else names.address
+        return address(own.name, own.namespace)
+
+    @property
+    def made(self) -> bool:
+        """Whether it has a RayService."""
+        return self.seen.ray_service is not None
+
+    @cached_property
+    def ray(self) -> RayView:
+        """What KubeRay and Ray Serve say."""
+        return ray_view(self.seen.ray_service, names.SERVE_APPLICATION)
+
+    @cached_property
+    def current_pods(self) -> Sequence[PodView]:
+        """Pods of the Ray cluster that shows how the present spec fares, its head too."""
+        return [pod for pod in self.pods if pod.counts and pod.cluster == self.ray.coming]
+
+    @property
+    def serve(self) -> Application | None:
+        """What Serve says of the application, in that cluster."""
+        return self.ray.coming_application
+
+    @property
+    def answered(self) -> str:
+        """The Ray cluster in which the application has run; empty: it has in none of those that are there."""
+        if self.seen.asleep:
+            return ""
+        running = self.ray.application is not None and self.ray.application.status == RUNNING
+        if running and self.ray.ready and not self.ray.upgrading:
+            return self.ray.active
+        before = text(self.seen.status.get("answered"))
+        return before if before and before == self.ray.active else ""
+
+    @property
+    def answering(self) -> bool:
+        """Whether requests get an answer."""
+        if self.seen.asleep or not self.ray.ready or not self.ray.active or self.answered != self.ray.active:
+            return False
+        if self.ray.upgrading:
+            # Of the one that serves nothing is said then; it goes on.
+            return True
+        said = self.ray.application
+        return said is not None and said.status in (RUNNING, *_ON_ITS_WAY)
+
+    @property
+    def ask(self) -> bool:
+        """Serve's word is taken: nobody knows what to ask an application of any protocol."""
+        return False
+
+    @property
+    def silent(self) -> str:
+        """Nothing, as it is not asked."""
+        return ""
+
+    @property
+    def updating(self) -> bool:
+        """Whether a change is on its way to one that is awake."""
+        said = self.ray.application
+        changing = said is not None and said.status in _ON_ITS_WAY
+        return self.made and bool(self.answered) and (self.ray.upgrading or not self.ray.observed or changing)
+
+    @cached_property
+    def problem(self) -> Problem | None:
+        """What keeps it from running, what somebody must act on first."""
+        if self.seen.asleep:
+            return None
+        found = [service_problem(self.ray, self.seen.ray_clusters, self.pods)]
+        if self.serve is not None:
+            found += [deployment_problem(each) for each in self.serve.deployments.values()]
+        found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
+        stalled = condition(self.seen.status, ConditionType.STALLED)
+        standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
+        return lasting(worst(found), standing)
+
+    @property
+    def missing(self) -> str:
+        """Nothing: how many replicas there are is Serve's to decide."""
+        return ""
+
+    @property
+    def doing(self) -> str:
+        """What is waited for."""
+        if self.queued:
+            return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+        heads = [pod for pod in self.current_pods if pod.role == HEAD]
+        if not self.ray.coming or not heads:
+            return "its Ray cluster is being made"
+        if not any(pod.ready for pod in heads):
+            return "its Ray head is starting"
+        if self.serve is None:
+            return "Ray Serve is starting"
+        waits = [name for name, each in self.serve.deployments.items() if each.status != HEALTHY]
+        if waits:
+            return f"its deployments are starting: {', '.join(sorted(waits))}"
+        return "its code is being imported" if self.serve.status != RUNNING else "Ray Serve is starting"

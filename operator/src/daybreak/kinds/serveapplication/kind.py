@@ -1,0 +1,25 @@
+"""The kind ServeApplication, as the operator runs it."""
+
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.controller.owner_kind import OwnerKind
+from daybreak.controller.parts import Parts
+from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gates.one_gate.observer import GatewaySource
+from daybreak.kinds.serveapplication.observe.observer import Observer
+from daybreak.kinds.serveapplication.reconciler import Reconciler
+from daybreak.kube.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
+
+
+def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocator) -> OwnerKind:
+    """Who looks after every ServeApplication.
+
+    Args:
+        parts: What every kind is built with.
+        gateways: Knows what gateways say.
+        ports: Gives out the gateways' ports.
+    """
+    behind = gateways if parts.platform.gateway_image else None
+    observer = Observer(parts, behind, ports)
+    reconciler = Reconciler(parts.api, parts.cache, observer, parts.platform, parts.applier, parts.may_act)
+    owned = (*OF_APPLICATIONS, RAY_CLUSTERS, PODS)
+    return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler)

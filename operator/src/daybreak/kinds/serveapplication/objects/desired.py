@@ -1,0 +1,49 @@
+"""Everything that a ServeApplication stands for, in the order in which it is applied."""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.kinds.serveapplication.objects.metadata import metadata
+from daybreak.kinds.serveapplication.objects.network import front_service, network_policy
+from daybreak.kinds.serveapplication.objects.ray_service import ray_service
+from daybreak.platform import Platform
+from daybreak.ray.pods.account import account
+
+
+def desired(
+    application: ServeApplication, platform: Platform, gateway_port: int | None, *, asleep: bool = False
+) -> list[dict[str, Any]]:
+    """Objects of the application: what pods need comes before the RayService that makes them.
+
+    Args:
+        application: The application.
+        platform: Settings of the installation.
+        gateway_port: The gateway's port for it; None: it is reached without a gateway.
+        asleep: Whether its Ray cluster is given back.
+    """
+    objects: list[dict[str, Any]] = []
+    if application.spec.runtime.service_account_name is None:
+        objects.append(account(metadata(application, names.service_account(application.owner))))
+    if platform.network_policy:
+        objects.append(network_policy(application, platform, gateway=gateway_port is not None))
+    objects += [_disruption_budget(application), front_service(application, gateway_port)]
+    if not asleep:
+        objects.append(ray_service(application, platform))
+    return objects
+
+
+def _disruption_budget(application: ServeApplication) -> dict[str, Any]:
+    """A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them."""
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(application, names.disruption_budget(application.owner)),
+        "spec": {
+            "minAvailable": sum(group.fewest for group in application.groups),
+            "selector": {
+                "matchLabels": {names.SERVICE_LABEL: application.owner},
+                "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],
+            },
+        },
+    }

@@ -1,0 +1,11 @@
+"""Names, labels and owner of the objects of a ServeApplication."""
+
+from typing import Any
+
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.serveapplication.definition import KIND, ServeApplication
+
+
+def metadata(application: ServeApplication, name: str, component: str = "ray") -> dict[str, Any]:
+    """Metadata of an object that belongs to the ServeApplication and goes with it."""
+    return owned_metadata(KIND, application, name, component)

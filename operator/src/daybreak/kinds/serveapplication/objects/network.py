@@ -1,0 +1,58 @@
+"""What leads to the Ray pods: the Service that clients use, and the NetworkPolicy that closes other ways."""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.kinds.serveapplication.objects.metadata import metadata
+from daybreak.platform import Platform
+from daybreak.ray import network, ports
+
+PORT = 80
+_HEAD = "head"
+
+
+def front_service(application: ServeApplication, gateway_port: int | None) -> dict[str, Any]:
+    """The Service that clients use: to the gateway's port for it, or without a gateway to the Ray head."""
+    to_head = {names.SERVICE_LABEL: application.owner, names.RAY_NODE_TYPE_LABEL: _HEAD}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(application, names.front_service(application.name), "front"),
+        "spec": {
+            "type": "ClusterIP",
+            # An address of each family that the cluster has.
+            "ipFamilyPolicy": "PreferDualStack",
+            "selector": to_head if gateway_port is None else names.gateway_selector(),
+            "ports": [
+                {
+                    "name": "http",
+                    "port": PORT,
+                    "targetPort": ports.SERVE if gateway_port is None else gateway_port,
+                    "protocol": "TCP",
+                    "appProtocol": "http",
+                }
+            ],
+        },
+    }
+
+
+def network_policy(application: ServeApplication, platform: Platform, *, gateway: bool) -> dict[str, Any]:
+    """The policy: among themselves the pods talk on any port; requests come from the gateway only, without
+    one from anywhere; KubeRay hands Serve its configuration; metrics are open."""
+    own: dict[str, Any] = {"podSelector": network.own_pods(application.owner)}
+    requests: dict[str, Any] = {"ports": network.tcp(ports.SERVE)}
+    if gateway:
+        requests = {"from": [network.gateways()], **requests}
+    ingress = [
+        {"from": [own]},
+        {"from": [network.kuberay(platform)], "ports": network.tcp(ports.DASHBOARD, ports.SERVE)},
+        requests,
+        {"ports": network.tcp(ports.METRICS)},
+    ]
+    egress: list[dict[str, Any]] = []
+    if platform.ray_egress:
+        cluster = network.to_cluster(platform.api_server_ports)
+        egress = [{"to": [own]}, *cluster, *map(dict, platform.ray_egress)]
+    name = names.network_policy(application.owner)
+    return network.policy(metadata(application, name), application.owner, ingress, egress)

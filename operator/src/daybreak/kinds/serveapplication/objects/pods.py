@@ -1,0 +1,105 @@
+"""The Ray pods of an application: where its code appears, and its worker groups."""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.groups import Group
+from daybreak.platform import Platform
+from daybreak.ray import ports
+from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods.workers import EXIT_SECONDS, LEAST_DRAIN_SECONDS, probe
+from daybreak.ray.quantities import whole_seconds
+from daybreak.scheduling.replica_size import object_store_bytes, worker_need, worker_shared_memory
+
+
+def code_places(application: ServeApplication) -> list[pod_spec.Place]:
+    """The volume with its code, if it comes in one."""
+    code = application.spec.code
+    if code is None:
+        return []
+    volume: dict[str, Any]
+    path = ""
+    if code.config_map is not None:
+        volume = {"configMap": {"name": code.config_map}}
+    elif code.working_dir is not None and code.working_dir.startswith(("pvc://", "image://")):
+        source = ModelSource.parse(code.working_dir)
+        path = source.path
+        if source.scheme is Scheme.CLAIM:
+            volume = {"persistentVolumeClaim": {"claimName": source.reference, "readOnly": True}}
+        else:
+            policy = application.spec.runtime.image_pull_policy
+            volume = {"image": {"reference": source.reference, "pullPolicy": policy}}
+    else:
+        return []
+    mount: dict[str, Any] = {
+        "name": names.CODE_VOLUME,
+        "mountPath": names.CODE_DIRECTORY,
+        "readOnly": True,
+    }
+    if path:
+        mount["subPath"] = path
+    return [pod_spec.Place({"name": names.CODE_VOLUME, **volume}, mount)]
+
+
+def code_environment(application: ServeApplication) -> dict[str, str]:
+    """Where Python finds it."""
+    return {"PYTHONPATH": names.CODE_DIRECTORY} if code_places(application) else {}
+
+
+def drain_seconds(application: ServeApplication) -> int:
+    """How long requests may take to end when pods do."""
+    longest = max(whole_seconds(each.graceful_shutdown_timeout) for each in application.spec.deployments)
+    return max(LEAST_DRAIN_SECONDS, longest)
+
+
+def worker_group(application: ServeApplication, group: Group, platform: Platform) -> dict[str, Any]:
+    """A group's entry in the RayCluster's `workerGroupSpecs`."""
+    workload, need, drain = application.workload, worker_need(group.pod), drain_seconds(application)
+    shared_memory = worker_shared_memory(group.pod)
+    environment = {
+        "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain),
+        "XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY,
+        **code_environment(application),
+    }
+    if group.accelerators:
+        environment |= pod_spec.COMPILERS
+    template = pod_spec.template(
+        workload,
+        platform,
+        component="worker",
+        image=platform.image_of(workload),
+        labels={names.MODEL_LABEL: group.name},
+        ports=ports.WORKER_PORTS_WITHOUT_DIRECT,
+        env=pod_spec.environment(workload, environment),
+        requests=dict(need.requests),
+        places=[
+            pod_spec.memory_place(shared_memory),
+            pod_spec.log_place(),
+            pod_spec.cache_place(),
+            *code_places(application),
+        ],
+        node_selector=dict(need.node_selector),
+        tolerations=need.tolerations,
+        grace_seconds=drain + EXIT_SECONDS,
+        own_volumes=workload.runtime.volumes,
+        own_mounts=workload.runtime.volume_mounts,
+        overlay=group.pod.pod_template,
+    )
+    # No Serve proxy is there for KubeRay's own probe to ask.
+    template["spec"]["containers"][0]["readinessProbe"] = probe()
+    return {
+        "groupName": group.name,
+        "replicas": group.fewest,
+        "minReplicas": group.fewest,
+        "maxReplicas": group.most,
+        "numOfHosts": 1,
+        "rayStartParams": {"object-store-memory": str(object_store_bytes(shared_memory))},
+        "resources": {
+            "CPU": str(group.ray_cpus),
+            "GPU": str(group.accelerators),
+            names.group_resource(group.name): "1",
+        },
+        "template": template,
+    }

@@ -1,0 +1,100 @@
+"""Ray Serve's configuration of an application: `serveConfigV2` of the RayService, as YAML text.
+
+As for an LLMService, a change of `deployments` is taken in place, and one of the rest builds the application
+anew on the same pods.
+"""
+
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.deployment import Autoscaling, Bundle, Deployment
+from daybreak.api.serveapplication.groups import by_deployment
+from daybreak.ray.quantities import as_seconds, plain
+from daybreak.ray.serve.serve_config import HTTP_OPTIONS, written
+
+SHARE = 0.001
+"""Of a worker group's own resource, of which each pod has one: it binds a replica to the group's pods."""
+_FETCHED = ("s3://", "gs://", "https://")
+
+
+def serve_config(application: ServeApplication) -> str:
+    """The configuration as YAML; equal for equal specs, byte by byte."""
+    spec = application.spec
+    found: dict[str, Any] = {
+        "name": names.SERVE_APPLICATION,
+        "route_prefix": "/",
+        "import_path": spec.import_path,
+    }
+    if spec.args:
+        found["args"] = {name: spec.args[name] for name in sorted(spec.args)}
+    directory = spec.code.working_dir if spec.code is not None else None
+    if directory is not None and directory.startswith(_FETCHED):
+        found["runtime_env"] = {"working_dir": directory}
+    groups = by_deployment(application.groups)
+    found["deployments"] = [_deployment(each, groups[each.name].name) for each in spec.deployments]
+    # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
+    document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": [found]}
+    return written(document)
+
+
+def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
+    own = {names.group_resource(group): SHARE}
+    actor: dict[str, Any] = {"num_cpus": _cores(deployment.cpu), "resources": own}
+    if deployment.accelerators:
+        actor["num_gpus"] = plain(deployment.accelerators)
+    if deployment.memory is not None:
+        actor["memory"] = int(parse_quantity(deployment.memory))
+    found: dict[str, Any] = {
+        "name": deployment.name,
+        "max_ongoing_requests": deployment.max_ongoing_requests,
+        "max_queued_requests": deployment.max_queued_requests,
+        "health_check_period_s": as_seconds(deployment.health_check_period),
+        "health_check_timeout_s": as_seconds(deployment.health_check_timeout),
+        "graceful_shutdown_wait_loop_s": as_seconds(deployment.graceful_shutdown_wait),
+        "graceful_shutdown_timeout_s": as_seconds(deployment.graceful_shutdown_timeout),
+        "ray_actor_options": actor,
+    }
+    if deployment.autoscaling is not None:
+        found["autoscaling_config"] = _autoscaling(deployment.autoscaling)
+    else:
+        found["num_replicas"] = deployment.fewest
+    if deployment.placement_group is not None:
+        bundles = [_bundle(bundle, own) for bundle in deployment.placement_group.bundles]
+        found["placement_group_bundles"] = bundles
+        found["placement_group_strategy"] = deployment.placement_group.strategy.value
+        if deployment.memory is not None:
+            bundles[0]["memory"] = actor["memory"]
+    if deployment.user_config is not None:
+        found["user_config"] = deployment.user_config
+    return found
+
+
+def _bundle(bundle: Bundle, own: dict[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {"CPU": _cores(bundle.cpu), **own}
+    if bundle.accelerators:
+        found["GPU"] = plain(bundle.accelerators)
+    return found
+
+
+def _autoscaling(scaling: Autoscaling) -> dict[str, Any]:
+    found: dict[str, Any] = {"min_replicas": scaling.min_replicas}
+    if scaling.initial_replicas is not None:
+        found["initial_replicas"] = scaling.initial_replicas
+    found |= {
+        "max_replicas": scaling.max_replicas,
+        "target_ongoing_requests": plain(scaling.target_ongoing_requests),
+        "upscale_delay_s": as_seconds(scaling.upscale_delay),
+        "downscale_delay_s": as_seconds(scaling.downscale_delay),
+        "look_back_period_s": as_seconds(scaling.look_back_period),
+    }
+    if scaling.upscaling_factor is not None:
+        found["upscaling_factor"] = plain(scaling.upscaling_factor)
+    if scaling.downscaling_factor is not None:
+        found["downscaling_factor"] = plain(scaling.downscaling_factor)
+    return found
+
+
+def _cores(quantity: str) -> int | float:
+    return plain(float(parse_quantity(quantity)))

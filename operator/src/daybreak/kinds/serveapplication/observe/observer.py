@@ -1,0 +1,60 @@
+"""What is seen of a ServeApplication beside what is seen of any workload with one gate."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.custom_object import read_object
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.serveapplication import validation
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
+from daybreak.controller.parts import Parts
+from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gates.one_gate import observer
+from daybreak.gates.one_gate.observer import GatewaySource
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kube.cache import Key
+from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
+
+
+class Observer(observer.Observer[Observed]):
+    """Reads the cache and what gateways say; asks the API server nothing.
+
+    Args:
+        parts: What every kind is built with.
+        gateways: Knows what gateways say; None: there are none.
+        ports: Gives out the gateways' ports.
+    """
+
+    resource = SERVE_APPLICATIONS
+
+    def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
+        super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
+        self._watches = parts.watches
+
+    def read(self, manifest: Manifest, now: datetime) -> Observed:
+        """What its manifest says alone."""
+        return Observed(manifest, *read(manifest), now)
+
+    def objects(self, key: Key, seen: Observed) -> Observed:
+        """With its RayService, and the Ray clusters of it."""
+        name = Key(key.namespace, names.ray_service(key.name))
+        found = self._cache.get(RAY_SERVICES, name)
+        own = found is not None and name in {
+            Key(each["metadata"]["namespace"], each["metadata"]["name"])
+            for each in self._cache.of_service(RAY_SERVICES, self.owner(key))
+        }
+        return replace(
+            seen,
+            kuberay_installed=self._watches.kuberay_installed,
+            # A service of the same name may have one.
+            ray_service=found if own else None,
+            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, self.owner(key))),
+        )
+
+
+def read(manifest: Mapping[str, Any]) -> tuple[ServeApplication | None, tuple[str, ...]]:
+    """A ServeApplication from its manifest, and what is wrong with it."""
+    return read_object(manifest, ServeApplication.from_manifest, validation.problems)

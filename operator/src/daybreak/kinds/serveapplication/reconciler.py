@@ -1,0 +1,74 @@
+"""The reconcile of a ServeApplication, as far as it is not that of any workload with one gate."""
+
+from collections.abc import Callable
+
+from daybreak.api.serveapplication.status import ServeApplicationStatus
+from daybreak.controller import metrics
+from daybreak.controller.again import SOON_SECONDS
+from daybreak.controller.plan import Plan
+from daybreak.gates.one_gate import reconciler
+from daybreak.kinds.serveapplication.decide.bounds import bounds
+from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kinds.serveapplication.observe.observer import Observer
+from daybreak.kinds.serveapplication.plan import make_plan
+from daybreak.kube import scale
+from daybreak.kube.apply import Applier
+from daybreak.kube.cache import Cache
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.resources import OF_APPLICATIONS, RAY_CLUSTERS
+from daybreak.platform import Platform
+
+
+class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):
+    """Makes the cluster what a ServeApplication says, and says what came of it.
+
+    Args:
+        api: The API server.
+        cache: What is known of the cluster.
+        observer: Reads it.
+        platform: Settings of the installation.
+        applier: Writes objects.
+        may_act: Whether the lease is held this moment.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        observer: Observer,
+        platform: Platform,
+        applier: Applier,
+        may_act: Callable[[], bool],
+    ) -> None:
+        super().__init__(api, cache, observer, OF_APPLICATIONS, applier, may_act)
+        self._api = api
+        self._cache = cache
+        self._platform = platform
+
+    def decide(self, seen: Observed) -> Decision:
+        """What to do about it."""
+        return decide(seen)
+
+    async def plan(self, seen: Observed) -> Plan:
+        """What its objects should be."""
+        return await make_plan(view_of(seen), self._platform, self._cache, self._applier)
+
+    async def applied(self, seen: Observed) -> list[float]:
+        """Carry the bounds of the worker groups into the RayCluster that runs."""
+        view = view_of(seen)
+        if seen.asleep or not view.ray.active:
+            return []
+        for cluster in seen.ray_clusters:
+            if cluster["metadata"]["name"] != view.ray.active or view.ray.upgrading:
+                continue
+            self._writer.check()
+            try:
+                if await scale.set_bounds(self._api, self._cache, cluster, bounds(view)):
+                    metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
+            except ApiError as error:
+                if not (error.conflict or error.not_found or error.status == 422):
+                    raise
+                return [SOON_SECONDS]  # the autoscaler or KubeRay was quicker
+        return []

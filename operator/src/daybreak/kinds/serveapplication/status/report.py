@@ -1,0 +1,68 @@
+"""The status of a ServeApplication, put together from what was decided."""
+
+from datetime import datetime
+from typing import Any
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import at, mappings, parse_time, text, whole
+from daybreak.api.gates.gate_status import GateBackend, WakePhases
+from daybreak.api.serveapplication.status import DeploymentStatus, ServeApplicationStatus
+from daybreak.gates.one_gate import report
+from daybreak.gates.one_gate.view import View as AnyView
+from daybreak.gates.state_machine import SleepState
+from daybreak.kinds.serveapplication.decide.view import View
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.problems.problem import Problem
+from daybreak.ray.views.ray_pods import HEAD
+
+_MOST = 64
+
+
+def status(view: View, blocked: Problem | None, state: SleepState | None) -> ServeApplicationStatus:
+    """The status as it should be."""
+    active = view.ray.active if not view.ray.leaving else ""
+    asleep = state is not None and state.asleep is not None
+    backends = [GateBackend(cluster=active)] if active and not asleep else []
+    said = view.serve.deployments if view.serve is not None and not asleep else {}
+    return ServeApplicationStatus(
+        **report.common(view, blocked, state, backends, _steps).fields(),
+        url=view.url,
+        ray_cluster=active or None,
+        deployments=[DeploymentStatus(name=name, status=said[name].status) for name in sorted(said)][:_MOST],
+        gpus=view.gpus,
+        answered=None if asleep else view.answered or None,
+    )
+
+
+def as_before(seen: Observed, reason: Reason, message: str) -> ServeApplicationStatus:
+    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    before = seen.status
+    found = [
+        DeploymentStatus(name=text(each.get("name")), status=text(each.get("status")))
+        for each in mappings(before.get("deployments"))
+    ]
+    return ServeApplicationStatus(
+        **report.as_before(seen, reason, message).fields(),
+        url=text(before.get("url")) or None,
+        ray_cluster=text(before.get("rayCluster")) or None,
+        deployments=found[:_MOST],
+        gpus=whole(before.get("gpus")),
+        answered=text(before.get("answered")) or None,
+    )
+
+
+def _steps(view: AnyView[Any, Any], started: datetime, before: WakePhases | None) -> WakePhases | None:
+    """The steps of a wake that are done."""
+    pods = [pod for pod in view.current_pods if pod.counts]
+    found: dict[str, int] = {}
+    for head in pods:
+        if head.role != HEAD:
+            continue
+        made = parse_time(text(at(head.manifest, "metadata").get("creationTimestamp")))
+        ready = report.since(head, "Ready")
+        if made is not None:
+            found["objects"] = report.seconds_after(started, made)
+        if ready is not None:
+            found["head_ready"] = report.seconds_after(started, ready)
+    known = (before or WakePhases()).model_copy(update=found)
+    return report.pod_steps(view, [pod for pod in pods if pod.role != HEAD], started, known)

@@ -1,0 +1,199 @@
+"""ServeApplication on the real API server, with KubeRay's real CRDs; KubeRay and Ray Serve are played."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import ControlPlane
+from daybreak.api.common import names
+from tests.api.admin import Admin, Refused, eventually
+from tests.api.applications import NAME, OWNER, PIPELINE, Player
+from tests.api.objects import tiny
+from tests.api.operator_process import OperatorProcess, played_operator
+from tests.api.restarts import MOMENTS, Start, killed_around_each_write
+from tests.api.sleeper import GATEWAY
+
+SOON = {"afterIdle": "1s", "depth": "Cluster"}
+NO_MODULE = """\
+Deploying app 'app' failed with exception:
+Traceback (most recent call last):
+  File "/home/ray/lib/python/ray/serve/_private/application_state.py", line 1, in build
+ModuleNotFoundError: No module named 'pipelines'
+"""
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder that says what gateways say."""
+    return tmp_path_factory.mktemp("traffic")
+
+
+@pytest.fixture(scope="module")
+def gated(
+    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
+) -> Iterator[OperatorProcess]:
+    """The operator, with gateways."""
+    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    folder = tmp_path_factory.mktemp("operator")
+    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
+        yield process
+
+
+@pytest.fixture
+def player(admin: Admin, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
+    """What plays around an application that is not made yet."""
+    yield Player(admin, traffic)
+    if admin.get("ServeApplication", NAME):
+        admin.delete("ServeApplication", NAME)
+
+
+def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
+    admin = player.admin
+    player.awake(sleep=SOON)
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True"
+    status = PIPELINE.status(admin)
+    assert status["url"] == f"http://{NAME}.{admin.namespace}.svc"
+    assert [each["name"] for each in status["deployments"]] == ["Length", "Pipeline"]
+    front = admin.get("Service", NAME)
+    assert front["spec"]["selector"] == names.gateway_selector()
+    assert front["spec"]["ports"][0]["targetPort"] == status["gate"]["port"]
+    assert [each["cluster"] for each in status["gate"]["backends"]] == [player.cluster]
+    eventually("the namespace's gateway", lambda: admin.get("Deployment", names.GATEWAY))
+
+    player.idle()
+    closed = player.reaches("Asleep", "Closed")
+    assert closed["asleep"] == "Cluster"
+    eventually("no RayService", lambda: admin.get("RayService", NAME) is None)
+    player.goes()
+    eventually("no pod is seen", lambda: PIPELINE.condition(admin, "Active")["reason"] == "Asleep")
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "asleep is healthy"
+    assert admin.get("Service", NAME), "its address stays"
+
+    player.traffic(held=1)
+    player.reaches("Waking", "Closed")
+    player.starts("fghij")
+    opened = player.reaches("Awake", "Open")
+    assert opened["epoch"] > closed["epoch"]
+    assert [each["cluster"] for each in PIPELINE.status(admin)["gate"]["backends"]] == [player.cluster]
+
+
+def test_deleted_it_takes_all_with_it(player: Player) -> None:
+    player.awake()
+    player.admin.delete("ServeApplication", NAME)
+    eventually("nothing", lambda: PIPELINE.gone(player.admin))
+
+
+def test_what_somebody_changes_is_put_right(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    spec = {"serveConfigV2": "applications: []"}
+    admin.merge("RayService", NAME, {"spec": spec})
+    eventually("Serve's", lambda: "pipeline:build" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
+    admin.delete("NetworkPolicy", f"{OWNER}-ray")
+    eventually("it is made again", lambda: PIPELINE.everything(admin))
+
+
+def test_more_replicas_change_nothing_but_serves_configuration(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
+    more = [{"name": "Pipeline", "cpu": "100m", "numReplicas": 3}, {"name": "Length", "cpu": "100m"}]
+    admin.merge("ServeApplication", NAME, {"spec": {"deployments": more}})
+    eventually("Serve", lambda: "num_replicas: 3" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
+    assert admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"] == before
+
+    def bounds() -> tuple[int, int]:
+        [group] = admin.get("RayCluster", player.cluster)["spec"]["workerGroupSpecs"]
+        return group["minReplicas"], group["maxReplicas"]
+
+    eventually("the cluster that runs is told", lambda: bounds() == (3, 4))
+
+
+def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Player) -> None:
+    admin = player.admin
+    admin.create(PIPELINE.manifest())
+    player.comes_up()
+    player.says("DEPLOY_FAILED", NO_MODULE)
+    said = PIPELINE.stalled(admin, "ModelFailed")
+    assert "ModuleNotFoundError: No module named 'pipelines'" in said
+    assert "No module named 'pipelines'" in player.reaches("Failed", "Failed")["reason"]
+    player.says("RUNNING")
+    player.reaches("Awake", "Open")
+
+
+def test_a_name_that_a_service_has_is_told(player: Player) -> None:
+    admin = player.admin
+    admin.create(tiny(NAME))
+    eventually("the service's address", lambda: admin.get("Service", NAME))
+    admin.create(PIPELINE.manifest())
+    assert f"Service/{NAME}" in PIPELINE.stalled(admin, "NameTaken")
+    owner = admin.get("RayService", NAME)["metadata"]["ownerReferences"][0]["kind"]
+    assert owner == "LLMService"
+    admin.delete("LLMService", NAME)
+    eventually("it is made", lambda: PIPELINE.everything(admin))
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"importPath": "pipeline.build"}, "spec.importPath"),
+        ({"importPath": "pipeline:build()"}, "spec.importPath"),
+        ({"deployments": [{"name": "A"}, {"name": "A"}]}, "Duplicate value"),
+        ({"deployments": []}, "spec.deployments"),
+        ({"deployments": [{"name": "A", "accelerators": 1.5}]}, "a share of one accelerator is below 1"),
+        ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
+        ({"code": {"configMap": "a", "workingDir": "s3://b/c.zip"}}, "write one of them"),
+        ({"code": {"workingDir": "s3://b/c"}}, "spec.code.workingDir"),
+        ({"sleep": {"afterIdle": "1m"}}, "write sleep.depth: Cluster"),
+        ({"protocol": "OpenAI"}, "models belong to protocol OpenAI"),
+        ({"models": ["a"]}, "models belong to protocol OpenAI"),
+    ],
+)
+def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
+    with pytest.raises(Refused) as refused:
+        admin.create(PIPELINE.manifest(**spec))
+    assert words in str(refused.value)
+
+
+def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player) -> None:
+    admin = player.admin
+    groups = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
+    wants = [{"name": "Pipeline", "workerGroup": "small", "accelerators": 0.5}]
+    admin.create(PIPELINE.manifest(deployments=wants, workerGroups=groups))
+    assert "needs 0.5 accelerators" in PIPELINE.stalled(admin, "InvalidSpec")
+    assert admin.get("RayService", NAME) is None
+    groups = [{**groups[0], "accelerators": 1}]
+    admin.merge("ServeApplication", NAME, {"spec": {"workerGroups": groups}})
+    eventually("it is made", lambda: PIPELINE.everything(admin))
+
+
+def test_a_steady_one_is_not_written_to(player: Player) -> None:
+    player.awake()
+    admin = player.admin
+
+    def versions() -> dict[str, str]:
+        found = PIPELINE.everything(admin) or {}
+        return {kind: each["metadata"]["resourceVersion"] for kind, each in found.items()}
+
+    before = versions()
+    other = admin.merge("ServeApplication", NAME, {"metadata": {"annotations": {"a": "b"}}})
+    for number in (1, 2):
+        player.traffic(in_flight=number)
+    eventually("requests are seen", lambda: PIPELINE.status(admin)["phase"] == "Awake")
+    assert versions() == before
+    own = admin.get("ServeApplication", NAME)["metadata"]["resourceVersion"]
+    assert own == other["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+    admin.create(PIPELINE.manifest())
+    killed_around_each_write(
+        moment,
+        alone,
+        len(PIPELINE.objects),
+        done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
+        told=lambda: PIPELINE.status(admin).get("conditions"),
+        kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},
+    )

@@ -1,0 +1,161 @@
+"""An application behind the gateway: any method, path and body, held while it sleeps, and sent once."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yarl
+
+from daybreak.api.common import names
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.gates.traffic import Report
+from daybreak.kube.resources import PODS
+from tests.gateway.fake_application import FakeApplication
+from tests.gateway.village import Village, village
+
+HOST = "127.0.0.201"
+OWNER = "application.tiny"
+
+
+@dataclass
+class Place:
+    """An application in slot 1, beside the service."""
+
+    village: Village
+    application: FakeApplication
+    epoch: int = 0
+
+    async def gate(self, state: str, **spec: Any) -> None:
+        """Have its gate in this state."""
+        self.epoch += 1
+        gate = {"name": "tiny", "state": state, "epoch": self.epoch, "phase": "Awake", "since": "now"}
+        port = self.village.config.first_port + 1
+        self.village.cache.put(
+            SERVE_APPLICATIONS,
+            {
+                "kind": "ServeApplication",
+                "metadata": {
+                    "namespace": "ns",
+                    "name": "tiny",
+                    "uid": "application",
+                    "creationTimestamp": "2",
+                    "resourceVersion": str(self.epoch),
+                },
+                "spec": {"importPath": "a:b", **spec},
+                "status": {"gate": {"port": port, "backends": [{"cluster": "app-1"}], "models": [gate]}},
+            },
+        )
+        await self.until(lambda report: report.epoch == self.epoch and bool(report.servers_up))
+
+    async def until(self, good: Any) -> Report:
+        """Wait for a report of its gate."""
+        last = None
+        try:
+            async with asyncio.timeout(30):
+                while True:
+                    last = self.village.feed.update(-1).services.get(f"{OWNER}/tiny")
+                    if last is not None and good(last):
+                        return last
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"the application: {last}") from None
+
+    async def ask(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[int, bytes]:
+        """Send one request; status and body of its answer."""
+        address = f"http://127.0.0.1:{self.village.config.first_port + 1}{path}"
+        url = yarl.URL(address, encoded=True)
+        async with self.village.clients.request(method, url, data=body, headers=headers) as answer:
+            return answer.status, await answer.read()
+
+
+@asynccontextmanager
+async def place(folder: Path, state: str = "Open", **spec: Any) -> AsyncIterator[Place]:
+    """The application, with its Ray head."""
+    async with village(folder) as around, FakeApplication(HOST, around.port) as application:
+        labels = {names.SERVICE_LABEL: OWNER, "ray.io/cluster": "app-1", "ray.io/node-type": "head"}
+        metadata = {"namespace": "ns", "name": "head-of-it", "resourceVersion": "1", "labels": labels}
+        around.cache.put(PODS, {"metadata": metadata, "status": {"podIP": HOST, "phase": "Running"}})
+        found = Place(around, application)
+        await found.gate(state, **spec)
+        yield found
+
+
+ANY = [
+    ("GET", "/", None),
+    ("GET", "/v1/models", None),
+    ("DELETE", "/things/7?hard=yes", None),
+    ("PUT", "/v1/chat/completions", b'{"prompt_logprobs": 1}'),
+    ("POST", "/v1/chat/completions", b'{"chat_template": "x", "n": 1000}'),
+    ("POST", "/words", b"no JSON " * 10),
+    ("PATCH", "/v1/responses/../x", b"{}"),
+]
+
+
+@pytest.mark.parametrize("state", ["Open", "Closed"])
+async def test_any_request_passes_and_held_ones_are_sent_once(state: str, tmp_path: Path) -> None:
+    async with place(tmp_path, state) as there:
+        asked = [asyncio.create_task(there.ask(*each)) for each in ANY]
+        if state == "Closed":
+            await there.until(lambda report: report.held == len(ANY))
+            assert not there.application.seen
+            await there.gate("Open")
+        assert [await each for each in asked] == [(200, body or b"") for _, _, body in ANY]
+        assert there.application.seen == {(method, path): 1 for method, path, _ in ANY}
+
+
+@pytest.mark.parametrize("path", ["/-/healthz", "/-/routes", "/%2D/routes", "/-%2Froutes", "/%2d%2froutes"])
+async def test_serves_own_pages_do_not_pass(path: str, tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        assert (await there.ask("GET", path))[0] == 404
+        assert not there.application.seen
+
+
+async def test_v2_is_what_lies_below_it(tmp_path: Path) -> None:
+    async with place(tmp_path, protocol="V2") as there:
+        assert (await there.ask("GET", "/v2/health/ready"))[0] == 200
+        assert (await there.ask("POST", "/v2/models/a/infer", b"{}"))[0] == 200
+        assert (await there.ask("GET", "/v2"))[0] == 200
+        for path in ("/", "/v22", "/v1/models", "/metrics"):
+            assert (await there.ask("GET", path))[0] == 404
+
+
+async def test_openai_lists_its_models_and_takes_no_other_path(tmp_path: Path) -> None:
+    async with place(tmp_path, protocol="OpenAI", models=["one", "two"]) as there:
+        status, listed = await there.ask("GET", "/v1/models")
+        assert status == 200
+        assert b'"one"' in listed
+        assert b'"two"' in listed
+        assert (await there.ask("POST", "/v1/chat/completions", b'{"model": "two"}'))[0] == 200
+        assert (await there.ask("POST", "/v1/chat/completions", b'{"model": "three"}'))[0] == 404
+        assert (await there.ask("GET", "/words"))[0] == 404
+        assert there.application.seen == {("POST", "/v1/chat/completions"): 1}
+
+
+async def test_425_is_the_applications_own_word(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        there.application.status = 425
+        assert (await there.ask("POST", "/once", b"x"))[0] == 425
+        assert there.application.seen == {("POST", "/once"): 1}
+
+
+@pytest.mark.parametrize("size", [100, 200_000])
+async def test_a_body_larger_than_it_may_be_is_refused(size: int, tmp_path: Path) -> None:
+    async with place(tmp_path, hold={"maxBodyBytes": str(size - 1)}) as there:
+        assert (await there.ask("POST", "/words", b"x" * size))[0] == 413
+        assert (await there.ask("POST", "/words", b"x" * (size - 1)))[0] == 200
+
+
+async def test_a_web_socket_counts_as_in_flight(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        url = f"http://127.0.0.1:{there.village.config.first_port + 1}/chat"
+        async with there.village.clients.ws_connect(url) as socket:
+            await socket.send_str("hello")
+            assert await socket.receive_str() == "echo of hello"
+            await there.until(lambda report: report.in_flight == 1)
+        await there.until(lambda report: report.in_flight == 0)

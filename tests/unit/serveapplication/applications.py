@@ -1,0 +1,84 @@
+"""ServeApplications for the tests, and what is seen of them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.gates.one_gate.observed import GatewayView
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.serveapplication.objects.ray_service import ray_service
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kinds.serveapplication.observe.observer import read
+from tests import installed
+
+NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
+PLATFORM = installed.platform()
+SPEC: dict[str, Any] = {
+    "importPath": "pipeline:build",
+    "deployments": [{"name": "Pipeline", "cpu": "100m"}, {"name": "Length", "cpu": "500m"}],
+    "sleep": {"afterIdle": "15m", "depth": "Cluster"},
+}
+ASKED = Traffic(known=True, in_flight=1, acknowledged=10**15, routed=True)
+"""Somebody asks."""
+QUIET = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)
+"""Nobody has asked for an hour."""
+HELD = Traffic(known=True, held=1, acknowledged=10**15)
+"""A request is held."""
+
+
+def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A manifest; None leaves a field out."""
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "ServeApplication",
+        "metadata": {"name": "pipeline", "namespace": "default", "uid": "u-1", "generation": 1},
+        "spec": {name: value for name, value in (SPEC | spec).items() if value is not None},
+        **({"status": status} if status is not None else {}),
+    }
+
+
+def application(**spec: Any) -> ServeApplication:
+    """A ServeApplication."""
+    return ServeApplication.from_manifest(manifest(**spec))
+
+
+def live(one: ServeApplication, status: str = "RUNNING", message: str = "", **more: Any) -> dict[str, Any]:
+    """Its RayService, as KubeRay has brought it up."""
+    found = ray_service(one, PLATFORM)
+    found["metadata"]["generation"] = 1
+    ready = status == "RUNNING"
+    said = {
+        "status": status,
+        "message": message,
+        "serveDeploymentStatuses": {
+            each.name: {"status": "HEALTHY" if ready else "UPDATING", "message": ""}
+            for each in one.spec.deployments
+        },
+    }
+    return found | {
+        "status": {
+            "observedGeneration": 1,
+            "conditions": [{"type": "Ready", "status": str(ready)}],
+            "activeServiceStatus": {
+                "rayClusterName": "pipeline-abcde",
+                "applicationStatuses": {"app": said},
+            },
+            **more,
+        }
+    }
+
+
+def seen(
+    status: dict[str, Any] | None = None,
+    ray: dict[str, Any] | None = None,
+    *,
+    traffic: Traffic | None = QUIET,
+    now: datetime = NOW,
+    spec: dict[str, Any] | None = None,
+    **more: Any,
+) -> Observed:
+    """What is seen of one with a RayService, or with none; `traffic` None: there is no gateway."""
+    whole = manifest(status, **(spec or {}))
+    one, problems = read(whole)
+    gateway = None if traffic is None else GatewayView(20000, traffic)
+    return Observed(whole, one, problems, now, gateway, ray_service=ray, **more)

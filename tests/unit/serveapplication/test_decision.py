@@ -1,0 +1,157 @@
+"""What is decided of an application, and what its status says."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.serveapplication.decide.decision import Decision, decide
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from tests.unit.serveapplication.applications import (
+    ASKED,
+    HELD,
+    NOW,
+    QUIET,
+    application,
+    live,
+    seen,
+)
+
+LATER = NOW + timedelta(hours=1)
+
+
+def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition."""
+    return {each.type: (each.status, each.reason) for each in decision.status.conditions}
+
+
+def said(decision: Decision) -> dict[str, Any]:
+    """The status as it is written."""
+    return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def after(before: Decision, ray: dict[str, Any] | None, traffic: Traffic = ASKED, **more: Any) -> Decision:
+    """The next decision."""
+    return decide(seen(said(before), ray, traffic=traffic, **more))
+
+
+@pytest.fixture
+def awake() -> Decision:
+    """It runs."""
+    return after(decide(seen(traffic=ASKED)), live(application()))
+
+
+def test_the_first_look_makes_it() -> None:
+    found = decide(seen(traffic=ASKED))
+    assert found.apply
+    assert conditions(found)["Ready"] == ("Unknown", "Progressing")
+    assert found.status.gate is not None
+    assert found.status.gate.models[0].state == "Closed"
+    assert found.status.gate.backends == []
+
+
+def test_it_is_ready_when_serve_says_so(awake: Decision) -> None:
+    assert conditions(awake)["Ready"] == ("True", "Answering")
+    assert awake.status.gate is not None
+    assert awake.status.gate.models[0].state == "Open"
+    assert [each.cluster for each in awake.status.gate.backends] == ["pipeline-abcde"]
+    assert awake.status.url == "http://pipeline.default.svc"
+
+
+def test_the_same_state_is_the_same_status(awake: Decision) -> None:
+    again = after(awake, live(application()), now=NOW + timedelta(minutes=1))
+    assert said(again) == said(awake)
+
+
+def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> None:
+    draining = after(awake, live(application()), QUIET, now=LATER)
+    assert draining.status.phase == "Draining"
+    asleep = after(draining, live(application()), QUIET, now=LATER)
+    assert asleep.status.phase == "Asleep"
+    assert asleep.sleep_state is not None
+    assert asleep.sleep_state.asleep == "Cluster"
+    assert conditions(asleep)["Ready"] == ("True", "Asleep")
+    assert asleep.status.answered is None
+    waking = after(asleep, None, HELD, now=LATER)
+    assert waking.status.phase == "Waking"
+    assert conditions(waking)["Ready"] == ("True", "Waking"), "requests are held"
+
+
+def test_by_force_the_whole_cluster_goes_too() -> None:
+    found = decide(seen(traffic=QUIET, spec={"sleep": None, "state": "Asleep"}))
+    assert found.sleep_state is not None
+    assert found.sleep_state.asleep == "Cluster"
+
+
+def test_a_change_in_place_goes_on_answering(awake: Decision) -> None:
+    changing = live(application(), "DEPLOYING")
+    changing["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    found = after(awake, changing)
+    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert found.status.phase == "Updating"
+
+
+def test_one_that_has_never_run_in_this_cluster_does_not_answer(awake: Decision) -> None:
+    other = live(application(), "DEPLOYING")
+    other["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
+    other["status"]["activeServiceStatus"]["rayClusterName"] = "pipeline-other"
+    assert conditions(after(awake, other))["Ready"][0] != "True"
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            "Deploying app 'app' failed with exception:\nTraceback (most recent call last):\n"
+            "ModuleNotFoundError: No module named 'pipelines'",
+            "ModuleNotFoundError: No module named 'pipelines'",
+        ),
+        (
+            "Deploying app 'app' failed with exception:\nTraceback (most recent call last):\n"
+            "AttributeError: module 'pipeline' has no attribute 'bulid'",
+            "has no attribute 'bulid'",
+        ),
+    ],
+)
+def test_why_the_code_was_not_taken_is_said(message: str, words: str) -> None:
+    found = after(decide(seen(traffic=ASKED)), live(application(), "DEPLOY_FAILED", message))
+    assert conditions(found)["Stalled"] == ("True", "ModelFailed")
+    assert words in next(each.message for each in found.status.conditions if each.type == "Ready")
+    assert found.status.gate is not None
+    assert found.status.gate.models[0].state == "Failed"
+
+
+def test_a_replica_that_fails_its_start_is_said() -> None:
+    starting = live(application(), "DEPLOYING")
+    deployments = starting["status"]["activeServiceStatus"]["applicationStatuses"]["app"]
+    deployments["serveDeploymentStatuses"]["Length"] = {
+        "status": "UPDATING",
+        "message": "A replica failed to start with exception. Retrying 2 more times. Error:\n"
+        "Traceback (most recent call last):\nKeyError: 'words'",
+    }
+    found = after(decide(seen(traffic=ASKED)), starting)
+    assert conditions(found)["Stalled"][0] == "False", "Serve tries again"
+    assert "KeyError: 'words'" in next(
+        each.message for each in found.status.conditions if each.type == "Ready"
+    )
+
+
+def test_without_kuberay_nothing_is_made() -> None:
+    found = decide(seen(traffic=ASKED, kuberay_installed=False))
+    assert not found.apply
+    assert conditions(found)["Stalled"] == ("True", "KubeRayMissing")
+
+
+def test_without_a_gateway_it_never_sleeps() -> None:
+    one: Observed = seen(ray=live(application()), traffic=None)
+    found = decide(one)
+    assert found.sleep_state is None
+    assert found.status.gate is None
+    assert conditions(found)["Ready"] == ("True", "Answering")
+
+
+def test_what_cannot_be_read_is_said() -> None:
+    found = decide(seen(traffic=ASKED, spec={"importPath": "no colon"}))
+    assert not found.apply
+    assert conditions(found)["Stalled"] == ("True", "InvalidSpec")

@@ -1,0 +1,91 @@
+"""Worker groups: what deployments ask for, and what is written out."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.serveapplication.validation import problems
+from tests.unit.serveapplication.applications import application
+
+
+def groups(*deployments: dict[str, Any], **spec: Any) -> dict[str, tuple[int, int, int, int]]:
+    """Cores for Ray, accelerators, fewest and most pods of each group."""
+    found = application(deployments=list(deployments), **spec).groups
+    return {each.name: (each.ray_cpus, each.accelerators, each.fewest, each.most) for each in found}
+
+
+def test_those_without_accelerators_share_pods() -> None:
+    scaled = {"name": "B", "cpu": "500m", "autoscaling": {"minReplicas": 2, "maxReplicas": 5}}
+    assert groups({"name": "A", "cpu": "100m"}, scaled, {"name": "C", "cpu": "2"}) == {"cpu": (3, 0, 2, 7)}
+
+
+def test_those_with_accelerators_have_pods_of_their_own() -> None:
+    found = groups({"name": "Small", "accelerators": 0.5}, {"name": "Large", "accelerators": 2, "cpu": "3"})
+    assert [each[:3] for each in found.values()] == [(1, 1, 1), (3, 2, 1)]
+
+
+def test_two_share_an_accelerator_where_told() -> None:
+    shared = [{"name": name, "accelerators": 0.5, "workerGroup": "shared"} for name in "AB"]
+    assert groups(*shared) == {"shared": (2, 1, 1, 2)}
+    thirds = [{"name": name, "accelerators": 0.1, "workerGroup": "shared"} for name in "ABCDEFGHIJ"]
+    assert groups(*thirds)["shared"][1] == 1, "ten tenths are one"
+
+
+def test_a_placement_group_packed_is_one_pod_and_spread_is_several() -> None:
+    bundles = [{"cpu": "1", "accelerators": 1}, {"cpu": "2", "accelerators": 1}]
+    packed = {"name": "A", "placementGroup": {"bundles": bundles, "strategy": "STRICT_PACK"}}
+    spread = {"name": "A", "placementGroup": {"bundles": bundles, "strategy": "STRICT_SPREAD"}}
+    assert [*groups(packed).values()] == [(3, 2, 1, 1)]
+    assert [*groups(spread).values()] == [(2, 1, 2, 2)]
+
+
+def test_one_that_is_written_out_is_as_it_is_written() -> None:
+    written = {"name": "big", "cpu": "7500m", "memory": "20Gi", "accelerators": 1, "maxPods": 3}
+    found = application(
+        deployments=[{"name": "A", "accelerators": 0.25, "workerGroup": "big", "numReplicas": 9}],
+        workerGroups=[written],
+        accelerator={"nodeSelector": {"gpu": "yes"}},
+    )
+    [group] = found.groups
+    assert (group.ray_cpus, group.fewest, group.most) == (8, 1, 3)
+    assert group.pod.resources.memory == "20Gi"
+    assert group.pod.accelerator.node_selector == {"gpu": "yes"}
+    assert problems(found) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (
+            {
+                "deployments": [{"name": "A", "accelerators": 0.5, "workerGroup": "g"}],
+                "workerGroups": [{"name": "g", "cpu": "1", "memory": "2Gi"}],
+            },
+            "needs 0.5 accelerators in one pod, and a pod of worker group g has 0",
+        ),
+        (
+            {
+                "deployments": [{"name": "A", "cpu": "3", "workerGroup": "g"}],
+                "workerGroups": [{"name": "g", "cpu": "2", "memory": "2Gi"}],
+            },
+            "needs 3 cores in one pod, and a pod of worker group g offers 2",
+        ),
+        ({"workerGroups": [{"name": "g", "cpu": "1", "memory": "2Gi"}]}, "no deployment names it"),
+        ({"deployments": [{"name": "A"}, {"name": "A"}]}, "A stands there 2 times"),
+        (
+            {"deployments": [{"name": "A", "placementGroup": {"bundles": [{"cpu": "500m"}]}}]},
+            "the replica itself takes 1 of it, and it has 500m",
+        ),
+        (
+            {"code": {"configMap": "c"}, "runtime": {"env": [{"name": "PYTHONPATH", "value": "/x"}]}},
+            "PYTHONPATH is set to where spec.code appears",
+        ),
+        ({"code": {"workingDir": "pvc://Claim/x"}}, "spec.code.workingDir"),
+        ({"deployments": [{"name": "A", "memory": "1k"}]}, "is less than 1Mi"),
+        ({"runtime": {"rayVersion": "2.9.0"}}, "Ray 2.9.0 is older than"),
+    ],
+)
+def test_what_cannot_be_built_is_said(spec: dict[str, Any], words: str) -> None:
+    said = problems(application(**spec))
+    assert len(said) == 1
+    assert words in said[0]
