@@ -3,6 +3,7 @@
 As a program it is KServe's server of it: python -m bench.serving_model PORT, with KServe's Python.
 """
 
+import logging
 import sys
 from typing import Any
 
@@ -35,7 +36,10 @@ def main(port: int) -> None:
                 model_name="linear", infer_outputs=[output], response_id=payload.id or ""
             )
 
-    server = kserve.ModelServer(http_port=port, enable_grpc=False, workers=1, access_log_format="")
+    server = kserve.ModelServer(http_port=port, enable_grpc=False, workers=1, enable_latency_logging=False)
+    # Ours writes no line for each request either.
+    for name in ("uvicorn.access", "kserve.trace"):
+        logging.getLogger(name).disabled = True
     server.start([Linear()])
 
 

@@ -84,11 +84,7 @@ class Models:
                 extensions = [*EXTENSIONS, *(["model_repository"] if self._load else [])]
                 return {"name": "daybreak", "version": _version(), "extensions": extensions}
             case "server_ready":
-                waiting = [
-                    name for name, each in self._models.items() if each.wanted_first and not each.ready
-                ]
-                if waiting:
-                    raise Problem(f"no version is loaded of {', '.join(waiting)}", 503)
+                # A replica takes requests once its models are loaded; what clients unload is their affair.
                 return {"ready": True}
             case "list":
                 return {"models": list(self._models)}
