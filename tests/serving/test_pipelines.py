@@ -23,7 +23,7 @@ def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
     status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text=TEXT))
     outputs = {each["name"]: each["data"] for each in found["outputs"]}
     assert (status, outputs["sentiment"], outputs["failed"]) == (200, ["POSITIVE"], [])
-    assert outputs["summary"] == ["The gateway holds requests."]
+    assert outputs["summary"] == ["The gateway is fast and reliable."]
     status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text="<p> </p>"))
     assert (status, found) == (400, {"error": "the text is empty"})
 

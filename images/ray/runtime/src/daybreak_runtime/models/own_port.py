@@ -24,7 +24,7 @@ class OwnPort:
 
     def __init__(self, models: Models) -> None:
         self._models = models
-        self._listener = Listener(self.app)
+        self._listener = Listener(self)
         self.requests = 0
         """In progress."""
 
@@ -41,8 +41,8 @@ class OwnPort:
         """Close it, once the requests in progress are done, though no later than this."""
         await self._listener.stop(seconds)
 
-    async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The ASGI app."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The app of ASGI."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "websocket":
