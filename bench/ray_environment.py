@@ -1,10 +1,12 @@
 """images/ray-cpu's packages on this machine, for what measures Ray and vLLM without a cluster."""
 
 import hashlib
+import os
 import sys
 from pathlib import Path
 
 from cluster import paths
+from cluster.locks import lock
 from cluster.programs import run
 from cluster.report import Report
 
@@ -16,11 +18,22 @@ VERSION = "3.11"
 """Of Python: what the lock is for."""
 
 
+OTHER = "RAY_PYTHON"
+"""Environment variable with a Python that has the packages already."""
+
+
 def python(folder: Path = FOLDER) -> Path:
     """A Python with the packages of the lock; made when it is not there, or when the lock is another one.
 
     The wheels are those that the image is built from, out of uv's cache where they are there.
     """
+    if other := os.environ.get(OTHER):
+        return Path(other)
+    with lock("ray-venv"):
+        return _made(folder)
+
+
+def _made(folder: Path) -> Path:
     made, found = folder / ".made", folder / "bin" / "python"
     digest = hashlib.sha256(LOCK.read_bytes() + WITHOUT_CUDA.read_bytes()).hexdigest()
     if made.exists() and made.read_text() == digest:

@@ -13,7 +13,6 @@ import random
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 import aiohttp
@@ -23,6 +22,7 @@ from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
 from daybreak_runtime.batch.requests import RowError, messages, render, sampling_params
 from daybreak_runtime.batch.staging import Block
+from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.problem import JobProblem
 
 SERVICE_REFUSED = "ServiceRefused"
@@ -34,7 +34,6 @@ PAUSE_SECONDS = (0.5, 30.0)
 """First and longest pause where the answer names none."""
 REQUEST_SECONDS = 1900.0
 """How long one request may take: a gateway holds it while the service wakes."""
-_RETRY_AFTER_LIMIT = 600.0
 
 
 def answers(service: Service, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
@@ -153,20 +152,6 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
             **params,
         }
     return "/chat/completions", {"model": service.model, "messages": messages(request, columns), **params}
-
-
-def retry_after(written: str | None) -> float | None:
-    """Seconds of a Retry-After header, as a number or as a date; None when it says nothing."""
-    if not written:
-        return None
-    try:
-        seconds = float(written)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(written).timestamp() - time.time()
-        except (TypeError, ValueError):
-            return None
-    return min(max(seconds, 0.0), _RETRY_AFTER_LIMIT)
 
 
 def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:

@@ -1,0 +1,23 @@
+"""Libraries that only some images have."""
+
+from importlib import import_module
+from typing import Any
+
+
+def needed(module: str, extra: str) -> Any:
+    """Import a module. Raises ImportError that says how to get it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{error}: the image needs `pip install daybreak-runtime[{extra}]`, or what that names"
+        ) from error
+
+
+def path_of(source: str) -> str:
+    """A local path of a source: `file://` is left out. Raises ValueError when there is none."""
+    if not source:
+        raise ValueError("the arguments have no source")
+    if "://" in source and not source.startswith("file://"):
+        raise ValueError(f"{source}: this loader takes a path, such as that of a mounted claim")
+    return source.removeprefix("file://")

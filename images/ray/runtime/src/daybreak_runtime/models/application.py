@@ -1,0 +1,80 @@
+"""What `importPath` names: a function that makes an application of Serve from the manifest's `args`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ray import serve
+from ray.serve import Application
+
+from daybreak_runtime.models.args import Args
+from daybreak_runtime.models.model import Model
+from daybreak_runtime.models.multiplexed import Front, ManyModels
+from daybreak_runtime.models.server import Server, Wanted
+
+ONGOING = 256
+"""Requests that a replica takes at once, where its options say nothing: Serve's own 5 would fill no batch."""
+
+
+def application(
+    *kinds: type[Model], uses: Mapping[str, type[Model]] | None = None, **options: Any
+) -> Callable[[Args], Application]:
+    """A builder for one or several classes of models, which share each replica.
+
+    The deployment has the name of the class, or `Models` when there are several.
+
+    Args:
+        kinds: What is served, each under its name in lower case, or as `args.name` when it is the only one.
+        uses: Models that they call, each a deployment of its own, by their names in `self.uses`.
+        options: For the deployment of the models, by Serve's names: `num_replicas`, `ray_actor_options` ...
+
+    Returns:
+        What `importPath` names; Serve calls it with `args`, checked.
+
+    Raises:
+        TypeError: There is no class, or one without `predict`.
+    """
+    if not kinds:
+        raise TypeError("application() needs a class of models")
+    for kind in (*kinds, *(uses or {}).values()):
+        if kind.predict is None:
+            raise TypeError(f"{kind.__name__} has no predict")
+    name = kinds[0].__name__ if len(kinds) == 1 else "Models"
+
+    def build(args: Args) -> Application:
+        if len(kinds) > 1 and (args.name or args.versions or args.source or args.multiplex):
+            raise ValueError(
+                "name, source, versions and multiplex are of one model, and the application has several"
+            )
+        handles = steps(uses or {}, args.uses)
+        ongoing = max(ONGOING, 4 * args.batch.maxSize if args.batch else 0)
+        settings = {"name": name, "max_ongoing_requests": ongoing, **options}
+        if args.multiplex is not None:
+            if handles:
+                raise ValueError("models of a multiplexed application call no others")
+            many = serve.deployment(ManyModels, **settings).bind(kinds[0], args)
+            return serve.deployment(Front, max_ongoing_requests=4 * ongoing).bind(many, args)
+        named = {args.name: kinds[0]} if args.name else {kind.__name__.lower(): kind for kind in kinds}
+        deployment = serve.deployment(Server, **settings)
+        if not args.modelControl:
+            return deployment.bind(named, args, None, handles)
+        wanted = serve.deployment(Wanted, ray_actor_options={"num_cpus": 0}, max_ongoing_requests=10_000)
+        return deployment.bind(named, args, wanted.bind(), handles)
+
+    return build
+
+
+def steps(kinds: Mapping[str, type[Model]], args: Mapping[str, Args]) -> dict[str, Application]:
+    """Deployments that others call by a handle.
+
+    Raises:
+        ValueError: Arguments are for one that is not there.
+    """
+    unknown = sorted(set(args) - set(kinds))
+    if unknown:
+        raise ValueError(f"args.uses has {', '.join(unknown)}, and the application uses {sorted(kinds)}")
+    return {
+        name: serve.deployment(Server, name=kind.__name__, max_ongoing_requests=ONGOING).bind(
+            {name: kind}, args.get(name, Args())
+        )
+        for name, kind in kinds.items()
+    }

@@ -1,0 +1,104 @@
+"""Arguments of an application of models: `args` of the manifest, checked before anything is deployed."""
+
+import re
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
+
+
+def seconds(written: Any) -> float:
+    """`5ms`, `2s`, `1m` or a number of seconds. Raises ValueError."""
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        return float(written)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)", str(written))
+    if not found:
+        raise ValueError(f"{written!r} is no duration such as 5ms or 2s")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+class _Strict(BaseModel):  # type: ignore[misc,unused-ignore]
+    """Unknown names are refused: nothing is silently ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Batch(_Strict):
+    """Dynamic batching, by Serve's own `serve.batch`."""
+
+    maxSize: int = Field(gt=0, le=65536)
+    """Rows of all requests in one call of `predict`."""
+    wait: Annotated[float, BeforeValidator(seconds)] = Field(default=0.005, ge=0, le=60)
+    """How long the first waits for others, in seconds or as `5ms`."""
+
+
+class Version(_Strict):
+    """One version of the model."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,63}$")
+    source: str = ""
+    weight: int = Field(default=0, ge=0)
+    """Its share of the requests that name no version."""
+    default: bool = False
+    """Whether it gets all of them."""
+    load: bool = True
+    """Whether it is loaded at the start."""
+
+
+class Named(_Strict):
+    """One of many models of the same class."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,255}$")
+    source: str = ""
+
+
+class Multiplex(_Strict):
+    """Many small models on few replicas, by Serve's own multiplexing: the least recently used goes."""
+
+    models: tuple[Named, ...] = Field(min_length=1)
+    maxPerReplica: int = Field(default=3, gt=0)
+    """Models that a replica has in memory at once."""
+
+
+class Args(_Strict):
+    """What `args` may say. Without any, one version called 1 is loaded."""
+
+    name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,255}$")
+    """Of the model in the path; unset, the class's name in lower case."""
+    source: str = ""
+    """Of the only version."""
+    batch: Batch | None = None
+    versions: tuple[Version, ...] = ()
+    multiplex: Multiplex | None = None
+    modelControl: bool = False
+    """Whether clients may load and unload by the repository's paths."""
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """For the model: `self.settings`."""
+    uses: dict[str, "Args"] = Field(default_factory=dict)
+    """Arguments of the models that it calls, by the names that it has for them."""
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Args":
+        names = [each.name for each in self.versions]
+        if len(set(names)) != len(names):
+            raise ValueError("two versions have one name")
+        if sum(each.default for each in self.versions) > 1:
+            raise ValueError("two versions are the default")
+        if any(each.default for each in self.versions) and any(each.weight for each in self.versions):
+            raise ValueError("versions have weights, or one of them is the default")
+        if self.versions and self.source:
+            raise ValueError("source is that of the only version: with versions, each has its own")
+        if self.multiplex:
+            if self.versions or self.source or self.name:
+                raise ValueError("with multiplex, its models have names and sources, and one version each")
+            if self.modelControl:
+                raise ValueError("with multiplex, models are loaded when they are asked for: no modelControl")
+            named = [each.name for each in self.multiplex.models]
+            if len(set(named)) != len(named):
+                raise ValueError("two models have one name")
+        return self
+
+    def all_versions(self) -> tuple[Version, ...]:
+        """Those that are told, or the only one."""
+        return self.versions or (Version(name="1", source=self.source),)

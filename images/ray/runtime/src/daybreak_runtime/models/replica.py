@@ -1,0 +1,173 @@
+"""The models of a replica, and what it answers by the Open Inference Protocol V2."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from pydantic_core import from_json as read_json
+from pydantic_core import to_json as write_json
+
+from daybreak_runtime.models.versions import Versions
+from daybreak_runtime.v2 import wire
+from daybreak_runtime.v2.hints import Field
+from daybreak_runtime.v2.paths import Path, find
+from daybreak_runtime.v2.problem import BadInput, NotFound, Problem
+from daybreak_runtime.v2.request import Request
+from daybreak_runtime.v2.tensor import Array
+
+logger = logging.getLogger("ray.serve")
+Answer = tuple[int, dict[str, str], bytes]
+"""Status, headers and body."""
+Load = Callable[[str, set[str]], Awaitable[None]]
+"""Has every replica load these versions of a model, and no others."""
+EXTENSIONS = ["binary_tensor_data"]
+
+
+class Models:
+    """Answers requests for the models of a replica.
+
+    Args:
+        models: By name.
+        load: Loads and unloads for every replica, or None when clients may not.
+    """
+
+    def __init__(self, models: Mapping[str, Versions], load: Load | None = None) -> None:
+        self._models = models
+        self._load = load
+
+    async def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Answer one request. Header names are in lower case."""
+        try:
+            asked = find(method, path)
+            if asked.what in ("infer", "explain"):
+                return await self._tensors(asked, headers, body)
+            return 200, {"content-type": wire.JSON}, write_json(await self._said(asked, body))
+        except Problem as problem:
+            return refused(problem)
+        except Exception as error:
+            logger.exception("%s %s failed", method, path)
+            return refused(Problem(f"{type(error).__name__}: {error}"[:500], 500))
+
+    async def infer(self, name: str, version: str | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """For Serve's handles: values as the model's hooks have them, by name. Raises Problem."""
+        versions = self._get(name)
+        loaded = versions.get(version)
+        values = wire.values(loaded.inference.inputs, _arrays(loaded.inference.inputs, inputs))
+        given = await versions.using(loaded, loaded.infer(values, Request()))
+        return {each.name: each.value(given[each.name]) for each in loaded.inference.outputs}
+
+    async def _tensors(self, path: Path, headers: Mapping[str, str], body: bytes) -> Answer:
+        versions = self._get(path.model)
+        loaded = versions.get(path.version)
+        if path.what == "explain" and loaded.explanation is None:
+            raise NotFound(f"the model {path.model} explains nothing")
+        if headers.get("content-encoding", "identity") != "identity":
+            raise Problem("compressed requests are not taken", 415)
+        asked = wire.read(body, headers.get(wire.HEADER_LENGTH))
+        request = Request(asked.id, asked.parameters, headers)
+        if path.what == "explain" and loaded.explanation is not None:
+            values = wire.values(loaded.explanation.inputs, asked.tensors)
+            outputs = await versions.using(loaded, loaded.explain(values, request))
+        else:
+            values = wire.values(loaded.inference.inputs, asked.tensors)
+            outputs = await versions.using(loaded, loaded.infer(values, request))
+        head = {"model_name": path.model, "model_version": loaded.model.version}
+        said, more = wire.answer(head, outputs, asked)
+        return 200, more, said
+
+    async def _said(self, path: Path, body: bytes) -> Any:
+        match path.what:
+            case "live":
+                return {"live": True}
+            case "server":
+                extensions = [*EXTENSIONS, *(["model_repository"] if self._load else [])]
+                return {"name": "daybreak", "version": _version(), "extensions": extensions}
+            case "server_ready":
+                # A replica takes requests once its models are loaded; what clients unload is their affair.
+                return {"ready": True}
+            case "list":
+                return {"models": list(self._models)}
+            case "index":
+                return [said for each in self._models.values() for said in each.index()]
+            case "ready":
+                loaded = self._get(path.model).get(path.version)
+                return {"name": path.model, "ready": True, "version": loaded.model.version}
+            case "metadata":
+                return self._metadata(path)
+            case _:
+                return await self._change(path, body)
+
+    def _metadata(self, path: Path) -> dict[str, Any]:
+        versions = self._get(path.model)
+        loaded = versions.get(path.version)
+        return {
+            "name": path.model,
+            "versions": versions.ready,
+            "platform": loaded.model.platform,
+            "inputs": [_metadata(each) for each in loaded.inference.inputs],
+            "outputs": [_metadata(each) for each in loaded.inference.outputs],
+        }
+
+    async def _change(self, path: Path, body: bytes) -> dict[str, Any]:
+        versions = self._get(path.model)
+        if self._load is None:
+            raise Problem(
+                "models are not loaded and unloaded by clients here: args.modelControl is not set", 403
+            )
+        asked = _policy(body) if path.what == "load" else set()
+        await self._load(path.model, set(versions.told) if asked is None else asked)
+        return {}
+
+    def _get(self, name: str) -> Versions:
+        found = self._models.get(name)
+        if found is None:
+            raise NotFound(f"there is no model {name[:100]}; there are: {', '.join(self._models)}")
+        return found
+
+
+def _version() -> str:
+    try:
+        return metadata.version("daybreak-runtime")
+    except metadata.PackageNotFoundError:
+        return "of a source tree"
+
+
+def refused(problem: Problem) -> Answer:
+    """The protocol's form of an error."""
+    return problem.status, {"content-type": wire.JSON}, write_json({"error": problem.message})
+
+
+def _arrays(fields: Sequence[Field], inputs: Mapping[str, Any]) -> dict[str, Array]:
+    """Values of a handle's call as tensors. Raises BadInput."""
+    known = {each.name: each for each in fields}
+    found = {}
+    for name, value in inputs.items():
+        if name not in known:
+            raise BadInput(f"there is no input {name}; the model takes {', '.join(known)}")
+        try:
+            found[name] = known[name].array(value)
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"input {name} is {known[name].tensor}: {error}") from error
+    return found
+
+
+def _metadata(field: Field) -> dict[str, Any]:
+    return {"name": field.name, "datatype": field.tensor.datatype, "shape": list(field.tensor.shape)}
+
+
+def _policy(body: bytes) -> set[str] | None:
+    """The versions that a load asks for, as Triton has it: `config.version_policy.specific`; None for all."""
+    if not body.strip():
+        return None
+    try:
+        said = read_json(body)
+        config = said.get("parameters", {}).get("config")
+        if config is None:
+            return None
+        specific = (read_json(config) if isinstance(config, str) else config)["version_policy"]["specific"][
+            "versions"
+        ]
+        return {str(each) for each in specific}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadInput('config has to be {"version_policy": {"specific": {"versions": [...]}}}') from error

@@ -1,0 +1,154 @@
+"""Deployments of Serve: a server of models, and what clients want it to have loaded."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from daybreak_runtime.models.args import Args, Version
+from daybreak_runtime.models.loaded import Loaded
+from daybreak_runtime.models.model import Model
+from daybreak_runtime.models.own_port import opened
+from daybreak_runtime.models.replica import Answer, Models
+from daybreak_runtime.models.step import Step
+from daybreak_runtime.models.versions import Versions
+from daybreak_runtime.v2.problem import BadInput
+
+logger = logging.getLogger("ray.serve")
+_WATCH_SECONDS = 30.0
+_AGAIN_SECONDS = 1.0
+_END_SECONDS = 20.0
+
+
+class Wanted:
+    """Which versions clients want loaded, for all replicas: one replica of its own."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, set[str]] = {}
+        self._revision = 0
+        self._changed = asyncio.Condition()
+
+    async def want(self, model: str, versions: set[str]) -> None:
+        """Have every replica load these, and no others."""
+        async with self._changed:
+            self._wanted[model] = versions
+            self._revision += 1
+            self._changed.notify_all()
+
+    async def look(self, seen: int) -> tuple[int, dict[str, set[str]]]:
+        """What is wanted, as soon as it is something else than `seen`, or after a while."""
+        async with self._changed:
+            if self._revision == seen:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), _WATCH_SECONDS)
+            return self._revision, dict(self._wanted)
+
+
+class Server:
+    """Replicas that have models in memory.
+
+    Args:
+        kinds: Classes of models, by name; each replica has one of each.
+        args: Of the application.
+        wanted: Handle of `Wanted`, or None when clients may not load and unload.
+        uses: Handles of the deployments that the models call, by the names that they have for them.
+
+    Raises:
+        BadInput: A version does not load, and why.
+    """
+
+    async def __init__(  # type: ignore[misc]  # Serve awaits it
+        self,
+        kinds: Mapping[str, type[Model]],
+        args: Args,
+        wanted: Any = None,
+        uses: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._wanted = wanted
+        steps = {name: Step(name, handle) for name, handle in (uses or {}).items()}
+        self._versions = {name: versions_of(name, kind, args, uses=steps) for name, kind in kinds.items()}
+        self._models = Models(self._versions, None if wanted is None else self._load)
+        # A replica that starts later takes what the others have.
+        seen, told = (0, {}) if wanted is None else await wanted.look.remote(-1)
+        for name, versions in self._versions.items():
+            await versions.change(told.get(name, versions.wanted_first))
+        self._watch = None if wanted is None else asyncio.create_task(self._follow(seen))
+        self._port = await opened(self._models)
+
+    async def __call__(self, request: HttpRequest) -> Response:
+        """One request of HTTP."""
+        return await over_http(self._models, request)
+
+    async def infer(self, model: str = "", version: str | None = None, **inputs: Any) -> dict[str, Any]:
+        """For handles: outputs by name. Raises Problem."""
+        return await self._models.infer(model or next(iter(self._versions)), version, inputs)
+
+    def check_health(self) -> None:
+        """Raise if the replica must be replaced."""
+        if self._port is not None and self._port.ended:
+            raise RuntimeError("the replica's own port is closed")
+
+    async def _load(self, model: str, wanted: set[str]) -> None:
+        await self._versions[model].change(wanted)
+        await self._wanted.want.remote(model, wanted)
+
+    async def __del__(self) -> None:
+        """End in order, within what Serve gives it."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._port is not None:
+            await self._port.stop(_END_SECONDS)
+
+    async def _follow(self, seen: int) -> None:
+        """Load and unload what another replica was told to."""
+        while True:
+            try:
+                seen, told = await self._wanted.look.remote(seen)
+                for name, wanted in told.items():
+                    with contextlib.suppress(BadInput):  # The index says why.
+                        await self._versions[name].change(wanted)
+            except Exception:
+                logger.exception("what is to be loaded is not known")
+                await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def versions_of(
+    name: str,
+    kind: type[Model],
+    args: Args,
+    told: tuple[Version, ...] = (),
+    uses: Mapping[str, Step] | None = None,
+) -> Versions:
+    """The versions of one model, none of them loaded."""
+
+    def made(version: Version) -> Loaded:
+        model = kind()
+        model.name, model.version, model.source = name, version.name, version.source
+        model.settings, model.uses = args.settings, uses or {}
+        return Loaded(model, args.batch)
+
+    return Versions(name, told or args.all_versions(), made)
+
+
+async def over_http(models: Models, request: HttpRequest) -> Response:
+    """Answer a request of Serve's."""
+    answer = await models.answer(
+        request.method, path_of(request), dict(request.headers), await request.body()
+    )
+    return response(answer)
+
+
+def path_of(request: HttpRequest) -> str:
+    """The path below the application's route prefix."""
+    path, prefix = str(request.scope["path"]), str(request.scope.get("root_path") or "")
+    return path.removeprefix(prefix) if prefix else path
+
+
+def response(answer: Answer) -> Response:
+    """An answer as Serve takes it."""
+    status, headers, body = answer
+    return Response(body, status, headers)

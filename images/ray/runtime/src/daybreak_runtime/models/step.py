@@ -1,0 +1,30 @@
+"""A model of another deployment, called by Serve's handle."""
+
+from typing import Any
+
+from daybreak_runtime.v2.problem import Problem
+
+
+class Step:
+    """A model of another deployment: `await step(text=["a"])` gives its outputs by name.
+
+    Args:
+        name: For messages.
+        handle: Serve's, of a deployment with a method `infer`.
+    """
+
+    def __init__(self, name: str, handle: Any) -> None:
+        self.name = name
+        self._handle = handle
+
+    async def __call__(self, **inputs: Any) -> dict[str, Any]:
+        """Call it with values as its hooks have them. Raises Problem."""
+        try:
+            found: dict[str, Any] = await self._handle.infer.remote(**inputs)
+        except Exception as error:
+            # Serve's wrapper is of both classes, and what it says is a trace.
+            cause = getattr(error, "cause", error)
+            if isinstance(cause, Problem):
+                raise Problem(f"{self.name}: {cause.message}", cause.status) from None
+            raise
+        return found

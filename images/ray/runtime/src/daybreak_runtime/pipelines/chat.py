@@ -1,0 +1,81 @@
+"""A pipeline that is offered as a model of OpenAI's chat API: messages in, text out, whole or in pieces."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from daybreak_runtime.models.step import Step
+from daybreak_runtime.v2.problem import BadInput
+
+
+@dataclass(frozen=True)
+class Chat:
+    """What a client asks.
+
+    Attributes:
+        messages: As OpenAI has them.
+        parameters: Everything else of the request: `temperature`, `max_tokens` ...
+        stream: Whether the client reads piece by piece.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    stream: bool = False
+
+    @property
+    def text(self) -> str:
+        """What the user said last. Raises BadInput when that is no text."""
+        for message in reversed(self.messages):
+            if message.get("role") == "user":
+                content = message.get("content")
+                if isinstance(content, list):
+                    parts = [part.get("text") for part in content if isinstance(part, dict)]
+                    content = "".join(part for part in parts if isinstance(part, str))
+                if isinstance(content, str):
+                    return content
+        raise BadInput("messages have no text of a user")
+
+
+class ChatModel:
+    """What people write: `answer`. It may also be an asynchronous generator of pieces.
+
+    Attributes:
+        name: As in `/v1/models`.
+        settings: `settings` of the arguments.
+        uses: The models that `chat_application(..., uses=...)` gave it.
+    """
+
+    name: str = ""
+    settings: Mapping[str, Any]
+    uses: Mapping[str, Step]
+
+    answer: ClassVar[Any] = None
+    """`async def answer(self, chat: Chat) -> str`, or `-> AsyncIterator[str]`."""
+
+    async def load(self) -> None:
+        """Once, before the first request."""
+
+
+def read(said: Any, name: str) -> Chat:
+    """A request. Raises BadInput when it is none for this model."""
+    if not isinstance(said, dict):
+        raise BadInput("the request is no object")
+    messages = said.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+        raise BadInput("messages have to be a list of objects")
+    if said.get("n", 1) != 1:
+        raise BadInput(f"{name} gives one choice")
+    rest = {key: value for key, value in said.items() if key not in ("model", "messages", "stream", "n")}
+    return Chat(messages, rest, said.get("stream") is True)
+
+
+async def pieces(model: ChatModel, chat: Chat) -> AsyncIterator[str]:
+    """What the model answers, in as many pieces as it gives."""
+    given = model.answer(chat)
+    if not hasattr(given, "__aiter__"):
+        given = await given
+    if isinstance(given, str):
+        yield given
+        return
+    async for piece in given:
+        yield str(piece)

@@ -1,0 +1,144 @@
+"""Any service of the namespace through its gateway, which wakes it: `await gateway.chat("m", messages)`."""
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import numpy as np
+
+from daybreak_runtime.http.retry_after import retry_after
+from daybreak_runtime.v2.problem import Problem
+from daybreak_runtime.v2.tensor import Array, datatype_of, from_json, texts, to_json
+
+ADDRESS, KEY = "DAYBREAK_GATEWAY", "DAYBREAK_GATEWAY_KEY"
+"""Variables of the pod that say another address, and the API key."""
+DEFAULT = "http://llm"
+"""The address of the namespace's gateway."""
+NOT_BEGUN = (425, 429, 503)
+"""Answers to a request that nobody has begun: it is sent again when they say so."""
+_PAUSE_SECONDS = 1.0
+
+
+class Gateway:
+    """Asks services by HTTP. What a request needs to wake a service is in its time: give it minutes.
+
+    Args:
+        url: Address without `/v1`; unset, that of the namespace.
+        key: API key; unset, `DAYBREAK_GATEWAY_KEY` of the environment.
+        within: Seconds for each request, wakes included.
+    """
+
+    def __init__(self, url: str = "", key: str = "", within: float = 900.0) -> None:
+        self.url = (url or os.environ.get(ADDRESS) or DEFAULT).rstrip("/")
+        self._key = key or os.environ.get(KEY, "")
+        self._within = within
+        self._session: aiohttp.ClientSession | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A connection belongs to its process.
+        return {**self.__dict__, "_session": None}
+
+    async def chat(self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any) -> str:
+        """The answer of an LLM. Raises Problem with the status that the gateway gave."""
+        said = await self.post(
+            "/v1/chat/completions", {"model": model, "messages": list(messages), **parameters}
+        )
+        return str(said["choices"][0]["message"]["content"] or "")
+
+    async def chat_stream(
+        self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any
+    ) -> AsyncIterator[str]:
+        """The answer of an LLM, piece by piece. Raises Problem, also in the middle."""
+        body = {"model": model, "messages": list(messages), **parameters, "stream": True}
+        async with self._answered("/v1/chat/completions", body) as response:
+            async for line in response.content:
+                text = line.decode().strip()
+                if not text.startswith("data:"):
+                    continue
+                text = text.removeprefix("data:").strip()
+                if text == "[DONE]":
+                    return
+                said = json.loads(text)
+                if "error" in said:
+                    raise Problem(f"{model}: {_message(said)}", 502)
+                piece = said["choices"][0]["delta"].get("content") if said.get("choices") else None
+                if piece:
+                    yield piece
+            raise Problem(f"{model}: the stream ended in the middle", 502)
+
+    async def infer(
+        self, model: str, *, version: str = "", path: str = "", **inputs: Any
+    ) -> dict[str, Array]:
+        """Outputs of a V2 model by name, for arrays or lists of texts or numbers; `path` precedes /v2."""
+        tensors = []
+        for name, value in inputs.items():
+            array = _array(value)
+            datatype = datatype_of(array)
+            shape = list(array.shape)
+            tensors.append({"name": name, "datatype": datatype, "shape": shape, "data": to_json(array)})
+        below = f"/versions/{version}" if version else ""
+        said = await self.post(f"{path}/v2/models/{model}{below}/infer", {"inputs": tensors})
+        return {
+            each["name"]: from_json(each["name"], each["datatype"], each["shape"], each["data"])
+            for each in said["outputs"]
+        }
+
+    async def post(self, path: str, body: Any) -> Any:
+        """JSON for JSON, at any path of the gateway. Raises Problem."""
+        async with self._answered(path, body) as response:
+            return json.loads(await response.read())
+
+    async def close(self) -> None:
+        """Close its connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    @asynccontextmanager
+    async def _answered(self, path: str, body: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        if self._session is None:
+            headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
+            self._session = aiohttp.ClientSession(headers=headers)
+        until = time.monotonic() + self._within
+        while True:
+            left = max(until - time.monotonic(), 0.001)
+            limits = aiohttp.ClientTimeout(total=left, sock_connect=30)
+            try:
+                async with self._session.post(f"{self.url}{path}", json=body, timeout=limits) as response:
+                    if response.status == 200:
+                        yield response
+                        return
+                    problem = Problem(_said(await response.read()), response.status)
+                    pause = retry_after(response.headers.get("Retry-After"))
+            except TimeoutError as error:
+                raise Problem(f"{self.url}{path} took longer than {self._within:g} s", 504) from error
+            except aiohttp.ClientError as error:
+                raise Problem(f"{self.url}{path}: {type(error).__name__}: {error}", 502) from error
+            wait = (pause or _PAUSE_SECONDS) * random.uniform(1.0, 1.3)  # noqa: S311 -- spread
+            if problem.status not in NOT_BEGUN or time.monotonic() + wait > until:
+                raise problem
+            await asyncio.sleep(wait)
+
+
+def _array(value: Any) -> Array:
+    if isinstance(value, list) and value and isinstance(value[0], str | bytes):
+        return texts(value)
+    return np.asarray([value] if isinstance(value, str | int | float) else value)
+
+
+def _said(body: bytes) -> str:
+    try:
+        return _message(json.loads(body))
+    except ValueError:
+        return body.decode(errors="replace")[:300]
+
+
+def _message(said: Any) -> str:
+    error = said.get("error", said) if isinstance(said, dict) else said
+    return str(error.get("message", error) if isinstance(error, dict) else error)[:500]

@@ -1,0 +1,93 @@
+"""Steps of a pipeline that run at once: time-outs, and what came of each."""
+
+import asyncio
+from collections.abc import Awaitable, Collection, Iterator, Mapping
+from typing import Any
+
+from daybreak_runtime.v2.problem import Problem
+
+
+class Joined(Mapping[str, Any]):
+    """What came of steps that ran together: `joined["summary"]`, or what it failed with.
+
+    Attributes:
+        errors: By name, of those that failed or took too long.
+    """
+
+    def __init__(self, values: Mapping[str, Any], errors: Mapping[str, Exception]) -> None:
+        self._values = dict(values)
+        self.errors = dict(errors)
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.errors:
+            raise failed(name, self.errors[name])
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+async def together(
+    steps: Mapping[str, Awaitable[Any]],
+    *,
+    within: float | Mapping[str, float] | None = None,
+    needed: Collection[str] | None = None,
+) -> Joined:
+    """Run steps at once, and join what they give.
+
+    Args:
+        steps: By name.
+        within: Seconds for all, or for each by name; None for no limit.
+        needed: Those without which there is no answer; None for all. The others may fail: `Joined.errors`.
+
+    Returns:
+        What they gave, in the order of `steps`.
+
+    Raises:
+        Problem: One that is needed failed (its own status, or 502) or took too long (504). The others are
+            cancelled then.
+        ValueError: `needed` or `within` names a step that is not there.
+    """
+    must = set(steps if needed is None else needed)
+    limits = within if isinstance(within, Mapping) else dict.fromkeys(steps, within)
+    unknown = (must | set(limits)) - set(steps)
+    tasks = {name: asyncio.ensure_future(step) for name, step in steps.items()}
+    errors: dict[str, Exception] = {}
+    try:
+        if unknown:
+            raise ValueError(f"there is no step {', '.join(sorted(unknown))}")
+        names = {asyncio.ensure_future(_within(task, limits.get(name))): name for name, task in tasks.items()}
+        waiting = set(names)
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                error = task.exception()
+                if isinstance(error, Exception):
+                    errors[names[task]] = error
+                    if names[task] in must:
+                        raise failed(names[task], error)
+                elif error is not None:
+                    raise error
+    finally:
+        for each in tasks.values():
+            each.cancel()
+        # So that nobody is told of an error that nobody asked for.
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+    return Joined({name: task.result() for name, task in tasks.items() if name not in errors}, errors)
+
+
+def failed(name: str, error: Exception) -> Problem:
+    """What the client is told of a step that failed."""
+    if isinstance(error, TimeoutError):
+        return Problem(f"{name} took too long", 504)
+    if isinstance(error, Problem):
+        return Problem(f"{name}: {error.message.removeprefix(f'{name}: ')}", error.status)
+    return Problem(f"{name}: {type(error).__name__}: {error}"[:500], 502)
+
+
+async def _within(task: "asyncio.Future[Any]", seconds: float | None) -> Any:
+    async with asyncio.timeout(seconds):
+        return await task

@@ -1,0 +1,172 @@
+"""What is on the wire: JSON, and tensors behind it as bytes (the binary tensor data extension)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import from_json as read_json
+from pydantic_core import to_json as write_json
+
+from daybreak_runtime.v2.hints import Field
+from daybreak_runtime.v2.problem import BadInput
+from daybreak_runtime.v2.tensor import DTYPES, Array, datatype_of, from_bytes, from_json, to_bytes, to_json
+
+HEADER_LENGTH = "inference-header-content-length"
+JSON = "application/json"
+BINARY = "application/octet-stream"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An inference request, read.
+
+    Attributes:
+        id: Or "".
+        parameters: Of the whole request.
+        tensors: By name.
+        outputs: Those that are wanted with "as bytes", or None for all.
+        binary: Whether outputs go as bytes where nothing else is said.
+    """
+
+    id: str
+    parameters: Mapping[str, Any]
+    tensors: Mapping[str, Array]
+    outputs: Mapping[str, bool | None] | None
+    binary: bool
+
+
+def read(body: bytes, header_length: str | None) -> Asked:
+    """Read a request. Raises BadInput when it is not one."""
+    length = len(body)
+    if header_length is not None:
+        if not header_length.isdecimal() or int(header_length) > len(body):
+            raise BadInput(
+                f"Inference-Header-Content-Length {header_length[:20]} is more than the body, or no number"
+            )
+        length = int(header_length)
+    try:
+        said = read_json(body[:length], allow_inf_nan=True)
+    except ValueError as error:
+        raise BadInput(f"the request is no JSON: {str(error)[:200]}") from error
+    said = _mapping(said, "the request")
+    inputs = said.get("inputs")
+    if not isinstance(inputs, list) or not inputs:
+        raise BadInput("the request has no inputs")
+    tensors: dict[str, Array] = {}
+    rest = memoryview(body)[length:]
+    for each in inputs:
+        name, array, rest = _tensor(_mapping(each, "an input"), rest)
+        if name in tensors:
+            raise BadInput(f"input {name} is there twice")
+        tensors[name] = array
+    if rest:
+        raise BadInput(f"{len(rest)} bytes behind the last tensor belong to none")
+    parameters = _mapping(said.get("parameters", {}), "parameters")
+    identity = said.get("id", "")
+    if not isinstance(identity, str):
+        raise BadInput("id is no text")
+    return Asked(
+        identity,
+        parameters,
+        tensors,
+        _wanted(said.get("outputs")),
+        parameters.get("binary_data_output") is True,
+    )
+
+
+def values(fields: Sequence[Field], tensors: Mapping[str, Array]) -> dict[str, Any]:
+    """What a hook is given. Raises BadInput for a name, datatype or shape that the model does not have."""
+    unknown = [name for name in tensors if name not in {each.name for each in fields}]
+    if unknown:
+        takes = ", ".join(each.name for each in fields)
+        raise BadInput(f"there is no input {', '.join(unknown)}; the model takes {takes}")
+    found: dict[str, Any] = {}
+    for each in fields:
+        array = tensors.get(each.name)
+        if array is None:
+            if each.required:
+                raise BadInput(f"the input {each.name} ({each.tensor}) is missing")
+            continue
+        datatype = datatype_of(array)
+        if not each.tensor.fits(datatype, array.shape):
+            raise BadInput(
+                f"input {each.name} is {each.tensor}, and the request has {datatype}{list(array.shape)}"
+            )
+        found[each.name] = each.value(array)
+    return found
+
+
+def answer(
+    head: Mapping[str, Any], tensors: Mapping[str, Array], asked: Asked
+) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of an answer; `head` is what it says besides its outputs. Raises BadInput."""
+    outputs: list[dict[str, Any]] = []
+    parts: list[bytes] = []
+    names = tensors if asked.outputs is None else asked.outputs
+    unknown = [name for name in names if name not in tensors]
+    if unknown:
+        raise BadInput(f"there is no output {', '.join(unknown)}; the model gives {', '.join(tensors)}")
+    for name in names:
+        array = tensors[name]
+        written: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        chosen = None if asked.outputs is None else asked.outputs[name]
+        if asked.binary if chosen is None else chosen:
+            parts.append(to_bytes(array))
+            written["parameters"] = {"binary_data_size": len(parts[-1])}
+        else:
+            try:
+                written["data"] = to_json(array)
+            except UnicodeDecodeError as error:
+                raise BadInput(f"output {name} is no text: ask for it with binary_data") from error
+        outputs.append(written)
+    said = write_json({**head, **({"id": asked.id} if asked.id else {}), "outputs": outputs})
+    if not parts:
+        return said, {"content-type": JSON}
+    return b"".join([said, *parts]), {"content-type": BINARY, HEADER_LENGTH: str(len(said))}
+
+
+def _tensor(said: Mapping[str, Any], rest: memoryview) -> tuple[str, Array, memoryview]:
+    name, datatype, shape = said.get("name"), said.get("datatype"), said.get("shape")
+    if not isinstance(name, str) or not name:
+        raise BadInput("an input has no name")
+    if not isinstance(datatype, str) or datatype not in DTYPES:
+        raise BadInput(f"input {name}: {str(datatype)[:20]} is none of the datatypes {', '.join(DTYPES)}")
+    if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
+        raise BadInput(f"input {name}: its shape is no list of sizes")
+    size = _mapping(said.get("parameters", {}), f"input {name}: parameters").get("binary_data_size")
+    if size is None:
+        if "data" not in said:
+            raise BadInput(f"input {name} has no data")
+        return name, from_json(name, datatype, shape, said["data"]), rest
+    if type(size) is not int or not 0 <= size <= len(rest):
+        raise BadInput(
+            f"input {name}: binary_data_size {str(size)[:20]} is more than what follows, or no size"
+        )
+    if datatype == "BYTES" and math.prod(shape) * 4 > size:
+        raise BadInput(f"input {name}: {shape} of BYTES needs more than {size} bytes")
+    return name, from_bytes(name, datatype, shape, rest[:size]), rest[size:]
+
+
+def _wanted(said: Any) -> dict[str, bool | None] | None:
+    if said is None:
+        return None
+    if not isinstance(said, list):
+        raise BadInput("outputs is no list")
+    found: dict[str, bool | None] = {}
+    for each in said:
+        name = _mapping(each, "an output").get("name")
+        if not isinstance(name, str):
+            raise BadInput("an output has no name")
+        parameters = _mapping(each.get("parameters", {}), f"output {name}: parameters")
+        if "classification" in parameters:
+            raise BadInput("the classification extension is not supported")
+        chosen = parameters.get("binary_data")
+        found[name] = chosen if isinstance(chosen, bool) else None
+    return found or None
+
+
+def _mapping(said: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(said, dict):
+        raise BadInput(f"{what} is no object")
+    return said

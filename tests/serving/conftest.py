@@ -1,0 +1,85 @@
+"""One Ray with all applications of these tests; its packages are those of images/ray-cpu's lock."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import serving_start
+from cluster import paths
+
+APPLICATIONS: dict[str, dict[str, Any]] = {
+    "whole": {"importPath": "applications.whole"},
+    "batched": {"importPath": "applications.batched", "args": {"batch": {"maxSize": 8, "wait": "100ms"}}},
+    "versions": {
+        "importPath": "applications.sourced",
+        "args": {
+            "name": "model",
+            "modelControl": True,
+            "versions": [
+                {"name": "1", "source": "a", "weight": 3},
+                {"name": "2", "source": "b", "weight": 1},
+                {"name": "3", "source": "broken", "load": False},
+            ],
+        },
+    },
+    "many": {
+        "importPath": "applications.sourced",
+        "args": {
+            "multiplex": {
+                "maxPerReplica": 2,
+                "models": [{"name": f"m{n}", "source": f"s{n}"} for n in range(5)]
+                + [{"name": "bad", "source": "broken"}],
+            }
+        },
+    },
+    "joins": {"importPath": "applications.joins"},
+    "shouter": {"importPath": "applications.shouter", "args": {"name": "shout"}},
+    "documents": {
+        "importPath": "documents.app",
+        "args": {"uses": {"summary": {"settings": {"sentences": 1}}}},
+    },
+    "classifier": {"importPath": "classifier.app", "args": {"batch": {"maxSize": 32, "wait": "5ms"}}},
+    "explained": {"importPath": "explained.app"},
+    "docs": {"importPath": "sentiment.app", "args": {"settings": {"good": ["great"]}}},
+    "tiny": {
+        "importPath": "applications.hugging_face",
+        "args": {"name": "tiny", "settings": {"task": "text-classification"}, "batch": {"maxSize": 8}},
+    },
+}
+DOCS = paths.REPOSITORY / "docs" / "runtime.md"
+
+
+def block(language: str) -> str:
+    """The first block of a language in docs/runtime.md."""
+    return DOCS.read_text().split(f"```{language}\n")[1].split("```")[0]
+
+
+@pytest.fixture(scope="session")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """HOST:PORT of Serve's proxy; each application is below its name."""
+    made = tmp_path_factory.mktemp("made")
+    (made / "sentiment.py").write_text(block("python"))
+    port = serving_start.free_port()
+    translator = {"model": "shout", "gateway": f"http://127.0.0.1:{port}/shouter"}
+    applications = APPLICATIONS | {
+        "translator": {"importPath": "translator.app", "args": {"settings": translator}}
+    }
+    with serving_start.serving(applications, port, Path(__file__).parent, made) as address:
+        yield address
+
+
+def post(url: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    """Status and JSON of a POST; `body` is sent as it is when it is bytes."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    asked = urllib.request.Request(f"http://{url}", data, headers or {})
+    try:
+        with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())

@@ -1,0 +1,80 @@
+"""Pipelines on a real Ray Serve: the samples, steps at once, and a pipeline as a model of OpenAI's API."""
+
+import openai
+import pytest
+
+from tests.serving.conftest import post
+
+pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
+TEXT = "<p>The gateway is fast and reliable.</p> The gateway holds requests. It rained."
+
+
+def asked(**inputs: str | float) -> dict[str, object]:
+    kinds = {str: "BYTES", float: "FP64"}
+    return {
+        "inputs": [
+            {"name": name, "datatype": kinds[type(value)], "shape": [1], "data": [value]}
+            for name, value in inputs.items()
+        ]
+    }
+
+
+def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
+    status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text=TEXT))
+    outputs = {each["name"]: each["data"] for each in found["outputs"]}
+    assert (status, outputs["sentiment"], outputs["failed"]) == (200, ["POSITIVE"], [])
+    assert outputs["summary"] == ["The gateway is fast and reliable."]
+    status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text="<p> </p>"))
+    assert (status, found) == (400, {"error": "the text is empty"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status", "said"),
+    [
+        (0.1, 0.1, 200, ["first", "second"]),
+        (0.1, 30.0, 200, ["first", "failed second"]),
+        (30.0, 0.1, 504, "first took too long"),
+    ],
+)
+def test_steps_at_once_one_of_which_may_fail(
+    serving: str, first: float, second: float, status: int, said: object
+) -> None:
+    found = post(f"{serving}/joins/v2/models/joins/infer", asked(first=first, second=second))
+    assert found[0] == status
+    assert (found[1]["outputs"][0]["data"] if status == 200 else found[1]["error"]) == said
+
+
+@pytest.fixture
+def talk(serving: str) -> openai.OpenAI:
+    return openai.OpenAI(base_url=f"http://{serving}/shouter/v1", api_key="none", max_retries=0)
+
+
+def test_a_pipeline_is_a_model_to_an_openai_client(talk: openai.OpenAI) -> None:
+    assert [each.id for each in talk.models.list()] == ["shout"]
+    messages = [{"role": "user", "content": "good day"}]
+    answer = talk.chat.completions.create(model="shout", messages=messages)  # type: ignore[arg-type]
+    assert answer.choices[0].message.content == "GOOD DAY "
+    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)  # type: ignore[call-overload]
+    pieces = [each.choices[0].delta.content for each in stream]
+    assert [piece for piece in pieces if piece] == ["GOOD ", "DAY "]
+
+
+def test_its_errors_are_those_of_openai(talk: openai.OpenAI) -> None:
+    messages = [{"role": "user", "content": "all fail"}]
+    with pytest.raises(openai.NotFoundError, match="there is no model other"):
+        talk.chat.completions.create(model="other", messages=messages)  # type: ignore[arg-type]
+    with pytest.raises(openai.BadRequestError, match="messages"):
+        talk.chat.completions.create(model="shout", messages=[])
+    with pytest.raises(openai.InternalServerError, match="as told"):
+        talk.chat.completions.create(model="shout", messages=messages)  # type: ignore[arg-type]
+    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)  # type: ignore[call-overload]
+    with pytest.raises(openai.APIError, match="as told"):
+        list(stream)
+
+
+def test_a_transformer_before_an_llm_streams_on(serving: str) -> None:
+    talk = openai.OpenAI(base_url=f"http://{serving}/translator/v1", api_key="none", max_retries=0)
+    messages = [{"role": "user", "content": "good day"}]
+    stream = talk.chat.completions.create(model="translator", messages=messages, stream=True)  # type: ignore[call-overload]
+    pieces = [each.choices[0].delta.content for each in stream]
+    assert [piece for piece in pieces if piece] == ["GOOD ", "DAY "]

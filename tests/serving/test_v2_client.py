@@ -1,0 +1,173 @@
+"""What `Model` serves, asked by a public client of the Open Inference Protocol V2 on a real Ray Serve."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from tritonclient.utils import InferenceServerException
+
+from tests.serving.conftest import post
+
+pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
+ROWS = np.array([[1, 2], [3, 4]], dtype=np.float32)
+
+
+def client(serving: str, name: str) -> triton.InferenceServerClient:
+    return triton.InferenceServerClient(f"{serving}/{name}", concurrency=8)
+
+
+def tensor(name: str, values: np.ndarray, binary: bool = True) -> triton.InferInput:
+    kind = {"f": "FP32", "O": "BYTES", "i": "INT64"}[values.dtype.kind]
+    asked = triton.InferInput(name, list(values.shape), kind)
+    asked.set_data_from_numpy(values, binary_data=binary)
+    return asked
+
+
+def text(written: str) -> triton.InferInput:
+    return tensor("text", np.array([written], dtype=object))
+
+
+def test_health_and_metadata(serving: str) -> None:
+    whole = client(serving, "whole")
+    assert whole.is_server_live()
+    assert whole.is_server_ready()
+    assert whole.is_model_ready("whole")
+    assert whole.is_model_ready("whole", "1")
+    assert not whole.is_model_ready("whole", "2")
+    assert whole.get_server_metadata()["extensions"] == ["binary_tensor_data"]
+    found = whole.get_model_metadata("whole")
+    assert found["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
+    assert [each["name"] for each in found["outputs"]] == ["sums", "names"]
+
+
+@pytest.mark.parametrize("sent_binary", [True, False])
+@pytest.mark.parametrize("asked_binary", [True, False])
+def test_inference_with_tensors_as_bytes_and_as_json(
+    serving: str, sent_binary: bool, asked_binary: bool
+) -> None:
+    wanted = [triton.InferRequestedOutput(name, binary_data=asked_binary) for name in ("sums", "names")]
+    found = client(serving, "whole").infer(
+        "whole", [tensor("x", ROWS, sent_binary)], outputs=wanted, request_id="mine"
+    )
+    assert found.as_numpy("sums").tolist() == [6, 14]
+    assert [each if isinstance(each, str) else each.decode() for each in found.as_numpy("names")] == [
+        "row-0",
+        "row-1",
+    ]
+    assert found.get_response()["id"] == "mine"
+    assert ("parameters" in found.get_output("sums")) == asked_binary
+
+
+@pytest.mark.parametrize(
+    ("model", "values", "status", "said"),
+    [
+        ("whole", np.zeros((1, 3), np.float32), "400", "FP32[-1, 2]"),
+        ("whole", np.zeros((1, 2), np.int64), "400", "INT64[1, 2]"),
+        ("nobody", ROWS, "404", "there is no model nobody"),
+        ("whole", np.full((1, 2), np.nan, np.float32), "500", "not a number"),
+    ],
+)
+def test_what_is_wrong_is_said(serving: str, model: str, values: np.ndarray, status: str, said: str) -> None:
+    with pytest.raises(InferenceServerException) as caught:
+        client(serving, "whole").infer(model, [tensor("x", values)])
+    assert caught.value.status() == status
+    assert said in caught.value.message()
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{", "no JSON"),
+        ({}, "no inputs"),
+        ({"inputs": [{"name": "y", "datatype": "FP32", "shape": [1], "data": [1]}]}, "there is no input y"),
+        ({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1]}]}, "1 elements"),
+        (
+            {"inputs": [{"name": "x", "datatype": "FP32", "shape": [-1, 2], "data": [1, 2]}]},
+            "no list of sizes",
+        ),
+        ({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": ["a", "b"]}]}, "not FP32"),
+        ({"inputs": [{"name": "x", "datatype": "ODD", "shape": [1, 2], "data": [1, 2]}]}, "datatypes"),
+        (
+            {
+                "parameters": {"refuse": True},
+                "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}],
+            },
+            "refused by the model",
+        ),
+    ],
+)
+def test_a_wrong_body_is_400_with_the_reason(serving: str, body: object, said: str) -> None:
+    status, answer = post(f"{serving}/whole/v2/models/whole/infer", body)
+    assert (status, said in answer["error"]) == (400, True), answer
+
+
+def test_explain(serving: str) -> None:
+    asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 2.0, 2.0]}]}
+    status, found = post(f"{serving}/explained/v2/models/scores/explain", asked)
+    assert (status, found["outputs"][0]["data"]) == (200, [2.0, -1.0, 0.5])
+    status, found = post(f"{serving}/classifier/v2/models/classifier/explain", asked)
+    assert status == 404
+
+
+def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(serving: str) -> None:
+    def ask(number: int) -> list[int] | str:
+        rows = np.full((1, 2), np.nan if number == 5 else number, np.float32)
+        try:
+            found = client(serving, "batched").infer("batched", [tensor("x", rows)])
+            return [int(each) for each in found.as_numpy("output")[0]]
+        except InferenceServerException as error:
+            return str(error.status())
+
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(ask, range(16)))
+    assert found[5] == "500"
+    good = [each for each in found if not isinstance(each, str)]
+    assert [each[0] for each in good] == [n for n in range(16) if n != 5]
+    assert max(each[1] for each in good) > 1
+    large = client(serving, "batched").infer("batched", [tensor("x", np.zeros((20, 2), np.float32))])
+    assert large.as_numpy("output")[:, 1].tolist() == [20] * 20
+
+
+def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> None:
+    server = client(serving, "versions")
+
+    def asked(version: str = "") -> str:
+        found = server.infer("model", [text("t")], model_version=version).as_numpy("output")[0]
+        return str(found.decode())
+
+    assert asked("2") == "model 2 b t"
+    shares = Counter(asked()[:7] for _ in range(80))
+    assert shares["model 1"] > shares["model 2"] > 0
+    states = {each["version"]: each["state"] for each in server.get_model_repository_index()}
+    assert states == {"1": "READY", "2": "READY", "3": "UNAVAILABLE"}
+
+    only = '{"version_policy": {"specific": {"versions": [2]}}}'
+    server.load_model("model", config=only)
+    assert {asked()[:7] for _ in range(10)} == {"model 2"}
+    assert not server.is_model_ready("model", "1")
+    with pytest.raises(InferenceServerException, match="there are no weights"):
+        server.load_model("model", config=only.replace("2", "3"))
+    assert asked() == "model 2 b t"
+    server.unload_model("model")
+    assert server.is_server_ready()
+    assert not server.is_model_ready("model")
+    server.load_model("model", config=only.replace("2", "1, 2"))
+    assert asked("1") == "model 1 a t"
+
+
+def test_clients_may_load_only_where_the_manifest_says_so(serving: str) -> None:
+    status, answer = post(f"{serving}/whole/v2/repository/models/whole/unload", {})
+    assert (status, "modelControl" in answer["error"]) == (403, True)
+
+
+def test_many_models_on_one_replica(serving: str) -> None:
+    server = client(serving, "many")
+    for name in ("m0", "m1", "m2", "m3", "m4", "m0"):
+        found = server.infer(name, [text("t")]).as_numpy("output")[0]
+        assert found.decode() == f"{name} 1 s{name[1]} t"
+    with pytest.raises(InferenceServerException, match="there are no weights"):
+        server.infer("bad", [text("t")])
+    with pytest.raises(InferenceServerException, match="there is no model m9"):
+        server.infer("m9", [text("t")])
