@@ -8,7 +8,7 @@ from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.owners import Subject
 from tests.api.played import PlayedKubeRay
-from tests.api.sleeper import LONG_IDLE, write_whole
+from tests.api.played_words import LONG_IDLE, write_whole
 
 NAME = "pipeline"
 OWNER = f"application.{NAME}"
