@@ -72,3 +72,10 @@ def test_what_counts_from_another_time_is_left_out() -> None:
     assert added([early, late]) == late
     assert added([late, late]) == RouteTally("t2", {"a": Tally(sent=4), "b": Tally(sent=2)})
     assert added([]) is None
+
+
+def test_a_gateway_of_an_older_version_tells_nothing_of_what_was_passed_on() -> None:
+    whole = Tally(5, 4, 1, Histogram({3: 2}), Histogram({4: 2}), passed_on=1)
+    assert Tally.parse(whole.wire()) == whole
+    assert Tally.parse(whole.wire()[:5]).passed_on == 0
+    assert (whole + whole).passed_on == 2
