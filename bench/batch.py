@@ -17,6 +17,7 @@ import os
 import random
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -147,4 +148,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--rows", type=int, default=ROWS)
     chosen = parser.parse_args()
+    # Who is ended ends the engine that it has started, which is in a session of its own.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(chosen.rounds, chosen.rows)
