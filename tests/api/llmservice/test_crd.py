@@ -14,7 +14,7 @@ from daybreak.api.llmservice.definition import NAME_LIMIT, LLMService
 from tests.api.admin import Admin, Refused
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "manifests" / "samples"
 FILES = sorted(path for path in SAMPLES.glob("*.yaml") if "kind: LLMService\n" in path.read_text())
 
