@@ -17,7 +17,7 @@ from ray.serve._private.api import call_user_app_builder_with_args_if_necessary 
 def main(port: int, folder: str, applications: dict[str, dict[str, object]]) -> None:
     """Start, say so, and wait."""
     ray.init(
-        num_cpus=64,
+        num_cpus=32,
         object_store_memory=100_000_000,
         include_dashboard=False,
         log_to_driver=False,

@@ -48,6 +48,9 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # A process for each CPU that Ray is told of, before anybody needs one, is too much for a small machine.
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_raylet_start_wait_time_s": "120",
     }
     python, told = ray_environment.python(), json.dumps(applications)
     with (folder / "log").open("w") as log:
