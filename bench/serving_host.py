@@ -17,18 +17,17 @@ from ray.serve._private.api import call_user_app_builder_with_args_if_necessary 
 def main(port: int, folder: str, applications: dict[str, dict[str, object]]) -> None:
     """Start, say so, and wait."""
     ray.init(
-        num_cpus=64,
+        num_cpus=32,
         object_store_memory=100_000_000,
         include_dashboard=False,
         log_to_driver=False,
         _temp_dir=folder,
     )
     serve.start(http_options={"host": "127.0.0.1", "port": port})
-    targets = []
+    # One after another: their processes together are too much for a small machine.
     for name, each in applications.items():
         application = build(import_attr(str(each["importPath"])), each.get("args", {}))
-        targets.append(serve.RunTarget(application, name=name, route_prefix=f"/{name}"))
-    serve.run_many(targets)
+        serve.run(application, name=name, route_prefix=f"/{name}")
     print("READY", flush=True)
     sys.stdin.read()
     ray.shutdown()

@@ -48,6 +48,9 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        # A process for each CPU that Ray is told of, before one is needed, is too much for a small machine.
+        "RAY_prestart_worker_first_driver": "0",
+        "RAY_raylet_start_wait_time_s": "120",
     }
     python, told = ray_environment.python(), json.dumps(applications)
     with (folder / "log").open("w") as log:
@@ -62,13 +65,21 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
             start_new_session=True,
         )
     try:
-        said = process.stdout.readline() if process.stdout else ""
-        if said != "READY\n":
-            raise RuntimeError((said + (folder / "log").read_text())[-4000:])
+        _ready(process, folder / "log")
         yield f"127.0.0.1:{port}"
     finally:
         _end(process)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ready(process: "subprocess.Popen[str]", log: Path) -> None:
+    """Wait until it says so; Ray says things of its own before."""
+    said: list[str] = []
+    while process.stdout and (line := process.stdout.readline()):
+        if line == "READY\n":
+            return
+        said.append(line)
+    raise RuntimeError("".join([*said, log.read_text()])[-4000:])
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

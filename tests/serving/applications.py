@@ -9,7 +9,7 @@ from typing import Annotated, TypedDict
 
 import numpy as np
 
-from daybreak_runtime.loaders import HuggingFace
+from daybreak_runtime.loaders.hugging_face import HuggingFace
 from daybreak_runtime.models import BadInput, Model, Request, Tensor, application
 from daybreak_runtime.pipelines import Chat, ChatModel, chat_application, together
 

@@ -35,7 +35,7 @@ def make(folder: Path) -> dict[str, tuple[type[Model], str, dict[str, Any]]]:
     written = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.save(written, folder / "model.onnx")
 
-    class Sum(mlflow.pyfunc.PythonModel):
+    class Sum(mlflow.pyfunc.PythonModel):  # type: ignore[misc]  # not in this environment
         def predict(self, context: Any, model_input: Any, params: Any = None) -> Any:
             return model_input["a"] + model_input["b"]
 

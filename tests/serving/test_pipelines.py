@@ -2,6 +2,7 @@
 
 import openai
 import pytest
+from openai.types.chat import ChatCompletionMessageParam
 
 from tests.serving.conftest import post
 
@@ -44,6 +45,10 @@ def test_steps_at_once_one_of_which_may_fail(
     assert (found[1]["outputs"][0]["data"] if status == 200 else found[1]["error"]) == said
 
 
+def user(text: str) -> list[ChatCompletionMessageParam]:
+    return [{"role": "user", "content": text}]
+
+
 @pytest.fixture
 def talk(serving: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"http://{serving}/shouter/v1", api_key="none", max_retries=0)
@@ -51,30 +56,30 @@ def talk(serving: str) -> openai.OpenAI:
 
 def test_a_pipeline_is_a_model_to_an_openai_client(talk: openai.OpenAI) -> None:
     assert [each.id for each in talk.models.list()] == ["shout"]
-    messages = [{"role": "user", "content": "good day"}]
-    answer = talk.chat.completions.create(model="shout", messages=messages)  # type: ignore[arg-type]
+    messages = user("good day")
+    answer = talk.chat.completions.create(model="shout", messages=messages)
     assert answer.choices[0].message.content == "GOOD DAY "
-    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)  # type: ignore[call-overload]
+    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)
     pieces = [each.choices[0].delta.content for each in stream]
     assert [piece for piece in pieces if piece] == ["GOOD ", "DAY "]
 
 
 def test_its_errors_are_those_of_openai(talk: openai.OpenAI) -> None:
-    messages = [{"role": "user", "content": "all fail"}]
+    messages = user("all fail")
     with pytest.raises(openai.NotFoundError, match="there is no model other"):
-        talk.chat.completions.create(model="other", messages=messages)  # type: ignore[arg-type]
+        talk.chat.completions.create(model="other", messages=messages)
     with pytest.raises(openai.BadRequestError, match="messages"):
         talk.chat.completions.create(model="shout", messages=[])
     with pytest.raises(openai.InternalServerError, match="as told"):
-        talk.chat.completions.create(model="shout", messages=messages)  # type: ignore[arg-type]
-    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)  # type: ignore[call-overload]
+        talk.chat.completions.create(model="shout", messages=messages)
+    stream = talk.chat.completions.create(model="shout", messages=messages, stream=True)
     with pytest.raises(openai.APIError, match="as told"):
         list(stream)
 
 
 def test_a_transformer_before_an_llm_streams_on(serving: str) -> None:
     talk = openai.OpenAI(base_url=f"http://{serving}/translator/v1", api_key="none", max_retries=0)
-    messages = [{"role": "user", "content": "good day"}]
-    stream = talk.chat.completions.create(model="translator", messages=messages, stream=True)  # type: ignore[call-overload]
+    messages = user("good day")
+    stream = talk.chat.completions.create(model="translator", messages=messages, stream=True)
     pieces = [each.choices[0].delta.content for each in stream]
     assert [piece for piece in pieces if piece] == ["GOOD ", "DAY "]
