@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admi
 
 def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player) -> None:
     admin = player.admin
-    groups = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
+    groups: list[dict[str, Any]] = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
     wants = [{"name": "Pipeline", "workerGroup": "small", "accelerators": 0.5}]
     admin.create(PIPELINE.manifest(deployments=wants, workerGroups=groups))
     assert "needs 0.5 accelerators" in PIPELINE.stalled(admin, "InvalidSpec")
