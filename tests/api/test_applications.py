@@ -12,7 +12,6 @@ from tests.api.admin import Admin, Refused, eventually
 from tests.api.applications import NAME, OWNER, PIPELINE, Player
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 from tests.api.sleeper import GATEWAY
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
@@ -185,16 +184,3 @@ def test_a_steady_one_is_not_written_to(player: Player) -> None:
     assert versions() == before
     own = admin.get("ServeApplication", NAME)["metadata"]["resourceVersion"]
     assert own == other["metadata"]["resourceVersion"]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
-    admin.create(PIPELINE.manifest())
-    killed_around_each_write(
-        moment,
-        alone,
-        len(PIPELINE.objects),
-        done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
-        told=lambda: PIPELINE.status(admin).get("conditions"),
-        kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},
-    )
