@@ -124,9 +124,9 @@ class PlayedGateways(GatewayReports):
         kind, name = names.kind_and_name(service.name)
         resource = {each.kind: each for each in WORKLOADS}.get(kind, LLM_SERVICES)
         spec = (self._cache.get(resource, Key(service.namespace, name)) or {}).get("spec") or {}
-        models = [model["name"] for model in spec.get("models") or [spec["model"]] * ("model" in spec)]
-        if kind == SERVE_APPLICATIONS.kind:
-            models = [name]
+        written = spec.get("models") or ([spec["model"]] if "model" in spec else [])
+        # An application has one gate, of its own name.
+        models = [name] if kind == SERVE_APPLICATIONS.kind else [model["name"] for model in written]
         carried_out = self._carried_out.get(service, {})
         each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
         heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}

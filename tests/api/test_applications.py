@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from tests.api.admin import Admin, Refused, eventually
 from tests.api.applications import NAME, OWNER, PIPELINE, Player
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 from tests.api.sleeper import GATEWAY
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
@@ -158,7 +158,7 @@ def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admi
 
 def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player) -> None:
     admin = player.admin
-    groups = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
+    groups: list[dict[str, Any]] = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
     wants = [{"name": "Pipeline", "workerGroup": "small", "accelerators": 0.5}]
     admin.create(PIPELINE.manifest(deployments=wants, workerGroups=groups))
     assert "needs 0.5 accelerators" in PIPELINE.stalled(admin, "InvalidSpec")
@@ -184,16 +184,3 @@ def test_a_steady_one_is_not_written_to(player: Player) -> None:
     assert versions() == before
     own = admin.get("ServeApplication", NAME)["metadata"]["resourceVersion"]
     assert own == other["metadata"]["resourceVersion"]
-
-
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
-    admin.create(PIPELINE.manifest())
-    killed_around_each_write(
-        moment,
-        alone,
-        len(PIPELINE.objects),
-        done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
-        told=lambda: PIPELINE.status(admin).get("conditions"),
-        kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},
-    )

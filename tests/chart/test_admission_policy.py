@@ -23,8 +23,10 @@ from daybreak.kinds.llmservice.objects.revisions import controller_revision, wit
 from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one
 from tests.golden.test_samples import (
     PLATFORM,
+    applications,
     batches,
     benchmarks,
+    of_application,
     of_batch,
     of_benchmark,
     of_server,
@@ -74,6 +76,11 @@ def of_the_benchmark(kind: str) -> Manifest:
 def of_the_server(kind: str) -> Manifest:
     """An object of a ModelServer of the samples."""
     return copy.deepcopy(of_kind(of_server(servers()[0].values[0], MODELS), kind)[0])
+
+
+def of_the_application(kind: str) -> Manifest:
+    """An object of a ServeApplication of the samples."""
+    return copy.deepcopy(of_kind(of_application(applications()[0].values[0], MODELS), kind)[0])
 
 
 def of_gateway(kind: str) -> Manifest:
@@ -211,6 +218,13 @@ def test_what_the_operator_writes_for_a_model_server_is_admitted(operator: Hands
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
 
+@pytest.mark.parametrize("sample", applications())
+def test_what_the_operator_writes_for_an_application_is_admitted(operator: Hands, sample: Manifest) -> None:
+    wanted = of_application(sample, MODELS)
+    assert len(operator.create(*wanted).splitlines()) == len(wanted)
+    assert len(operator.apply(*wanted).splitlines()) == len(wanted)
+
+
 def test_the_gateway_is_admitted(operator: Hands) -> None:
     wanted = gateway(MODELS, WORKLOADS, PLATFORM, {"keys", "more"})
     wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
@@ -318,6 +332,16 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda: of_the_server("Service"),
         lambda m: m["metadata"].update(name="other"),
         "named after",
+    ),
+    "an application's RayService of another name": (
+        lambda: of_the_application("RayService"),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "an application that owns a Deployment": (
+        lambda: of_the_server("Deployment"),
+        lambda m: m["metadata"]["ownerReferences"][0].update(kind="ServeApplication"),
+        "Deployment of a ModelServer",
     ),
     "a ModelServer that owns a RayService": (
         lambda: of_sample("RayService"),

@@ -234,6 +234,22 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
     admin.delete("ModelServer", name)
 
 
+def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operator: OperatorProcess) -> None:
+    before = forbidden(admin)
+    sample = (ROOT / "manifests" / "samples" / "application.yaml").read_text()
+    wanted = [*yaml.safe_load_all(sample)][-1]
+    name = wanted["metadata"]["name"]
+    admin.create(wanted)
+    eventually("a RayService", lambda: admin.get("RayService", name))
+    eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
+    eventually("a status", lambda: (admin.get("ServeApplication", name).get("status") or {}).get("gate"))
+    admin.merge("ServeApplication", name, {"spec": {"state": "Asleep"}})
+    eventually("no RayService", lambda: admin.get("RayService", name) is None)
+    assert forbidden(admin) == before
+    assert "orbidden" not in operator.log()
+    admin.delete("ServeApplication", name)
+
+
 def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "route.yaml").read_text())

@@ -159,3 +159,35 @@ async def test_a_web_socket_counts_as_in_flight(tmp_path: Path) -> None:
             assert await socket.receive_str() == "echo of hello"
             await there.until(lambda report: report.in_flight == 1)
         await there.until(lambda report: report.in_flight == 0)
+
+
+def keys(folder: Path) -> dict[str, Any]:
+    """`access` with two keys, one of which opens something else only."""
+    secret = folder / "keys" / "secret"
+    secret.mkdir(parents=True)
+    for name in ("good", "narrow"):
+        (secret / name).write_text(f"sk-{name}")
+    names_of = ("good", "narrow")
+    found: list[dict[str, Any]] = [{"secretRef": {"name": "secret", "key": name}} for name in names_of]
+    found[1]["models"] = ["other"]
+    return {"apiKeys": found}
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
+async def test_without_a_key_that_fits_no_method_passes(method: str, tmp_path: Path) -> None:
+    access = keys(tmp_path)
+    async with place(tmp_path, access=access) as there:
+        assert (await there.ask(method, "/x"))[0] == 401
+        assert (await there.ask(method, "/x", Authorization="Bearer sk-bad"))[0] == 401
+        assert (await there.ask(method, "/x", Authorization="Bearer sk-narrow"))[0] == 403
+        assert not there.application.seen
+        assert (await there.ask(method, "/x", Authorization="Bearer sk-good"))[0] == 200
+        assert there.application.seen == {(method, "/x"): 1}
+
+
+async def test_a_page_asks_the_gateway_whether_it_may(tmp_path: Path) -> None:
+    access = {**keys(tmp_path), "corsOrigins": ["https://chat.example"]}
+    async with place(tmp_path, access=access) as there:
+        status, _ = await there.ask("OPTIONS", "/x", Origin="https://chat.example")
+        assert status in (200, 204)
+        assert not there.application.seen

@@ -418,3 +418,36 @@ def test_a_health_path_that_is_none_is_that_of_ray_pods(path: Any) -> None:
     found = model_server()
     found["status"]["gate"]["backends"][0]["healthPath"] = path
     assert read(found, engine()).gates[0].slot.check == ""
+
+
+def application(**spec: Any) -> dict[str, Any]:
+    """A ServeApplication with a gate."""
+    found = manifest(gate(entry("tiny"), backends=[{"cluster": "tiny-1", "weight": 100}]), **spec)
+    found["spec"] = {"importPath": "a:b", **spec}
+    return {"kind": "ServeApplication", **found}
+
+
+def ray_pod(role: str, address: str) -> dict[str, Any]:
+    """A pod of its Ray cluster."""
+    labels = {names.RAY_CLUSTER_LABEL: "tiny-1", names.RAY_NODE_TYPE_LABEL: role, names.MODEL_LABEL: "cpu"}
+    return {"metadata": {"name": role, "labels": labels}, "status": {"podIP": address, "phase": "Running"}}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "paths"), [(None, "any"), ("Any", "any"), ("V2", "v2"), ("Later", "any")]
+)
+def test_an_application_is_asked_at_its_ray_head_alone(protocol: str | None, paths: str) -> None:
+    said = {} if protocol is None else {"protocol": protocol}
+    claim = read(application(**said), ray_pod("head", "10.0.0.5"), ray_pod("worker", "10.0.0.6"))
+    assert claim.name == "application.tiny"
+    [only] = claim.gates
+    assert only.servers == (Server("10.0.0.5", 8000),)
+    assert only.slot.paths == claim.front.slot.paths == paths
+    assert claim.models == (), "no name leads to it"
+    assert not only.slot.replicas_listen
+
+
+def test_an_application_that_speaks_openai_has_names() -> None:
+    claim = read(application(protocol="OpenAI", models=["one", "two"]), ray_pod("head", "10.0.0.5"))
+    assert claim.models == ("one", "two")
+    assert claim.gates[0].slot.paths == ""

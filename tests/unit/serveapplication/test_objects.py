@@ -122,8 +122,9 @@ def test_asleep_there_is_no_ray_service() -> None:
 
 def test_what_needs_no_new_pods_is_no_new_wish() -> None:
     before = wishes(application())
-    same = {"sleep": None, "args": {"a": 1}, "importPath": "other:build", "access": {}}
+    same: dict[str, Any] = {"sleep": None, "args": {"a": 1}, "importPath": "other:build", "access": {}}
     for name, value in same.items():
         assert wishes(application(**{name: value})) == before
-    for name, value in (("runtime", {"image": "i:1"}), ("code", {"configMap": "c"})):
+    others: dict[str, Any] = {"runtime": {"image": "i:1"}, "code": {"configMap": "c"}}
+    for name, value in others.items():
         assert wishes(application(**{name: value})) != before

@@ -1,0 +1,20 @@
+"""An operator that is killed around each write of a ServeApplication: the next one ends at the same place."""
+
+import pytest
+
+from tests.api.admin import Admin
+from tests.api.applications import PIPELINE
+from tests.api.restarts import MOMENTS, Start, killed_around_each_write
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+    admin.create(PIPELINE.manifest())
+    killed_around_each_write(
+        moment,
+        alone,
+        len(PIPELINE.objects),
+        done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
+        told=lambda: PIPELINE.status(admin).get("conditions"),
+        kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},
+    )
