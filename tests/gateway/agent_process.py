@@ -159,11 +159,15 @@ class AgentProcess:
         """Wait until the stream tells a state of a service."""
         last: Report | None = None
         try:
-            async with asyncio.timeout(seconds), self.follow() as updates:
-                async for update in updates:
-                    last = update.services.get(service, last)
-                    if last is not None and good(last):
-                        return last
+            async with asyncio.timeout(seconds):
+                # Until it has read the cluster it tells nothing: it may have begun a moment ago.
+                while (await self.page("/state", only_head=True))[0] == 503:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+                async with self.follow() as updates:
+                    async for update in updates:
+                        last = update.services.get(service, last)
+                        if last is not None and good(last):
+                            return last
         except TimeoutError:
             pass
         raise AssertionError(f"never told of {service}; last: {last}\n{self.log()[-2000:]}")

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.applications import NAME, OWNER, PIPELINE, Player
 from tests.api.objects import tiny
-from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.sleeper import GATEWAY
+from tests.api.operator_process import OperatorProcess
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
 NO_MODULE = """\
@@ -21,23 +19,6 @@ Traceback (most recent call last):
   File "/home/ray/lib/python/ray/serve/_private/application_state.py", line 1, in build
 ModuleNotFoundError: No module named 'pipelines'
 """
-
-
-@pytest.fixture(scope="module")
-def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say."""
-    return tmp_path_factory.mktemp("traffic")
-
-
-@pytest.fixture(scope="module")
-def gated(
-    plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
-) -> Iterator[OperatorProcess]:
-    """The operator, with gateways."""
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
-    folder = tmp_path_factory.mktemp("operator")
-    with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
-        yield process
 
 
 @pytest.fixture
