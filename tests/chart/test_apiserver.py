@@ -21,11 +21,7 @@ import yaml
 
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common.resource import GROUP
-from daybreak.api.llmbatch import definition as batch
-from daybreak.api.llmbenchmark import definition as benchmark
-from daybreak.api.llmroute import definition as route
 from daybreak.api.llmservice import definition
-from daybreak.api.modelserver import definition as server
 from daybreak.assembly import KINDS
 from scripts import render_argocd
 from tests.chart.tools import (
@@ -46,15 +42,7 @@ pytestmark = pytest.mark.xdist_group("chart-plane")
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
 CRD = f"{definition.PLURAL}.{GROUP}"
-CRDS = sorted(
-    (
-        CRD,
-        f"{batch.PLURAL}.{GROUP}",
-        f"{benchmark.PLURAL}.{GROUP}",
-        f"{server.PLURAL}.{GROUP}",
-        f"{route.PLURAL}.{GROUP}",
-    )
-)
+CRDS = sorted(f"{kind.plural}.{GROUP}" for kind in KINDS)
 OURS = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,leases"
 ARGOCD = ROOT / "manifests" / "argocd"
 

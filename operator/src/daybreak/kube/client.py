@@ -65,8 +65,9 @@ class Api:
         if in_cluster():
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
         else:
+            # The library reads $KUBECONFIG when it is imported, which may be long ago in a forked process.
             await load_kube_config(  # type: ignore[no-untyped-call]
-                client_configuration=configuration, persist_config=False
+                os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
             )
         return cls(configuration)
 
