@@ -66,7 +66,8 @@ def test_it_answers_at_any_path(kubernetes: Kubernetes, address: str) -> None:
     for private in ("/-/routes", "/%2D/healthz"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             ask(address, private, "")
-        assert refused.value.code == 404
+        with refused.value as answer:
+            assert answer.code == 404
 
 
 def test_it_sleeps_without_a_ray_cluster_and_one_request_wakes_it(
