@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from daybreak.api.common.names import FIT_CHECK_ANNOTATION, FIT_CHECK_OFF
 from tests.api.admin import Admin, eventually
 
 
@@ -23,7 +24,8 @@ class Subject:
         return {
             "apiVersion": "daybreak.dev/v1alpha1",
             "kind": self.kind,
-            "metadata": {"name": self.name},
+            # There are no nodes here; tests/gpu has some.
+            "metadata": {"name": self.name, "annotations": {FIT_CHECK_ANNOTATION: FIT_CHECK_OFF}},
             "spec": {name: value for name, value in {**self.spec, **spec}.items() if value is not None},
         }
 

@@ -22,4 +22,5 @@ def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocat
     observer = Observer(parts, behind, ports)
     reconciler = Reconciler(parts.api, parts.cache, observer, parts.platform, parts.applier, parts.may_act)
     owned = (*OF_APPLICATIONS, RAY_CLUSTERS, PODS)
-    return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler)
+    by_nodes = observer.concerned_by_nodes
+    return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler, by_nodes=by_nodes)
