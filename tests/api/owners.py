@@ -73,6 +73,10 @@ class Subject:
         message: str = found["message"]
         return message
 
+    def stalled_no_more(self, admin: Admin) -> None:
+        """Wait until nobody has to act."""
+        eventually("not stalled", lambda: self.condition(admin, "Stalled").get("status") == "False")
+
     def gone(self, admin: Admin) -> bool:
         """Whether none of the owned objects is there."""
         return not any(admin.get(kind, name) for kind, name in self.objects.items())

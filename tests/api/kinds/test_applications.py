@@ -8,7 +8,7 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.applications import NAME, OWNER, PIPELINE, Player
+from tests.api.applications import CODE, NAME, OWNER, PIPELINE, Player, write_code
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess
 
@@ -25,8 +25,9 @@ ModuleNotFoundError: No module named 'pipelines'
 def player(admin: Admin, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
     """What plays around an application that is not made yet."""
     yield Player(admin, traffic)
-    if admin.get("ServeApplication", NAME):
-        admin.delete("ServeApplication", NAME)
+    for kind, name in (("ServeApplication", NAME), ("ConfigMap", CODE)):
+        if admin.get(kind, name):
+            admin.delete(kind, name)
 
 
 def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
@@ -101,6 +102,53 @@ def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Pla
     assert "No module named 'pipelines'" in player.reaches("Failed", "Failed")["reason"]
     player.says("RUNNING")
     player.reaches("Awake", "Open")
+
+
+def of_code(admin: Admin) -> set[str]:
+    """The digests of code that its RayService and the templates of its pods bear."""
+    found = admin.get("RayService", NAME)
+    cluster = found["spec"]["rayClusterConfig"]
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    made = [found["metadata"], *(group["template"]["metadata"] for group in groups)]
+    return {each["annotations"][names.CODE_ANNOTATION] for each in made}
+
+
+def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    before = of_code(admin)
+    generation = admin.get("RayService", NAME)["metadata"]["generation"]
+    write_code(admin, "first", team="blue")
+    write_code(admin, "second", team="blue")
+    eventually("pods of other code", lambda: len(of_code(admin)) == 1 and of_code(admin) != before)
+    found = admin.get("RayService", NAME)
+    assert found["metadata"]["generation"] == generation + 1, "a label is no change of the code"
+    assert found["spec"]["upgradeStrategy"] == {"type": "NewCluster"}
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "the first cluster answers"
+
+    write_code(admin, "first")
+    eventually("back", lambda: of_code(admin) == before)
+
+
+def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
+    admin = player.admin
+    admin.delete("ConfigMap", CODE)
+    admin.create(PIPELINE.manifest())
+    assert f"ConfigMap {CODE}, which spec.code names" in PIPELINE.stalled(admin, "CodeMissing")
+    assert admin.get("Service", NAME)
+    assert admin.get("RayService", NAME) is None
+    write_code(admin, "first")
+    player.starts()
+    player.reaches("Awake", "Open")
+    before = of_code(admin)
+
+    admin.delete("ConfigMap", CODE)
+    PIPELINE.stalled(admin, "CodeMissing")
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "what runs has read its code"
+    assert of_code(admin) == before
+    write_code(admin, "first")
+    PIPELINE.stalled_no_more(admin)
+    assert of_code(admin) == before
 
 
 def test_a_name_that_a_service_has_is_told(player: Player) -> None:

@@ -114,7 +114,7 @@ class View(view.View[Observed, ServeApplication]):
         """What keeps it from running, what somebody must act on first."""
         if self.seen.asleep:
             return None
-        found = [service_problem(self.ray, self.seen.ray_clusters, self.pods)]
+        found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods)]
         if self.serve is not None:
             found += [deployment_problem(each) for each in self.serve.deployments.values()]
         found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
@@ -125,6 +125,19 @@ class View(view.View[Observed, ServeApplication]):
         stalled = condition(self.seen.status, ConditionType.STALLED)
         standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
         return lasting(worst(found), standing)
+
+    @property
+    def without_code(self) -> bool:
+        """Whether its code is not there, or not looked for yet: pods would wait for it without a word."""
+        return self.seen.code is not None and (self.seen.code.missing or self.seen.code.awaited)
+
+    @property
+    def _no_code(self) -> Problem | None:
+        code = self.application.spec.code
+        if self.seen.code is None or not self.seen.code.missing or code is None:
+            return None
+        where = f"which spec.code names, is not in namespace {self.application.namespace}"
+        return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)
 
     @property
     def _no_room(self) -> Problem | None:
@@ -147,6 +160,8 @@ class View(view.View[Observed, ServeApplication]):
         """What is waited for."""
         if self.queued:
             return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+        if self.without_code and not self.made:
+            return "its code is being looked for"
         heads = [pod for pod in self.current_pods if pod.role == HEAD]
         if not self.ray.coming or not heads:
             return "its Ray cluster is being made"

@@ -9,6 +9,7 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
 from daybreak.kinds.serveapplication.observe import fit
+from daybreak.kube.config_map_watch import Content
 from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.schedulable import check_off
 
@@ -20,6 +21,8 @@ class Observed(observed.Observed[ServeApplication]):
     kuberay_installed: bool = True
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
+    code: Content | None = None
+    """What is known of the ConfigMap with its code; None: its code comes from elsewhere."""
 
     @property
     def fit_checked(self) -> bool:

@@ -18,6 +18,7 @@ from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kube.cache import Key
+from daybreak.kube.config_map_watch import ConfigMapWatch
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
 
 
@@ -28,14 +29,18 @@ class Observer(observer.Observer[Observed]):
         parts: What every kind is built with.
         gateways: Knows what gateways say; None: there are none.
         ports: Gives out the gateways' ports.
+        code: Knows what ConfigMaps with code hold.
     """
 
     resource = SERVE_APPLICATIONS
 
-    def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
+    def __init__(
+        self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator, code: ConfigMapWatch
+    ) -> None:
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._watches = parts.watches
         self._fit = FitWatch()
+        self._code = code
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of one, or None when there is none."""
@@ -46,6 +51,8 @@ class Observer(observer.Observer[Observed]):
         else:
             about = (application.uid, application.generation)
             self._fit.note(key, about, seen.nodes, lambda: fit.questions(application))
+        if seen is None:
+            self._code.forget(key)
         return seen
 
     async def concerned_by_nodes(self) -> Collection[Key]:
@@ -64,8 +71,11 @@ class Observer(observer.Observer[Observed]):
             Key(each["metadata"]["namespace"], each["metadata"]["name"])
             for each in self._cache.of_service(RAY_SERVICES, self.owner(key))
         }
+        spec = seen.subject.spec if seen.subject is not None else None
+        files = spec.code.config_map if spec is not None and spec.code is not None else None
         return replace(
             seen,
+            code=self._code.content(key, files),
             kuberay_installed=self._watches.kuberay_installed,
             # A service of the same name may have one.
             ray_service=found if own else None,
