@@ -13,6 +13,7 @@ from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
+GROUP = {"name": "g", "cpu": "1", "memory": "2Gi"}
 NO_MODULE = """\
 Deploying app 'app' failed with exception:
 Traceback (most recent call last):
@@ -169,6 +170,14 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"importPath": "pipeline.build"}, "spec.importPath"),
         ({"importPath": "pipeline:build()"}, "spec.importPath"),
         ({"deployments": [{"name": "A"}, {"name": "A"}]}, "Duplicate value"),
+        ({"deployments": [{"name": "Not a name"}]}, "spec.deployments[0].name"),
+        ({"deployments": [{"name": "A", "workerGroup": "Not_A_Name"}]}, "spec.deployments[0].workerGroup"),
+        ({"workerGroups": [GROUP, GROUP]}, "Duplicate value"),
+        ({"workerGroups": [{**GROUP, "name": "Not_A_Name"}]}, "spec.workerGroups[0].name"),
+        ({"code": {"configMap": "Not_A_Name"}}, "spec.code.configMap"),
+        ({"protocol": "OpenAI", "models": ["a", "a"]}, "Duplicate value"),
+        ({"deployments": [{"name": "A", "accelerators": -0.5}]}, "greater than or equal to 0"),
+        ({"deployments": [{"name": "A", "accelerators": 65}]}, "less than or equal to 64"),
         ({"deployments": []}, "spec.deployments"),
         ({"deployments": [{"name": "A", "accelerators": 1.5}]}, "a share of one accelerator is below 1"),
         ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
@@ -182,6 +191,20 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
         admin.create(PIPELINE.manifest(**spec))
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a" * 36, "may have at most 35 characters"),
+        ("my.pipeline", "metadata.name"),
+        (names.ROUTER, f"metadata.name must not be {names.ROUTER}"),
+    ],
+)
+def test_the_api_server_refuses_a_name(name: str, words: str, admin: Admin) -> None:
+    with pytest.raises(Refused) as refused:
+        admin.create({**PIPELINE.manifest(), "metadata": {"name": name}})
     assert words in str(refused.value)
 
 
