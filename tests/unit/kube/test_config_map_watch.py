@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.kube import config_map_watch as module
 from daybreak.kube.cache import Key
 from daybreak.kube.client import Api
 from daybreak.kube.config_map_watch import ConfigMapWatch, Content
@@ -146,10 +147,12 @@ async def test_a_watch_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch
     async def broken(*_: Any, **__: Any) -> dict[str, Any]:
         raise RuntimeError
 
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.02)
     with monkeypatch.context() as patched:
         patched.setattr(server, "request", broken)
         asker.content()
-        assert await asker.after() == Content(awaited=True)
+        await asyncio.sleep(0.01)
+        assert asker.content() == Content(awaited=True)
     found = await asker.after()
     assert found is not None
     assert found.digest

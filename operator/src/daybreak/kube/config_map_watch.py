@@ -5,7 +5,6 @@ handed on.
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +15,9 @@ from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.reflector import Reflector
 from daybreak.kube.resources import CONFIG_MAPS
+
+RETRY_SECONDS = 30.0
+"""How long after an accident a watch is begun anew."""
 
 log = structlog.get_logger("daybreak.config_map_watch")
 
@@ -72,14 +74,9 @@ class ConfigMapWatch:
         self._named.clear()
         for watch in watches:
             watch.end()
-        for watch in watches:
-            with contextlib.suppress(asyncio.CancelledError):
-                await watch.task
+        await asyncio.gather(*(watch.task for watch in watches), return_exceptions=True)
 
     def _changed(self, key: Key) -> None:
-        watch = self._watches.get(key)
-        if watch is not None and watch.task.done():
-            del self._watches[key]  # the next look begins another one
         for owner in [owner for owner, named in self._named.items() if named == key]:
             self._enqueue(owner)
 
@@ -96,7 +93,6 @@ class _Watch:
         self._known: tuple[int, str] = (-1, "")
         """Digest of what stood in the cache after so many changes."""
         self.task = asyncio.create_task(self._run(), name=f"ConfigMap {key}")
-        self.task.add_done_callback(self._ended)
 
     def content(self) -> Content:
         """What is known of it."""
@@ -120,12 +116,14 @@ class _Watch:
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._reflector.run())
+            group.create_task(self._follow())
             await self._reflector.synced.wait()
             self._changed()
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        if task.cancelled():
-            return
-        log.error("a watch has ended", configmap=str(self._key), error=repr(task.exception()))
-        self._changed()
+    async def _follow(self) -> None:
+        while True:
+            try:
+                await self._reflector.run()
+            except Exception as error:  # one ConfigMap must never stop the others
+                log.exception("a watch has ended", configmap=str(self._key), error=str(error))
+            await asyncio.sleep(RETRY_SECONDS)
