@@ -45,4 +45,4 @@ def platform() -> Platform:
 
 
 def _objects() -> list[dict[str, Any]]:
-    return list(yaml.safe_load_all(_OPERATOR.read_text()))
+    return list(yaml.load_all(_OPERATOR.read_text(), yaml.CSafeLoader))

@@ -100,10 +100,12 @@ class Wish:
 
 
 def samples() -> dict[str, LLMService]:
-    """Every sample, by the name of its file; each is checked as the API server would."""
-    manifests = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(SAMPLES.glob("*.yaml"))}
+    """Every LLMService of the samples, by the name of its file; checked as the API server would."""
     return {
-        name: _service(manifest) for name, manifest in manifests.items() if manifest["kind"] == "LLMService"
+        file.stem: _service(manifest)
+        for file in sorted(SAMPLES.glob("*.yaml"))
+        for manifest in yaml.safe_load_all(file.read_text())
+        if manifest["kind"] == "LLMService"
     }
 
 

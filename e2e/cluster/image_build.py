@@ -8,6 +8,7 @@ docs/decisions/0008-the-cpu-image-has-no-cuda.md.
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -117,9 +118,19 @@ def load(reference: str) -> None:
     shutil.rmtree(folder)
 
 
+def listens(path: Path) -> bool:
+    """Whether a process listens on a socket: the file of one that was killed stays."""
+    with socket.socket(socket.AF_UNIX) as tried:
+        try:
+            tried.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def loaded() -> set[str]:
     """Names of the images that containerd has; empty while it does not run."""
-    if not paths.CONTAINERD_SOCKET.exists():
+    if not listens(paths.CONTAINERD_SOCKET):
         return set()
     return set(run(ctr("images", "list", "--quiet")).split())
 

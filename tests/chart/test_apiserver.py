@@ -33,6 +33,7 @@ from tests.chart.tools import (
     Manifest,
     ToolFailed,
     dump,
+    load,
     one,
     program,
     run,
@@ -182,7 +183,7 @@ def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_p
     older = tmp_path / "daybreak"
     shutil.copytree(CHART, older)
     (file,) = (older / "files" / "crds").glob("*_llmservices.yaml")
-    crd = yaml.safe_load(file.read_text())
+    [crd] = load(file.read_text())
     columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
     newest = columns.pop()
     file.write_text(yaml.safe_dump(crd))
@@ -301,7 +302,7 @@ def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     plane.kubectl("get", "deployment/daybreak", "lease/daybreak-operator", "-n", NAMESPACE)
     # Without a controller manager the namespace never finishes going; everything in it does.
-    built = [m for m in yaml.safe_load_all(plane.kubectl("kustomize", base)) if m["kind"] != "Namespace"]
+    built = [m for m in load(plane.kubectl("kustomize", base)) if m["kind"] != "Namespace"]
     plane.kubectl("delete", "-f", "-", stdin=dump(built))
 
 

@@ -5,10 +5,8 @@ import re
 import shutil
 from pathlib import Path
 
-import yaml
-
 from scripts import render_base
-from tests.chart.tools import ROOT, Manifest, of_kind, one, program, run
+from tests.chart.tools import ROOT, Manifest, load, of_kind, one, program, run
 
 BASE = ROOT / "manifests" / "base"
 HELMS_LABELS = {"helm.sh/chart", "app.kubernetes.io/managed-by"}
@@ -16,7 +14,7 @@ HELMS_LABELS = {"helm.sh/chart", "app.kubernetes.io/managed-by"}
 
 def kustomize(folder: str) -> list[Manifest]:
     """What `kubectl kustomize` builds."""
-    return [m for m in yaml.safe_load_all(run(program("kubectl"), "kustomize", folder)) if m]
+    return load(run(program("kubectl"), "kustomize", folder))
 
 
 def test_files_are_current() -> None:

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from cluster import ControlPlane
-from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, ToolFailed, dump, program, run
+from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, ToolFailed, dump, load, program, run
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -108,7 +107,7 @@ def test_manifests(schemas: Path, folder: str) -> None:
         for file in sorted((ROOT / "manifests" / folder).rglob("*.yaml"))
         if file.name not in {"kustomization.yaml", "health_test.yaml"}
     ]
-    documents = [d for file in files for d in yaml.safe_load_all(file.read_text()) if d]
+    documents = [d for file in files for d in load(file.read_text())]
     assert documents
     summary = kubeconform(schemas, dump(documents))
     assert summary["valid"] == len(documents)

@@ -18,6 +18,7 @@ from tests.api.admin import Admin, eventually
 from tests.api.objects import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.played import PlayedKubeRay
+from tests.chart.test_admission_policy import Hands, foreign_service, until
 from tests.chart.test_render import environment
 from tests.chart.tools import CHART, ROOT, Helm, dump, one
 
@@ -83,11 +84,13 @@ def operator(
     objects = dump(manifest for manifest in manifests if manifest["kind"] != "Deployment")
     with_crd.apply(objects)
     account = one(manifests, "ServiceAccount")["metadata"]["name"]
+    user = f"system:serviceaccount:{namespace}:{account}"
+    foreign = foreign_service()
+    foreign["metadata"]["namespace"] = admin.namespace
+    until(True, lambda: Hands(with_crd, user).create(foreign))
     kubeconfig = tmp_path / "operator.kubeconfig"
     with_crd.write_kubeconfig(
-        kubeconfig,
-        f"system:serviceaccount:{namespace}:{account}",
-        ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"],
+        kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     )
     settings = {
         name.removeprefix("DAYBREAK_"): namespace if value == "metadata.namespace" else value

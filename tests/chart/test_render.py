@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from daybreak import versions
+from daybreak.assembly import KINDS
 from scripts import render_values_table
-from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, ToolFailed, of_kind, one
+from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, ToolFailed, load, of_kind, one
 
 OPERATOR_LABELS = {"app.kubernetes.io/part-of": "daybreak", "app.kubernetes.io/component": "operator"}
 
@@ -323,7 +324,7 @@ def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
 
 def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
     crds = of_kind(rendered, "CustomResourceDefinition")
-    assert len(crds) == 5
+    assert len(crds) == len(KINDS)
     for kept in crds:
         assert kept["metadata"]["annotations"] == {
             "helm.sh/resource-policy": "keep",
@@ -340,7 +341,7 @@ def test_crds_are_the_generated_ones(rendered: list[Manifest]) -> None:
     made = {
         found["metadata"]["name"]: found["spec"] for found in of_kind(rendered, "CustomResourceDefinition")
     }
-    written = [yaml.safe_load(file.read_text()) for file in files]
+    written = [load(file.read_text())[0] for file in files]
     assert made == {found["metadata"]["name"]: found["spec"] for found in written}
 
 
@@ -439,7 +440,7 @@ def test_weights_are_pulled_as_image_volumes(helm: Helm) -> None:
 
 def test_names_stay_within_kubernetes_limits(helm: Helm) -> None:
     release = "r" * 53  # Helm's own limit
-    for manifest in yaml.safe_load_all(helm("template", release, CHART)):
+    for manifest in load(helm("template", release, CHART)):
         name = manifest["metadata"]["name"]
         if manifest["kind"] != "CustomResourceDefinition":
             assert len(name) <= 63, name

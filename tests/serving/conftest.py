@@ -59,7 +59,8 @@ def block(language: str) -> str:
     return DOCS.read_text().split(f"```{language}\n")[1].split("```")[0]
 
 
-@pytest.fixture(scope="session")
+# Not of the whole session: its processes would take CPU from the tests that follow.
+@pytest.fixture(scope="package")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """HOST:PORT of Serve's proxy; each application is below its name."""
     made = tmp_path_factory.mktemp("made")

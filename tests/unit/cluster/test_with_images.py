@@ -1,9 +1,12 @@
 """The order of a first run: everything that can be missing is seen to before anything is built."""
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from cluster import __main__ as program
-from cluster import build, cgroups, full, images, machine, with_images
+from cluster import build, cgroups, full, image_build, images, machine, paths, with_images
 from cluster.errors import ClusterError
 from cluster.report import Report
 
@@ -97,3 +100,15 @@ def test_go_is_asked_for_only_when_something_is_to_be_built(monkeypatch: pytest.
     monkeypatch.setattr(build, "_built", lambda _: None)
     with pytest.raises(ClusterError, match="Go is missing"):
         build.check_go(build.SETS["cluster"])
+
+
+def test_a_containerd_that_was_killed_has_no_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its socket's file is still there."""
+    file = tmp_path / "socket"
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(file))
+        left.listen()
+        assert image_build.listens(file)
+    assert file.exists()
+    monkeypatch.setattr(paths, "CONTAINERD_SOCKET", file)
+    assert image_build.loaded() == set()
