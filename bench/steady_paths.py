@@ -62,6 +62,8 @@ class Way:
     """What lies between client and model; with their children."""
     headers: tuple[str, ...] = ()
     """What a client's request needs beside its own headers."""
+    model: str = MODEL
+    """Name of the model that a client asks for."""
 
     @property
     def size(self) -> str:
@@ -72,6 +74,11 @@ class Way:
     def url(self) -> str:
         """Where chat completions are asked for."""
         return f"http://127.0.0.1:{self.port}{CHAT}"
+
+    @property
+    def request(self) -> bytes:
+        """What a client sends."""
+        return request(self.size, self.model)
 
     def cpu_seconds(self) -> dict[str, float]:
         """User and system time that each of the processes has used up to now."""
@@ -93,7 +100,7 @@ def _cpu(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def request(size: str = "") -> bytes:
+def request(size: str = "", model: str = MODEL) -> bytes:
     """A chat completion as clients send it: of 2 KB, or a longer one with a conversation of many turns."""
     turns = [
         ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
@@ -106,7 +113,7 @@ def request(size: str = "") -> bytes:
     turns = [turns[0], *turns[1:3] * repeated, turns[3]]
     messages = [{"role": role, "content": content} for role, content in turns]
     more = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": False}
-    return json.dumps({"model": MODEL, "messages": messages, **more}).encode()
+    return json.dumps({"model": model, "messages": messages, **more}).encode()
 
 
 def answer() -> bytes:
@@ -150,13 +157,14 @@ def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[list[Wa
     admin = Admin(kubeconfig, NAMESPACE)
     _open_gate(admin, "steady", MODEL, first)
     secret = {"secretRef": {"name": "clients", "key": "key"}}
-    _open_gate(admin, "steady-key", f"{MODEL}-key", first + 1, access={"apiKeys": [secret]})
+    behind_keys = f"{MODEL}-key"  # of its own, for at the shared port a name leads to one service
+    _open_gate(admin, "steady-key", behind_keys, first + 1, access={"apiKeys": [secret]})
     with ours.gateway(kubeconfig, NAMESPACE, folder, **environment) as agent:
         eventually("the gateway's processes", lambda: len(ours.parts(agent)["haproxy"]) == HAPROXIES)
-        parts = {"gateway": agent}
+        parts, authorization = {"gateway": agent}, f"Authorization: Bearer {KEY}"
         yield [
             *_sized("gateway", first, parts),
-            *_sized("gateway-key", first + 1, parts, headers=(f"Authorization: Bearer {KEY}",)),
+            *_sized("gateway-key", first + 1, parts, headers=(authorization,), model=behind_keys),
             *_sized("router", router_port, parts),
         ]
 

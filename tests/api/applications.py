@@ -11,6 +11,7 @@ from tests.api.played import PlayedKubeRay
 from tests.api.played_words import LONG_IDLE, write_whole
 
 NAME = "pipeline"
+CODE = "pipeline-code"
 OWNER = f"application.{NAME}"
 PIPELINE = Subject(
     "ServeApplication",
@@ -24,10 +25,19 @@ PIPELINE = Subject(
     },
     {
         "importPath": "pipeline:build",
-        "code": {"configMap": "pipeline-code"},
+        "code": {"configMap": CODE},
         "deployments": [{"name": "Pipeline", "cpu": "100m"}, {"name": "Length", "cpu": "100m"}],
     },
 )
+
+
+def write_code(admin: Admin, text: str, **labels: str) -> None:
+    """Have this in the ConfigMap with its code."""
+    written = {"metadata": {"name": CODE, "labels": labels}, "data": {"pipeline.py": text}}
+    if admin.get("ConfigMap", CODE):
+        admin.merge("ConfigMap", CODE, written)
+    else:
+        admin.create({"apiVersion": "v1", "kind": "ConfigMap", **written})
 
 
 class Player:
@@ -42,6 +52,7 @@ class Player:
         self.admin = admin
         self.kuberay = PlayedKubeRay(admin)
         self.cluster = ""
+        write_code(admin, "first")
         self._traffic = traffic / f"{admin.namespace}.{OWNER}"
 
     def starts(self, suffix: str = "abcde") -> None:

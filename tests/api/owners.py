@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from daybreak.api.common.names import FIT_CHECK_ANNOTATION, FIT_CHECK_OFF
 from tests.api.admin import Admin, eventually
 
 
@@ -23,7 +24,8 @@ class Subject:
         return {
             "apiVersion": "daybreak.dev/v1alpha1",
             "kind": self.kind,
-            "metadata": {"name": self.name},
+            # There are no nodes here; tests/gpu has some.
+            "metadata": {"name": self.name, "annotations": {FIT_CHECK_ANNOTATION: FIT_CHECK_OFF}},
             "spec": {name: value for name, value in {**self.spec, **spec}.items() if value is not None},
         }
 
@@ -70,6 +72,10 @@ class Subject:
         assert found["status"] == "True"
         message: str = found["message"]
         return message
+
+    def stalled_no_more(self, admin: Admin) -> None:
+        """Wait until nobody has to act."""
+        eventually("not stalled", lambda: self.condition(admin, "Stalled").get("status") == "False")
 
     def gone(self, admin: Admin) -> bool:
         """Whether none of the owned objects is there."""

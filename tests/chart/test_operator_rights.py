@@ -240,10 +240,14 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
 def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     sample = (ROOT / "manifests" / "samples" / "application.yaml").read_text()
-    wanted = [*yaml.safe_load_all(sample)][-1]
+    code, wanted = yaml.safe_load_all(sample)
     name = wanted["metadata"]["name"]
     admin.create(wanted)
+    eventually("its code is missed", lambda: condition(admin.get("ServeApplication", name), "Stalled"))
+    assert condition(admin.get("ServeApplication", name), "Stalled")["reason"] == "CodeMissing"
+    admin.create(code)
     eventually("a RayService", lambda: admin.get("RayService", name))
+    assert names.CODE_ANNOTATION in admin.get("RayService", name)["metadata"]["annotations"]
     eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
     eventually("a status", lambda: (admin.get("ServeApplication", name).get("status") or {}).get("gate"))
     admin.merge("ServeApplication", name, {"spec": {"state": "Asleep"}})
@@ -251,6 +255,7 @@ def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operato
     assert forbidden(admin) == before
     assert "orbidden" not in operator.log()
     admin.delete("ServeApplication", name)
+    admin.delete("ConfigMap", code["metadata"]["name"])
 
 
 def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: OperatorProcess) -> None:

@@ -100,8 +100,9 @@ def admin(everywhere: Admin, nodes: Nodes) -> Iterator[Admin]:
     own = everywhere.within(name)
     eventually("the default account", lambda: own.get("ServiceAccount", "default"))
     yield own
-    for service in own.list("LLMService"):
-        own.delete("LLMService", service["metadata"]["name"])
+    for kind in ("LLMService", "ServeApplication"):
+        for each in own.list(kind):
+            own.delete(kind, each["metadata"]["name"])
     eventually("all pods gone", lambda: everything_gone(own))
     everywhere.delete("Namespace", name)
 

@@ -136,11 +136,13 @@ def together(some: list[dict[str, float]]) -> dict[str, float]:
     return dict(total)
 
 
-def said(admin: Admin, name: str, kind: str, status: str, *words: str, reason: str = "") -> str:
+def said(
+    admin: Admin, name: str, kind: str, status: str, *words: str, reason: str = "", of: str = "LLMService"
+) -> str:
     """Message of a condition, once it has that status (and reason) and its message these words."""
 
     def look() -> str:
-        found = condition(admin.get("LLMService", name), kind)
+        found = condition(admin.get(of, name), kind)
         message = str(found.get("message", ""))
         right = found.get("status") == status and reason in ("", found.get("reason"))
         return message if right and all(word in message for word in words) else ""
@@ -148,10 +150,11 @@ def said(admin: Admin, name: str, kind: str, status: str, *words: str, reason: s
     try:
         return eventually(f"{kind}={status} of {name} with {words}", look)
     except AssertionError as error:
-        seen = (admin.get("LLMService", name).get("status") or {}).get("conditions")
+        seen = (admin.get(of, name).get("status") or {}).get("conditions")
         raise AssertionError(f"{error}; conditions: {json.dumps(seen, indent=1)}") from None
 
 
 def everything_gone(admin: Admin) -> bool:
     """Whether no service, nothing of KubeRay's and no pod is in the namespace."""
-    return not any(admin.list(kind) for kind in ("LLMService", "RayService", "RayCluster", "Pod"))
+    kinds = ("LLMService", "ServeApplication", "RayService", "RayCluster", "Pod")
+    return not any(admin.list(kind) for kind in kinds)

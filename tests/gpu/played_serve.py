@@ -88,9 +88,8 @@ class PlayedServe:
         running = self.running(head) if self.running is not None else None
         applications = {}
         for application in configuration.get("applications", []):
-            models = [
-                config["model_loading_config"]["model_id"] for config in application["args"]["llm_configs"]
-            ]
+            configs = application.get("args", {}).get("llm_configs", [])
+            models = [config["model_loading_config"]["model_id"] for config in configs]
             groups = {names.serve_deployment(model): names.worker_group(model) for model in models}
             deployments = {}
             for deployment in application["deployments"]:

@@ -17,8 +17,8 @@ CRD = ROOT / "charts" / "daybreak" / "files" / "crds"
 
 VERBS = {"annotate", "describe", "exec", "get", "logs", "port-forward"}
 RESOURCES = {
-    "controllerrevisions", "crd", "deployment", "events", "jobs", "limitrange", "llm", "networkpolicy",
-    "nodes", "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota",
+    "configmap", "controllerrevisions", "crd", "deployment", "events", "jobs", "limitrange", "llm",
+    "networkpolicy", "nodes", "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota",
     "secrets", "service", "serviceaccount",
 }  # fmt: skip
 WITH_A_VALUE = {"-c", "-l", "-n", "-o", "--field-selector"}

@@ -3,12 +3,13 @@
 import pytest
 
 from tests.api.admin import Admin
-from tests.api.applications import PIPELINE
+from tests.api.applications import PIPELINE, write_code
 from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+    write_code(admin, "first")
     admin.create(PIPELINE.manifest())
     killed_around_each_write(
         moment,

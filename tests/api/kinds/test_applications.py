@@ -8,11 +8,12 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.applications import NAME, OWNER, PIPELINE, Player
+from tests.api.applications import CODE, NAME, OWNER, PIPELINE, Player, write_code
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
+GROUP = {"name": "g", "cpu": "1", "memory": "2Gi"}
 NO_MODULE = """\
 Deploying app 'app' failed with exception:
 Traceback (most recent call last):
@@ -25,8 +26,9 @@ ModuleNotFoundError: No module named 'pipelines'
 def player(admin: Admin, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
     """What plays around an application that is not made yet."""
     yield Player(admin, traffic)
-    if admin.get("ServeApplication", NAME):
-        admin.delete("ServeApplication", NAME)
+    for kind, name in (("ServeApplication", NAME), ("ConfigMap", CODE)):
+        if admin.get(kind, name):
+            admin.delete(kind, name)
 
 
 def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
@@ -103,6 +105,53 @@ def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Pla
     player.reaches("Awake", "Open")
 
 
+def of_code(admin: Admin) -> set[str]:
+    """The digests of code that its RayService and the templates of its pods bear."""
+    found = admin.get("RayService", NAME)
+    cluster = found["spec"]["rayClusterConfig"]
+    groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])
+    made = [found["metadata"], *(group["template"]["metadata"] for group in groups)]
+    return {each["annotations"][names.CODE_ANNOTATION] for each in made}
+
+
+def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    before = of_code(admin)
+    generation = admin.get("RayService", NAME)["metadata"]["generation"]
+    write_code(admin, "first", team="blue")
+    write_code(admin, "second", team="blue")
+    eventually("pods of other code", lambda: len(of_code(admin)) == 1 and of_code(admin) != before)
+    found = admin.get("RayService", NAME)
+    assert found["metadata"]["generation"] == generation + 1, "a label is no change of the code"
+    assert found["spec"]["upgradeStrategy"] == {"type": "NewCluster"}
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "the first cluster answers"
+
+    write_code(admin, "first")
+    eventually("back", lambda: of_code(admin) == before)
+
+
+def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
+    admin = player.admin
+    admin.delete("ConfigMap", CODE)
+    admin.create(PIPELINE.manifest())
+    assert f"ConfigMap {CODE}, which spec.code names" in PIPELINE.stalled(admin, "CodeMissing")
+    assert admin.get("Service", NAME)
+    assert admin.get("RayService", NAME) is None
+    write_code(admin, "first")
+    player.starts()
+    player.reaches("Awake", "Open")
+    before = of_code(admin)
+
+    admin.delete("ConfigMap", CODE)
+    PIPELINE.stalled(admin, "CodeMissing")
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "what runs has read its code"
+    assert of_code(admin) == before
+    write_code(admin, "first")
+    PIPELINE.stalled_no_more(admin)
+    assert of_code(admin) == before
+
+
 def test_a_name_that_a_service_has_is_told(player: Player) -> None:
     admin = player.admin
     admin.create(tiny(NAME))
@@ -121,6 +170,14 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"importPath": "pipeline.build"}, "spec.importPath"),
         ({"importPath": "pipeline:build()"}, "spec.importPath"),
         ({"deployments": [{"name": "A"}, {"name": "A"}]}, "Duplicate value"),
+        ({"deployments": [{"name": "Not a name"}]}, "spec.deployments[0].name"),
+        ({"deployments": [{"name": "A", "workerGroup": "Not_A_Name"}]}, "spec.deployments[0].workerGroup"),
+        ({"workerGroups": [GROUP, GROUP]}, "Duplicate value"),
+        ({"workerGroups": [{**GROUP, "name": "Not_A_Name"}]}, "spec.workerGroups[0].name"),
+        ({"code": {"configMap": "Not_A_Name"}}, "spec.code.configMap"),
+        ({"protocol": "OpenAI", "models": ["a", "a"]}, "Duplicate value"),
+        ({"deployments": [{"name": "A", "accelerators": -0.5}]}, "greater than or equal to 0"),
+        ({"deployments": [{"name": "A", "accelerators": 65}]}, "less than or equal to 64"),
         ({"deployments": []}, "spec.deployments"),
         ({"deployments": [{"name": "A", "accelerators": 1.5}]}, "a share of one accelerator is below 1"),
         ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
@@ -134,6 +191,20 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
         admin.create(PIPELINE.manifest(**spec))
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a" * 36, "may have at most 35 characters"),
+        ("my.pipeline", "metadata.name"),
+        (names.ROUTER, f"metadata.name must not be {names.ROUTER}"),
+    ],
+)
+def test_the_api_server_refuses_a_name(name: str, words: str, admin: Admin) -> None:
+    with pytest.raises(Refused) as refused:
+        admin.create({**PIPELINE.manifest(), "metadata": {"name": name}})
     assert words in str(refused.value)
 
 

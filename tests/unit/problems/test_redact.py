@@ -73,6 +73,11 @@ def test_an_image_without_daybreaks_package_is_told_with_the_fix(message: str) -
     assert "spec.runtime.directIngress: false" in said
 
 
+def test_a_module_that_the_package_does_not_have_is_told_as_it_is() -> None:
+    said = engine_error(NO_PACKAGE.partition("\n\nDuring")[0].replace("_runtime'", "_runtime.modles'"))
+    assert said == "ModuleNotFoundError: No module named 'daybreak_runtime.modles'"
+
+
 TOO_OLD = """A replica failed to start with exception. Retrying 2 more time(s). Error:
 ray::ServeReplica (pid=1)
   File "/opt/torch/cuda/__init__.py", line 478, in _lazy_init

@@ -42,9 +42,11 @@ def application(**spec: Any) -> ServeApplication:
     return ServeApplication.from_manifest(manifest(**spec))
 
 
-def live(one: ServeApplication, status: str = "RUNNING", message: str = "", **more: Any) -> dict[str, Any]:
-    """Its RayService, as KubeRay has brought it up."""
-    found = ray_service(one, PLATFORM)
+def live(
+    one: ServeApplication, status: str = "RUNNING", message: str = "", *, code: str = "", **more: Any
+) -> dict[str, Any]:
+    """Its RayService, as KubeRay has brought it up; `code` is the digest of its code."""
+    found = ray_service(one, PLATFORM, code)
     found["metadata"]["generation"] = 1
     ready = status == "RUNNING"
     said = {

@@ -112,6 +112,11 @@ def test_one_that_has_never_run_in_this_cluster_does_not_answer(awake: Decision)
             "AttributeError: module 'pipeline' has no attribute 'bulid'",
             "has no attribute 'bulid'",
         ),
+        (
+            "Traceback (most recent call last):\n"
+            "ValueError: Deployment 'Modd' does not exist. Available: ['Mood', 'Length']",
+            "Deployment 'Modd' does not exist. Available: ['Mood', 'Length']",
+        ),
     ],
 )
 def test_why_the_code_was_not_taken_is_said(message: str, words: str) -> None:

@@ -7,6 +7,9 @@ import pytest
 from daybreak.api.serveapplication.validation import problems
 from tests.unit.serveapplication.applications import application
 
+TWO_DEVICES = {"placementGroup": {"bundles": [{"accelerators": 1}, {"accelerators": 1}]}}
+"""Of a replica, in one pod."""
+
 
 def groups(*deployments: dict[str, Any], **spec: Any) -> dict[str, tuple[int, int, int, int]]:
     """Cores for Ray, accelerators, fewest and most pods of each group."""
@@ -69,6 +72,20 @@ def test_one_that_is_written_out_is_as_it_is_written() -> None:
                 "workerGroups": [{"name": "g", "cpu": "2", "memory": "2Gi"}],
             },
             "needs 3 cores in one pod, and a pod of worker group g offers 2",
+        ),
+        (
+            {
+                "deployments": [{"name": "A", "memory": "4Gi", "workerGroup": "g"}],
+                "workerGroups": [{"name": "g", "cpu": "1", "memory": "2Gi"}],
+            },
+            "needs 4Gi of memory in one pod, and a pod of worker group g has 2Gi",
+        ),
+        (
+            {
+                "deployments": [{"name": "A", "accelerators": 0.5, "workerGroup": "g", **TWO_DEVICES}],
+                "workerGroups": [{"name": "g", "cpu": "2", "memory": "2Gi", "accelerators": 1}],
+            },
+            "needs 2 accelerators in one pod, and a pod of worker group g has 1",
         ),
         ({"workerGroups": [{"name": "g", "cpu": "1", "memory": "2Gi"}]}, "no deployment names it"),
         ({"deployments": [{"name": "A"}, {"name": "A"}]}, "A stands there 2 times"),

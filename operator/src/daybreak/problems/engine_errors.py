@@ -23,7 +23,8 @@ _SAYS_NOTHING = (
 )
 """vLLM's and Ray's messages that only point at another one."""
 _MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
-_NO_PACKAGE = re.compile(r"(?:No module named|Could not import) '?daybreak_runtime\b")
+_NO_PACKAGE = re.compile(r"No module named '?daybreak_runtime(?![.\w])|Could not import '?daybreak_runtime\b")
+"""A module that is not in the package says nothing of the image: a person may name it wrongly."""
 _PACKAGE = (
     "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it "
     "(images/ray/runtime of Daybreak's sources), or set spec.runtime.directIngress: false"

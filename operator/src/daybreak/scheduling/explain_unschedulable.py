@@ -53,9 +53,9 @@ def _no_such_device(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
         }
     )
     if others:
-        fix = f"set accelerator.resource to what nodes have ({', '.join(others[:_LISTED])})"
+        fix = f"set {demand.resource} to what nodes have ({', '.join(others[:_LISTED])})"
     else:
-        fix = "install the device plugin that announces it, or use accelerator kind: cpu for a small model"
+        fix = f"install the device plugin that announces it, or {demand.without}"
     return f"{demand.who} needs {demand.devices} {demand.device}; no node has that resource: {fix}"
 
 
@@ -127,7 +127,7 @@ def _too_few_devices(capacities: Sequence[NodeCapacity], demand: Demand, split: 
             f"change {demand.fields}.nodeSelector"
         )
     together = sum(int(capacity.offer(device)) for capacity in capacities)
-    fix = split or f"all nodes{where} together have {together}: use a smaller parallelism, or other nodes"
+    fix = split or f"all nodes{where} together have {together}: {demand.fewer}, or other nodes"
     which = f"the largest {'node that matches nodeSelector' if demand.selector else 'node'}"
     return f"{demand.who} needs {need} {device} on one node; {which} has {most} ({largest.name}): {fix}"
 
@@ -153,7 +153,7 @@ def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
     beside = f" beside its {demand.devices} {demand.device}" if demand.devices else ""
     fix = " and ".join(
-        f"{demand.sizes}.{name}" if name in ("cpu", "memory") else f"{name} in {demand.template}"
+        demand.sizes.format(name) if name in ("cpu", "memory") else f"{name} in {demand.template}"
         for name in short
     )
     return (

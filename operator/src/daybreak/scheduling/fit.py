@@ -4,7 +4,7 @@ What is compared is what nodes offer in all (`allocatable`), their labels and ta
 this moment: room that is taken may become free, a GPU that is not there does not come by waiting.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -35,11 +35,50 @@ _REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
+class Apart:
+    """A way to have the accelerators of a pod in smaller pods."""
+
+    devices: int
+    """Most of them that a pod has then."""
+    how: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How a kind calls what `Model` stands for, and where its spec says so: what advice is given in."""
+
+    noun: str = "model"
+    who: str = ""
+    """The pod, as the subject of a sentence; empty: that of a replica."""
+    fields: str = "accelerator"
+    """Where `nodeSelector` and `tolerations` stand."""
+    resource: str = "accelerator.resource"
+    """Where the accelerator's resource stands."""
+    without: str = "use accelerator kind: cpu for a small model"
+    """How to do without accelerators."""
+    sizes: str = "resources.{}"
+    """Where `cpu` and `memory` stand."""
+    fewer: str = "use a smaller parallelism"
+    """How to ask for fewer accelerators in one pod."""
+    apart: tuple[Apart, ...] | None = None
+    """Ways to have smaller pods, the nearest first; None: parallelism says them."""
+
+
+OF_MODELS = Terms()
+"""Those of a kind whose spec has models."""
+
+
+def of_models(_: Model) -> Terms:
+    """Of any model of such a kind."""
+    return OF_MODELS
+
+
+@dataclass(frozen=True)
 class Misfit:
     """Something of a workload for which there is no room."""
 
     model: str | None
-    """The model; None for the head."""
+    """The model (or worker group); None for the head."""
     message: str
     """The numbers and the nearest fix."""
 
@@ -47,14 +86,15 @@ class Misfit:
 class Question:
     """Whether there is room for one thing of a workload: its head, or a replica of a model."""
 
-    def __init__(self, model: Model | None, demand: Demand, pods: int = 1) -> None:
+    def __init__(self, model: Model | None, demand: Demand, pods: int = 1, terms: Terms = OF_MODELS) -> None:
         self.model = model
         """None: the head."""
+        self.terms = terms
         self.demand = demand
         self.pods = pods
         """How many such pods there must be room for."""
         parallel = (model.parallelism.tensor, model.parallelism.pipeline) if model is not None else ()
-        self.key: Any = (pods, parallel, demand.key)
+        self.key: Any = (pods, parallel, demand.key, terms.apart)
         """The same for questions with the same answer."""
 
 
@@ -71,21 +111,25 @@ _last = _Known((), ())
 """The nodes of the last call, which are the same tuple as long as no node changes. Only saves time."""
 
 
-def fit(workload: RayWorkload, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+def fit(
+    workload: RayWorkload, nodes: tuple[Node, ...], terms: Callable[[Model], Terms] = of_models
+) -> tuple[Misfit, ...]:
     """What of the workload fits on no node; empty when the head and a replica of every model have room."""
     found = []
-    for question in questions(workload):
+    for question in questions(workload, terms):
         if wrong := answer(question, nodes):
             name = question.model.name if question.model is not None else None
-            found.append(Misfit(name, f"{'head' if name is None else f'model {name}'}: {wrong}"))
+            whose = "head" if name is None else f"{question.terms.noun} {name}"
+            found.append(Misfit(name, f"{whose}: {wrong}"))
     return tuple(found)
 
 
-def questions(workload: RayWorkload) -> list[Question]:
-    """What is asked of the nodes for a workload."""
+def questions(workload: RayWorkload, terms: Callable[[Model], Terms] = of_models) -> list[Question]:
+    """What is asked of the nodes for a workload, and in whose terms it is told of each model."""
+    said = [(model, terms(model)) for model in workload.models]
     return [
         Question(None, _head(workload.runtime.head)),
-        *(Question(model, _demand(model), pods_per_replica(model)) for model in workload.models),
+        *(Question(model, _demand(model, own), pods_per_replica(model), own) for model, own in said),
     ]
 
 
@@ -120,7 +164,7 @@ def _read(nodes: tuple[Node, ...]) -> _Known:
 
 def _unknown(capacities: Sequence[NodeCapacity], question: Question) -> str:
     model, demand, pods = question.model, question.demand, question.pods
-    split = (lambda: _split(capacities, model)) if model is not None else str
+    split = (lambda: _split(capacities, model, question)) if model is not None else str
     wrong = explain_unschedulable.nowhere(capacities, demand, split)
     if wrong or pods == 1:
         return wrong
@@ -142,29 +186,42 @@ def _head(head: Head) -> Demand:
         selector={**head.node_selector, **more.selector},
         tolerations=(*head.tolerations, *more.tolerations),
         fields="spec.runtime.head",
-        sizes="spec.runtime.head.resources",
+        sizes="spec.runtime.head.resources.{}",
         template="spec.runtime.head.podTemplate",
     )
 
 
-def _demand(model: Model) -> Demand:
+def _demand(model: Model, terms: Terms = OF_MODELS) -> Demand:
     need, pods = worker_need(model), pods_per_replica(model)
     more = pod_additions.of(model.pod_template, "ray-worker")
     device = model.accelerator.resource
     return Demand(
-        who="a replica" if pods == 1 else f"each of the {pods} pods of a replica",
+        who=terms.who or ("a replica" if pods == 1 else f"each of the {pods} pods of a replica"),
         requests=more.requests(need_in_numbers(need)),
         selector={**need.node_selector, **more.selector},
         tolerations=(*need.tolerations, *more.tolerations),
-        fields="accelerator",
-        sizes="resources",
+        fields=terms.fields,
+        sizes=terms.sizes,
         template="podTemplate",
         device=device if device in need.requests else "",
+        resource=terms.resource,
+        without=terms.without,
+        fewer=terms.fewer,
     )
 
 
-def _split(capacities: Sequence[NodeCapacity], model: Model) -> str:
-    """How the same accelerators could be spread over smaller nodes: the fewest stages that fit."""
+def _split(capacities: Sequence[NodeCapacity], model: Model, question: Question) -> str:
+    """How the same accelerators could be spread over smaller nodes."""
+    apart = question.terms.apart
+    if apart is None:
+        return _stages(capacities, model)
+    device = question.demand.device
+    most = max(int(each.offer(device)) for each in chosen(capacities, question.demand))
+    return next((each.how for each in apart if each.devices <= most), "")
+
+
+def _stages(capacities: Sequence[NodeCapacity], model: Model) -> str:
+    """The fewest stages of a pipeline that fit."""
     total = model.parallelism.tensor * model.parallelism.pipeline
     for tensor in range(total - 1, 0, -1):
         if total % tensor:

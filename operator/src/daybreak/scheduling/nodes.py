@@ -55,11 +55,17 @@ class Demand:
     fields: str
     """Where in the spec `nodeSelector` and `tolerations` stand."""
     sizes: str
-    """Where `cpu` and `memory` stand."""
+    """Where `cpu` and `memory` stand, with `{}` in the place of the one that is meant."""
     template: str = ""
     """Where other resources stand."""
     device: str = ""
     """The accelerator's resource; empty when none is asked for."""
+    resource: str = ""
+    """Where the accelerator's resource is named."""
+    without: str = ""
+    """How to do without accelerators."""
+    fewer: str = "use a smaller parallelism"
+    """How to ask for fewer accelerators in one pod."""
 
     @property
     def devices(self) -> int:
@@ -72,6 +78,7 @@ class Demand:
         return (
             self.who,
             self.fields,
+            self.sizes,
             tuple(self.requests.items()),
             tuple(sorted(self.selector.items())),
             tuple((each.key, each.operator, each.value, each.effect) for each in self.tolerations),

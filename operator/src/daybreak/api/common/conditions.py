@@ -75,6 +75,8 @@ class Reason(StrEnum):
     """The API server knows no RayService: KubeRay is not installed."""
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
+    CODE_MISSING = "CodeMissing"
+    """The ConfigMap with the code of an application is not there."""
     FILLING_CACHE = "FillingCache"
     """A Job copies the weights of a model into its claim; no worker pod is made before it is done."""
     CACHE_FAILED = "CacheFailed"

@@ -51,8 +51,8 @@ class Code(ApiModel):
     )
 
     config_map: ObjectName | None = None
-    """A ConfigMap of the namespace: each key is a file. A change in it is read by what starts anew; give a
-    changed one another name (as kustomize's configMapGenerator does) to have it rolled out."""
+    """A ConfigMap of the namespace: each key is a file. A change of its files is rolled out by a second Ray
+    cluster, as a change of the pods is."""
     working_dir: Annotated[str, Field(max_length=1024, pattern=WORKING_DIR)] | None = None
     """`pvc://claim/path` or `image://registry/name:tag#path`, mounted; or a zip file at `s3://`, `gs://` or
     `https://`, which Ray itself fetches as its `working_dir`."""

@@ -104,6 +104,13 @@ def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
             f"{path}: a replica needs {room.cpu:f} cores in one pod, and a pod of worker group {group.name} "
             f"offers {group.ray_cpus}: give the group more, or another group"
         )
+    # Ray finds room for what is written. Of a pod it has less than the whole: this is the least.
+    has = group.pod.resources.memory
+    if deployment.memory is not None and has is not None and parse_quantity(has) < room.memory:
+        yield (
+            f"{path}: a replica needs {deployment.memory} of memory in one pod, and a pod of worker group "
+            f"{group.name} has {has}: give the group more, or another group"
+        )
 
 
 def _runtime(application: ServeApplication) -> Iterator[str]:

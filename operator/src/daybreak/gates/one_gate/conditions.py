@@ -24,7 +24,8 @@ def made(view: AnyView, blocked: Problem | None, state: SleepState | None) -> li
     """All conditions."""
     stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
     found = ready(view, blocked, state)
-    return [found, _active(view, state), _reconciling(view, stalled, state, found), _stalled(stalled)]
+    fits = [] if view.schedulable is None else [view.schedulable]
+    return [found, _active(view, state), *fits, _reconciling(view, stalled, state, found), _stalled(stalled)]
 
 
 def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> Made:

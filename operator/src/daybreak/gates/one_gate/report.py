@@ -77,14 +77,18 @@ def common(
     )
 
 
-def as_before(seen: Observed[Any], reason: Reason, message: str) -> Common:
-    """Of one that is being deleted, or cannot be read: what was there before stays."""
+def as_before(seen: Observed[Any], reason: Reason, message: str, *, fit_checked: bool = False) -> Common:
+    """Of one that is being deleted, or cannot be read: what was there before stays.
+
+    `fit_checked` says that the kind has a condition Schedulable.
+    """
     stalled = reason is Reason.INVALID_SPEC
     before, generation = seen.status, max(0, whole(at(seen.manifest, "metadata").get("generation")))
     active = condition(before, ConditionType.ACTIVE).get("status") == "True"
     made = [
         Made(ConditionType.READY, False, reason, message),
         Made(ConditionType.ACTIVE, active, reason, message),
+        *([Made(ConditionType.SCHEDULABLE, None, reason, message)] if fit_checked else []),
         Made(ConditionType.RECONCILING, not stalled, reason, message),
         Made(ConditionType.STALLED, stalled, reason, message),
     ]

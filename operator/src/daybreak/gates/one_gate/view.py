@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.subject import Subject
 from daybreak.gates.sleep_policy import overdue
@@ -81,6 +82,11 @@ class View(ABC, Generic[S, T]):
     @abstractmethod
     def current_pods(self) -> Sequence[PodView]:
         """Its pods that are what they should be, ready or not."""
+
+    @property
+    def schedulable(self) -> Made | None:
+        """Whether it fits on the nodes; None: the kind does not say."""
+        return None
 
     @cached_property
     def pods(self) -> Sequence[PodView]:

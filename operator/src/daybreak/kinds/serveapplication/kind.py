@@ -7,6 +7,7 @@ from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.reconciler import Reconciler
+from daybreak.kube.config_map_watch import ConfigMapWatch
 from daybreak.kube.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 
 
@@ -19,7 +20,9 @@ def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocat
         ports: Gives out the gateways' ports.
     """
     behind = gateways if parts.platform.gateway_image else None
-    observer = Observer(parts, behind, ports)
+    code = ConfigMapWatch(parts.api, parts.enqueue_of(SERVE_APPLICATIONS))
+    observer = Observer(parts, behind, ports, code)
     reconciler = Reconciler(parts.api, parts.cache, observer, parts.platform, parts.applier, parts.may_act)
     owned = (*OF_APPLICATIONS, RAY_CLUSTERS, PODS)
-    return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler)
+    by_nodes = observer.concerned_by_nodes
+    return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler, [code], by_nodes)

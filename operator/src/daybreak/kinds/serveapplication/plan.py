@@ -20,7 +20,8 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     foreign: list[str] = []
     leaving = False
     port = seen.gateway.port if seen.gateway is not None else None
-    objects = desired(application, platform, port, asleep=seen.asleep or view.queued)
+    without = seen.asleep or view.queued or (view.without_code and not view.made)
+    objects = desired(application, platform, port, asleep=without, code=_code(view))
     for wanted in objects:
         live = await applier.live(wanted)
         whose = owner.whose(live) if live is not None else None
@@ -35,6 +36,17 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
+def _code(view: View) -> str:
+    """Digest of the code that its pods are to have: what they have, where no other is known."""
+    if view.seen.code is None:
+        return ""
+    return view.seen.code.digest or _said(view.seen.ray_service, names.CODE_ANNOTATION)
+
+
+def _said(manifest: Manifest | None, annotation: str) -> str:
+    return text(at(manifest, "metadata", "annotations").get(annotation))
+
+
 def _goes(wanted: Manifest, live: Manifest) -> bool:
     """Whether the Ray cluster of the time before a sleep is still on its way out."""
     return of(wanted) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
@@ -43,11 +55,11 @@ def _goes(wanted: Manifest, live: Manifest) -> bool:
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
     """Whether the pods that run go on as they are though this operator would build them otherwise.
 
-    They do where the person has changed nothing of them, and they answer.
+    They do where the person has changed nothing of them, nor of their code, and they answer. Pods that say
+    nothing of their code count as pods of the first that is seen.
     """
     if of(wanted) is not RAY_SERVICES:
         return False
-    said, was = (
-        text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (wanted, live)
-    )
-    return said == was and view.answering
+    said, was = (_said(each, names.WISHES_ANNOTATION) for each in (wanted, live))
+    code, had = (_said(each, names.CODE_ANNOTATION) for each in (wanted, live))
+    return said == was and had in ("", code) and view.answering

@@ -24,6 +24,7 @@ from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change
 from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.schedulable import check_off
 from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
@@ -265,8 +266,7 @@ class Observed:
     @property
     def fit_check_off(self) -> bool:
         """Whether the service says that nodes come when they are asked for."""
-        annotations = at(self.manifest, "metadata", "annotations")
-        return text(annotations.get(names.FIT_CHECK_ANNOTATION)).lower() == names.FIT_CHECK_OFF
+        return check_off(self.manifest)
 
     @property
     def fit_checked(self) -> bool:

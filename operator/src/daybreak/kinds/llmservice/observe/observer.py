@@ -10,13 +10,13 @@ from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.controller.fit_watch import FitWatch
 from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.turn_watch import TurnWatch, Workload
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.claims import claims
-from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
 from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.resources import (
@@ -34,6 +34,7 @@ from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node
 from daybreak.rollouts import revisions
 from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
+from daybreak.scheduling import fit
 
 
 class GatewaySource(Protocol):
@@ -112,12 +113,20 @@ class Observer:
             known_revisions=known,
             now=datetime.now(UTC),
         )
-        self._fit.note(key, seen)
+        self._note_fit(key, seen)
         seen = self._with_objects(key, seen)
         if seen.wanted != seen.own_revision:
             seen = replace(seen, booked=requests_by_node(pod_views(self._cache.all(PODS))))
         own = Workload(LLM_SERVICES.kind, key)
         return replace(seen, turns=self._turns.turns(own, claims(seen), seen.now))
+
+    def _note_fit(self, key: Key, seen: Observed) -> None:
+        service = seen.service
+        if service is None or not seen.fit_checked:
+            self._fit.forget(key)
+            return
+        about = (service.uid, service.generation)
+        self._fit.note(key, about, seen.nodes, lambda: fit.questions(service.workload))
 
     def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
         """The service's own; those of a deleted one of its name are on their way out."""

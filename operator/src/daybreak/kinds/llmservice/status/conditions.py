@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice.definition import KIND
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
@@ -15,10 +16,10 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.problem import Problem
 from daybreak.scheduling import fit
+from daybreak.scheduling.schedulable import PODS_WAIT, nodes_come
+from daybreak.scheduling.schedulable import schedulable as said_of_fit
 
-_CHECK_OFF = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
-_NODES_COME = f"if nodes are added on demand, annotate the LLMService with {_CHECK_OFF}"
-_PODS_WAIT = "its pods wait for such a node"
+_NODES_COME = nodes_come(KIND)
 
 
 def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> Said:
@@ -96,7 +97,7 @@ def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
     models = [model.name for model in snapshot.service.spec.models]
     waking = models if misfit.model is None else [misfit.model]
     if any(snapshot.node_wait(model) is not None for model in waking):
-        return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_PODS_WAIT}", stalled=False)
+        return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {PODS_WAIT}", stalled=False)
     return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
 
 
@@ -140,26 +141,10 @@ def active(
     return "False", Reason.STARTING, f"no worker pod is there yet{told}"
 
 
-def misfit_message(misfits: Sequence[fit.Misfit]) -> str:
-    """What fits nowhere, and what to do where that is only so for the moment."""
-    return "; ".join([*(misfit.message for misfit in misfits), _NODES_COME])
-
-
 def schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Said:
     """Schedulable: whether a replica of each model fits; `misfits` is None when nobody has looked."""
-    if misfits:
-        return "False", Reason.NO_NODE_FITS, misfit_message(misfits)
-    if misfits is not None:
-        return "True", Reason.FITS, "the head and a replica of each model fit on the nodes"
-    if seen.problems:
-        return "Unknown", Reason.INVALID_SPEC, "not checked, since the spec is not valid"
-    if seen.nodes is None:
-        return "Unknown", Reason.NODES_UNKNOWN, "not checked, since the operator may not read nodes"
-    return (
-        "Unknown",
-        Reason.NODES_UNKNOWN,
-        f"not checked, since the annotation {names.FIT_CHECK_ANNOTATION} is {names.FIT_CHECK_OFF}",
-    )
+    fits = "the head and a replica of each model"
+    return said_of_fit(misfits, KIND, fits, valid=not seen.problems, known=seen.nodes is not None)
 
 
 def reconciling(

@@ -4,17 +4,20 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, text
-from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.definition import KIND, ServeApplication
 from daybreak.api.serveapplication.spec import Protocol
+from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
+from daybreak.gates.sleep_policy import node_wait
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
+from daybreak.scheduling.schedulable import PODS_WAIT, nodes_come, schedulable
 
 _ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
 """What Serve says of an application that it changes, also while its replicas go on answering."""
@@ -96,18 +99,56 @@ class View(view.View[Observed, ServeApplication]):
         changing = said is not None and said.status in _ON_ITS_WAY
         return self.made and bool(self.answered) and (self.ray.upgrading or not self.ray.observed or changing)
 
+    @property
+    def schedulable(self) -> Made:
+        """Whether its head and a pod of each worker group fit on the nodes."""
+        seen = self.seen
+        fits = "the head and a pod of each worker group"
+        said = schedulable(seen.misfits, KIND, fits, valid=not seen.problems, known=seen.nodes is not None)
+        status, reason, message = said
+        holds = None if status == "Unknown" else status == "True"
+        return Made(ConditionType.SCHEDULABLE, holds, reason, message)
+
     @cached_property
     def problem(self) -> Problem | None:
         """What keeps it from running, what somebody must act on first."""
         if self.seen.asleep:
             return None
-        found = [service_problem(self.ray, self.seen.ray_clusters, self.pods)]
+        found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods)]
         if self.serve is not None:
             found += [deployment_problem(each) for each in self.serve.deployments.values()]
         found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
+        if self._no_room is not None:
+            # The scheduler's own words say the same, without numbers.
+            others = [each for each in found if each is not None and each.reason is not Reason.UNSCHEDULABLE]
+            found = [*others, self._no_room]
         stalled = condition(self.seen.status, ConditionType.STALLED)
         standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
         return lasting(worst(found), standing)
+
+    @property
+    def without_code(self) -> bool:
+        """Whether its code is not there, or not looked for yet: pods would wait for it without a word."""
+        return self.seen.code is not None and (self.seen.code.missing or self.seen.code.awaited)
+
+    @property
+    def _no_code(self) -> Problem | None:
+        code = self.application.spec.code
+        if self.seen.code is None or not self.seen.code.missing or code is None:
+            return None
+        where = f"which spec.code names, is not in namespace {self.application.namespace}"
+        return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)
+
+    @property
+    def _no_room(self) -> Problem | None:
+        """What of it fits on no node, until it answers. One that wakes had its nodes before it slept."""
+        misfits = self.seen.misfits
+        if not misfits or self.answering:
+            return None
+        said = "; ".join(misfit.message for misfit in misfits)
+        if node_wait(self.seen.gate, self.seen.now) is not None:
+            return Problem(Reason.NO_NODE_FITS, f"{said}; {PODS_WAIT}", stalled=False)
+        return Problem(Reason.NO_NODE_FITS, f"{said}; {nodes_come(KIND)}", stalled=True)
 
     @property
     def missing(self) -> str:
@@ -119,6 +160,8 @@ class View(view.View[Observed, ServeApplication]):
         """What is waited for."""
         if self.queued:
             return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+        if self.without_code and not self.made:
+            return "its code is being looked for"
         heads = [pod for pod in self.current_pods if pod.role == HEAD]
         if not self.ray.coming or not heads:
             return "its Ray cluster is being made"

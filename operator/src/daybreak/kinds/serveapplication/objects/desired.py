@@ -12,7 +12,12 @@ from daybreak.ray.pods.account import account
 
 
 def desired(
-    application: ServeApplication, platform: Platform, gateway_port: int | None, *, asleep: bool = False
+    application: ServeApplication,
+    platform: Platform,
+    gateway_port: int | None,
+    *,
+    asleep: bool = False,
+    code: str = "",
 ) -> list[dict[str, Any]]:
     """Objects of the application: what pods need comes before the RayService that makes them.
 
@@ -20,7 +25,8 @@ def desired(
         application: The application.
         platform: Settings of the installation.
         gateway_port: The gateway's port for it; None: it is reached without a gateway.
-        asleep: Whether its Ray cluster is given back.
+        asleep: Whether it has no Ray cluster.
+        code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
     """
     objects: list[dict[str, Any]] = []
     if application.spec.runtime.service_account_name is None:
@@ -29,7 +35,7 @@ def desired(
         objects.append(network_policy(application, platform, gateway=gateway_port is not None))
     objects += [_disruption_budget(application), front_service(application, gateway_port)]
     if not asleep:
-        objects.append(ray_service(application, platform))
+        objects.append(ray_service(application, platform, code))
     return objects
 
 

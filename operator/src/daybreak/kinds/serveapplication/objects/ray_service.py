@@ -24,8 +24,11 @@ _OF_PODS = {"code", "worker_groups", "accelerator", "runtime"}
 """Fields of a spec that change pods by themselves."""
 
 
-def ray_service(application: ServeApplication, platform: Platform) -> dict[str, Any]:
-    """The RayService of an application."""
+def ray_service(application: ServeApplication, platform: Platform, code: str = "") -> dict[str, Any]:
+    """The RayService of an application; `code` is the digest of the ConfigMap with its code.
+
+    What runs has read its code, so other code takes other pods: KubeRay makes a second Ray cluster for them.
+    """
     runtime, workload = application.workload.runtime, application.workload
     variables = [{"name": name, "value": value} for name, value in code_environment(application).items()]
     cluster: dict[str, Any] = {
@@ -45,6 +48,10 @@ def ray_service(application: ServeApplication, platform: Platform) -> dict[str, 
     }
     found = metadata(application, names.ray_service(application.name))
     found["annotations"] = {names.WISHES_ANNOTATION: wishes(application)}
+    if code:
+        found["annotations"][names.CODE_ANNOTATION] = code
+        for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+            group["template"]["metadata"].setdefault("annotations", {})[names.CODE_ANNOTATION] = code
     # An idle connection to the old head is closed, and requests in progress there end, before it goes.
     delay = max(KEEP_ALIVE_SECONDS, drain_seconds(application)) + _DELETION_MARGIN_SECONDS
     return {

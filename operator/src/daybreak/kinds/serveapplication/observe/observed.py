@@ -8,6 +8,10 @@ from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
+from daybreak.kinds.serveapplication.observe import fit
+from daybreak.kube.config_map_watch import Content
+from daybreak.scheduling.fit import Misfit
+from daybreak.scheduling.schedulable import check_off
 
 
 @dataclass(frozen=True)
@@ -17,6 +21,20 @@ class Observed(observed.Observed[ServeApplication]):
     kuberay_installed: bool = True
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
+    code: Content | None = None
+    """What is known of the ConfigMap with its code; None: its code comes from elsewhere."""
+
+    @property
+    def fit_checked(self) -> bool:
+        """Whether the nodes are compared with what it needs, as far as they are known."""
+        return self.subject is not None and not self.problems and not check_off(self.manifest)
+
+    @cached_property
+    def misfits(self) -> tuple[Misfit, ...] | None:
+        """What of it fits on no node; None: nobody has looked."""
+        if self.subject is None or self.nodes is None or not self.fit_checked:
+            return None
+        return fit.misfits(self.subject, self.nodes)
 
     @cached_property
     def sleep_policy(self) -> SleepPolicy:

@@ -1,6 +1,6 @@
 """What is seen of a ServeApplication beside what is seen of any workload with one gate."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,12 +10,15 @@ from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
+from daybreak.controller.fit_watch import FitWatch
 from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
+from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kube.cache import Key
+from daybreak.kube.config_map_watch import ConfigMapWatch
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
 
 
@@ -26,13 +29,35 @@ class Observer(observer.Observer[Observed]):
         parts: What every kind is built with.
         gateways: Knows what gateways say; None: there are none.
         ports: Gives out the gateways' ports.
+        code: Knows what ConfigMaps with code hold.
     """
 
     resource = SERVE_APPLICATIONS
 
-    def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
+    def __init__(
+        self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator, code: ConfigMapWatch
+    ) -> None:
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._watches = parts.watches
+        self._fit = FitWatch()
+        self._code = code
+
+    def observe(self, key: Key) -> Observed | None:
+        """What is seen of one, or None when there is none."""
+        seen = super().observe(key)
+        application = seen.subject if seen is not None and seen.fit_checked else None
+        if seen is None or application is None:
+            self._fit.forget(key)
+        else:
+            about = (application.uid, application.generation)
+            self._fit.note(key, about, seen.nodes, lambda: fit.questions(application))
+        if seen is None:
+            self._code.forget(key)
+        return seen
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """Those of which the fit check says something else now than when they were observed."""
+        return await self._fit.concerned(self._nodes.nodes())
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says alone."""
@@ -46,8 +71,11 @@ class Observer(observer.Observer[Observed]):
             Key(each["metadata"]["namespace"], each["metadata"]["name"])
             for each in self._cache.of_service(RAY_SERVICES, self.owner(key))
         }
+        spec = seen.subject.spec if seen.subject is not None else None
+        files = spec.code.config_map if spec is not None and spec.code is not None else None
         return replace(
             seen,
+            code=self._code.content(key, files),
             kuberay_installed=self._watches.kuberay_installed,
             # A service of the same name may have one.
             ray_service=found if own else None,

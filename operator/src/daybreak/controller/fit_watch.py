@@ -1,17 +1,16 @@
-"""Which services a change of nodes concerns: those for which the fit check has another answer than before.
+"""Which objects a change of nodes concerns: those for which the fit check has another answer than before.
 
-Nodes come, go and change labels all the time where they are added on demand. Of thousands of services few are
+Nodes come, go and change labels all the time where they are added on demand. Of thousands of objects few are
 concerned, and a reconcile of each would find that out the dear way. Most ask the same few questions.
 """
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kube.cache import Key
 from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Question
@@ -23,7 +22,7 @@ TURN_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the fit check said of a service when it was observed."""
+    """What the fit check said of an object when it was observed."""
 
     about: tuple[Any, ...]
     """As what: its uid and generation."""
@@ -33,33 +32,41 @@ class _Told:
 
 
 class FitWatch:
-    """Remembers what was said of each service, in terms of questions that many services share."""
+    """Remembers what was said of each object, in terms of questions that many objects share."""
 
     def __init__(self) -> None:
         self._told: dict[Key, _Told] = {}
         self._questions: WeakValueDictionary[Any, Question] = WeakValueDictionary()
-        """One of each that any service asks."""
+        """One of each that any object asks."""
 
-    def note(self, key: Key, seen: Observed) -> None:
-        """A service is observed: what the fit check says of it now is known to it."""
-        if seen.service is None or not seen.fit_checked:
-            self._told.pop(key, None)
-            return
-        about = (seen.service.uid, seen.service.generation)
+    def note(
+        self,
+        key: Key,
+        about: tuple[str, int],
+        nodes: tuple[Node, ...] | None,
+        questions: Callable[[], Sequence[Question]],
+    ) -> None:
+        """An object is observed: what the fit check says of it now is known to it.
+
+        Args:
+            key: The object.
+            about: As what: its uid and generation.
+            nodes: The nodes; None: they are not known.
+            questions: What is asked for it.
+        """
         before = self._told.get(key)
-        if before is not None and before.about == about and before.nodes is seen.nodes:
+        if before is not None and before.about == about and before.nodes is nodes:
             return
-        asked = [self._questions.setdefault(each.key, each) for each in fit.questions(seen.service.workload)]
-        nodes = seen.nodes
+        asked = [self._questions.setdefault(each.key, each) for each in questions()]
         answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in asked)
         self._told[key] = _Told(about, nodes, answers)
 
     def forget(self, key: Key) -> None:
-        """The service has gone."""
+        """The object has gone, or is not checked."""
         self._told.pop(key, None)
 
     async def concerned(self, nodes: tuple[Node, ...] | None) -> Collection[Key]:
-        """The services of which something else is to be said, now that these are the nodes."""
+        """The objects of which something else is to be said, now that these are the nodes."""
         if nodes is None:
             return [key for key, told in self._told.items() if told.nodes is not None]
         now: dict[Question, str] = {}

@@ -1,13 +1,12 @@
 """A change of nodes concerns the services to which the fit check says something else than before."""
 
-from typing import Any
-
 import pytest
 
-from daybreak.kinds.llmservice.observe.fit_watch import FitWatch
+from daybreak.controller.fit_watch import FitWatch
 from daybreak.kube.cache import Key
+from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
-from tests.unit.llmservice.decide.scenes import GPU_MODEL, World, manifest, node
+from tests.unit.llmservice.decide.scenes import GPU_MODEL, node, service
 
 HEAD = node("head", cpu="4", memory="16Gi")
 SMALL, LARGE = node("small", gpus=4), node("large", gpus=8)
@@ -15,17 +14,17 @@ ONE, FOUR, EIGHT = Key("ns", "one"), Key("ns", "four"), Key("ns", "eight")
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
-def asking(gpus: int, nodes: tuple[Node, ...] | None) -> Any:
-    """What is seen of a service whose replica takes so many GPUs of one node."""
-    model = {**GPU_MODEL, "parallelism": {"tensor": gpus}}
-    return World(manifest(model), nodes=nodes).seen
+def note(watch: FitWatch, key: Key, gpus: int, nodes: tuple[Node, ...] | None) -> None:
+    """A service whose replica takes so many GPUs of one node is observed."""
+    workload = service({**GPU_MODEL, "parallelism": {"tensor": gpus}}).workload
+    watch.note(key, (key.name, 1), nodes, lambda: fit.questions(workload))
 
 
 def watch(nodes: tuple[Node, ...] | None) -> FitWatch:
     """Three services, observed with these nodes."""
     found = FitWatch()
     for key, gpus in ((ONE, 1), (FOUR, 4), (EIGHT, 8)):
-        found.note(key, asking(gpus, nodes))
+        note(found, key, gpus, nodes)
     return found
 
 
@@ -48,7 +47,7 @@ async def test_what_makes_no_difference_concerns_nobody(nodes: tuple[Node, ...])
 async def test_who_fits_now_and_who_fits_no_more() -> None:
     found = watch((HEAD, SMALL))
     assert await found.concerned((HEAD, SMALL, LARGE)) == [EIGHT]
-    found.note(EIGHT, asking(8, (HEAD, SMALL, LARGE)))
+    note(found, EIGHT, 8, (HEAD, SMALL, LARGE))
     assert await found.concerned((HEAD, LARGE)) == []
     # One fits nowhere any more, and to the others there are other numbers to be said.
     assert await found.concerned((HEAD, node("tiny", gpus=1))) == [FOUR, EIGHT]
@@ -71,10 +70,8 @@ async def test_nodes_that_may_be_read_for_the_first_time_or_no_more() -> None:
     assert await found.concerned(None) == [ONE, FOUR, EIGHT]
 
 
-async def test_who_needs_no_check_is_never_concerned() -> None:
+async def test_who_is_not_checked_is_never_concerned() -> None:
     found = watch((HEAD,))
-    off = asking(8, (HEAD,))
-    off.manifest["metadata"]["annotations"] = {"daybreak.dev/fit-check": "off"}
-    found.note(EIGHT, off)
-    found.forget(FOUR)
+    for key in (EIGHT, FOUR):
+        found.forget(key)
     assert await found.concerned((HEAD, LARGE)) == [ONE]

@@ -1,0 +1,106 @@
+"""What is asked of the nodes for an application, and in whose words the answer is told.
+
+A pod of a worker group holds one replica of each deployment of the group. What a person can change is written
+in `deployments`, `accelerator` and `workerGroups`, not in models.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+
+from daybreak.api.ray.model import Model
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.deployment import Deployment, Strategy
+from daybreak.api.serveapplication.groups import Group, of_replica
+from daybreak.scheduling import fit
+from daybreak.scheduling.fit import Apart, Misfit, Question, Terms
+from daybreak.scheduling.nodes import Node
+
+_LISTED = 4
+"""How many deployments of a group are named."""
+_PACKED = (Strategy.PACK, Strategy.STRICT_PACK)
+
+
+def questions(application: ServeApplication) -> list[Question]:
+    """What is asked of the nodes."""
+    return fit.questions(application.workload, _terms(application))
+
+
+def misfits(application: ServeApplication, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+    """What of it fits on no node: its head, or a pod of a worker group."""
+    return fit.fit(application.workload, nodes, _terms(application))
+
+
+def _terms(application: ServeApplication) -> Callable[[Model], Terms]:
+    groups = {group.name: group for group in application.groups}
+    written = {group.name for group in application.spec.worker_groups}
+
+    def terms(pod: Model) -> Terms:
+        group = groups[pod.name]
+        own = f"spec.workerGroups[{group.name}]"
+        if group.name in written:
+            return Terms(
+                noun="worker group",
+                who="a pod",
+                fields=own,
+                resource="spec.accelerator.resource",
+                without=f"set {own}.accelerators: 0",
+                sizes=f"{own}.{{}}",
+                fewer=f"lower {own}.accelerators",
+                apart=_less(group, own),
+            )
+        return Terms(
+            noun="worker group",
+            who=_who(group.deployments),
+            fields="spec.accelerator" if group.accelerators else own,
+            resource="spec.accelerator.resource",
+            without="leave accelerators out of its deployments",
+            sizes="{} of its deployments",
+            fewer="lower accelerators of its deployments",
+            apart=_apart(group),
+        )
+
+    return terms
+
+
+def _who(deployments: Sequence[Deployment]) -> str:
+    """The pod, by the replicas that it holds and the accelerators of each."""
+    shares = [of_replica(each).accelerators for each in deployments]
+    first = next((place for place, share in enumerate(shares) if share), None)
+    told = []
+    for place, (each, share) in enumerate(zip(deployments, shares, strict=True)):
+        unit = " accelerators" if place == first else ""
+        told.append(f"{each.name} ({share:g}{unit})" if share else each.name)
+    if len(told) > _LISTED:
+        told = [*told[: _LISTED - 1], f"{len(told) - _LISTED + 1} more"]
+    listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
+    each_of = "a replica each of" if len(told) > 1 else "a replica of"
+    whole = round(sum(shares), 4)
+    rounded = "" if whole == int(whole) else ", rounded up to whole devices,"
+    return f"a pod with {each_of} {listed}{rounded}"
+
+
+def _less(group: Group, own: str) -> tuple[Apart, ...]:
+    """A pod that is written out with no more than its deployments can use."""
+    needed = max((_devices(of_replica(each).accelerators) for each in group.deployments), default=0)
+    how = f"lower {own}.accelerators to {needed}, which is what its deployments need"
+    return (Apart(needed, how),) if needed < group.accelerators else ()
+
+
+def _apart(group: Group) -> tuple[Apart, ...]:
+    """Fewer replicas in one pod, then fewer bundles."""
+    found = []
+    largest = max(_devices(of_replica(each).accelerators) for each in group.deployments)
+    if largest < group.accelerators:
+        how = f"give its deployments worker groups of their own, of which the largest pod needs {largest}"
+        found.append(Apart(largest, how))
+    packed = [each.placement_group for each in group.deployments if each.placement_group is not None]
+    bundles = [bundle for placed in packed if placed.strategy in _PACKED for bundle in placed.bundles]
+    alone = len(group.deployments) == 1 and bundles
+    if alone and (most := max(_devices(each.accelerators) for each in bundles)) < group.accelerators:
+        how = f"set placementGroup.strategy: SPREAD, with which the largest pod needs {most}"
+        found.append(Apart(most, how))
+    return tuple(found)
+
+
+def _devices(share: float) -> int:
+    return math.ceil(round(share, 4))

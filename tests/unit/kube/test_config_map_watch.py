@@ -1,0 +1,159 @@
+"""ConfigMaps that objects name: watched while somebody needs them, and known by a digest of their files."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from daybreak.kube import config_map_watch as module
+from daybreak.kube.cache import Key
+from daybreak.kube.client import Api
+from daybreak.kube.config_map_watch import ConfigMapWatch, Content
+from daybreak.kube.errors import ApiError
+
+CODE, ONE, TWO = Key("ns", "code"), Key("ns", "one"), Key("ns", "two")
+
+
+class ApiServer:
+    """Has one ConfigMap, or none."""
+
+    def __init__(self, **data: str) -> None:
+        self.asked: list[str] = []
+        self.watching = 0
+        self.refusal: ApiError | None = None
+        self._version = 1
+        self._events: list[asyncio.Queue[dict[str, Any]]] = []
+        self._now = self._written(data) if data else None
+
+    async def request(self, verb: str, resource: Any, path: str, **more: Any) -> dict[str, Any]:
+        self.asked.append(f"{path}?{more['query']['fieldSelector']}")
+        await asyncio.sleep(0)
+        if self.refusal is not None:
+            raise self.refusal
+        items = [self._now] if self._now is not None else []
+        return {"metadata": {"resourceVersion": str(self._version)}, "items": items}
+
+    async def watch(self, *_: Any) -> AsyncIterator[dict[str, Any]]:
+        events: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self._events.append(events)
+        self.watching += 1
+        try:
+            while True:
+                yield await events.get()
+        finally:
+            self.watching -= 1
+
+    def write(self, labels: dict[str, str] | None = None, **data: str) -> None:
+        self._now = self._written(data, labels)
+        self._tell("MODIFIED", self._now)
+
+    def delete(self) -> None:
+        assert self._now is not None
+        self._tell("DELETED", self._written(self._now["data"]))
+        self._now = None
+
+    def _tell(self, kind: str, manifest: dict[str, Any]) -> None:
+        for events in self._events:
+            events.put_nowait({"type": kind, "object": manifest})
+
+    def _written(self, data: dict[str, str], labels: dict[str, str] | None = None) -> dict[str, Any]:
+        self._version += 1
+        metadata = {"name": "code", "namespace": "ns", "uid": "u", "labels": labels or {}}
+        return {"metadata": {**metadata, "resourceVersion": str(self._version)}, "data": data}
+
+
+class Asker:
+    """Asks for contents, and is told of changes."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._told: dict[Key, asyncio.Event] = {ONE: asyncio.Event(), TWO: asyncio.Event()}
+        self.watch = ConfigMapWatch(cast("Api", server), lambda owner: self._told[owner].set())
+
+    def content(self, owner: Key = ONE, name: str | None = "code") -> Content | None:
+        """What is known now."""
+        return self.watch.content(owner, name)
+
+    async def after(self, owner: Key = ONE) -> Content | None:
+        """What is known once an object is told."""
+        async with asyncio.timeout(5):
+            await self._told[owner].wait()
+        await asyncio.sleep(0.01)  # what the same news brings beside it
+        self._told[owner].clear()
+        return self.content(owner)
+
+
+async def test_files_are_told_by_a_digest_that_labels_do_not_change() -> None:
+    server = ApiServer(a="1")
+    asker = Asker(server)
+    assert asker.content() == Content(awaited=True)
+    first = await asker.after()
+    assert first is not None
+    assert first.digest
+    server.write({"team": "blue"}, a="1")
+    assert await asker.after() == first
+    server.write(a="2")
+    second = await asker.after()
+    assert second is not None
+    assert second.digest not in ("", first.digest)
+    server.write(a="1")
+    assert await asker.after() == first
+    await asker.watch.close()
+
+
+async def test_one_that_is_not_there_that_comes_and_that_goes() -> None:
+    server = ApiServer()
+    asker = Asker(server)
+    asker.content()
+    assert await asker.after() == Content(missing=True)
+    server.write(a="1")
+    found = await asker.after()
+    assert found is not None
+    assert found.digest
+    server.delete()
+    assert await asker.after() == Content(missing=True)
+    await asker.watch.close()
+
+
+async def test_one_watch_for_all_who_need_it_and_none_for_nobody() -> None:
+    server = ApiServer(a="1")
+    asker = Asker(server)
+    for owner in (ONE, TWO):
+        asker.content(owner)
+    await asker.after()
+    assert server.asked == ["/api/v1/namespaces/ns/configmaps?metadata.name=code"]
+    server.write(a="2")
+    await asker.after(TWO)
+    asker.watch.forget(ONE)
+    assert server.watching == 1
+    assert asker.content(TWO, None) is None, "its code comes from elsewhere now"
+    await asyncio.sleep(0.01)
+    assert server.watching == 0
+
+
+async def test_without_the_right_nothing_is_known() -> None:
+    server = ApiServer(a="1")
+    server.refusal = ApiError(403, "Forbidden", "no")
+    asker = Asker(server)
+    asker.content()
+    assert await asker.after() == Content()
+    await asker.watch.close()
+
+
+async def test_a_watch_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = ApiServer(a="1")
+    asker = Asker(server)
+
+    async def broken(*_: Any, **__: Any) -> dict[str, Any]:
+        raise RuntimeError
+
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.02)
+    with monkeypatch.context() as patched:
+        patched.setattr(server, "request", broken)
+        asker.content()
+        await asyncio.sleep(0.01)
+        assert asker.content() == Content(awaited=True)
+    found = await asker.after()
+    assert found is not None
+    assert found.digest
+    await asker.watch.close()

@@ -1,0 +1,122 @@
+"""Code in a ConfigMap: a change of it brings new pods, and without it none are made."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.controller.plan import Plan
+from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kinds.serveapplication.plan import make_plan
+from daybreak.kube.cache import Cache
+from daybreak.kube.config_map_watch import Content
+from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, seen
+from tests.unit.serveapplication.test_decision import after, conditions, said
+
+SPEC: dict[str, Any] = {"code": {"configMap": "pipeline-code"}}
+OLD, NEW = Content(digest="old"), Content(digest="new")
+MISSING, AWAITED, UNREADABLE = Content(missing=True), Content(awaited=True), Content()
+
+
+class Applier:
+    """Knows one RayService."""
+
+    def __init__(self, ray: dict[str, Any] | None) -> None:
+        self._ray = ray
+
+    async def live(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
+        return self._ray if wanted["kind"] == "RayService" else None
+
+
+def built(code: str) -> dict[str, Any]:
+    """Its RayService, running, of this code."""
+    found = live(application(**SPEC), code=code)
+    found["metadata"]["ownerReferences"] = [
+        {"controller": True, "kind": "ServeApplication", "name": "pipeline", "uid": "u-1"}
+    ]
+    return found
+
+
+def look(ray: dict[str, Any] | None, code: Content | None) -> Observed:
+    """What is seen of one that has answered."""
+    before = after(decide(seen(traffic=ASKED, spec=SPEC, code=OLD)), built("old"), spec=SPEC, code=OLD)
+    return seen(said(before), ray, traffic=ASKED, spec=SPEC, code=code)
+
+
+async def ray_service(one: Observed) -> dict[str, Any] | None:
+    """The RayService as it should be; None: there should be none."""
+    plan: Plan = await make_plan(view_of(one), PLATFORM, Cache(), Applier(one.ray_service))  # type: ignore[arg-type]
+    wanted = [each.wanted for each in plan.targets if each.wanted["kind"] == "RayService"]
+    return wanted[0] if wanted else None
+
+
+def codes(ray: dict[str, Any] | None) -> set[str | None]:
+    """Of which code the RayService and its pods say that they are."""
+    assert ray is not None
+    cluster = ray["spec"]["rayClusterConfig"]
+    pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
+    made = [ray["metadata"], *(each["template"]["metadata"] for each in pods)]
+    return {each.get("annotations", {}).get(names.CODE_ANNOTATION) for each in made}
+
+
+async def test_pods_say_of_which_code_they_are() -> None:
+    assert codes(await ray_service(seen(traffic=ASKED, spec=SPEC, code=OLD))) == {"old"}
+    assert codes(await ray_service(seen(traffic=ASKED))) == {None}, "code of the image has no digest"
+
+
+async def test_other_code_brings_other_pods() -> None:
+    one = look(built("old"), NEW)
+    found = await ray_service(one)
+    assert codes(found) == {"new"}
+    assert found is not None
+    assert found["spec"]["upgradeStrategy"] == {"type": "NewCluster"}, "the old ones answer till then"
+    assert conditions(decide(one))["Ready"] == ("True", "Answering")
+
+
+@pytest.mark.parametrize("code", [OLD, UNREADABLE, AWAITED, MISSING])
+async def test_the_same_code_and_code_that_is_not_known_change_nothing(code: Content) -> None:
+    ray = built("old")
+    found = await ray_service(look(ray, code))
+    assert found is not None
+    assert found["spec"]["rayClusterConfig"] == ray["spec"]["rayClusterConfig"]
+    assert codes(found) == {"old"}
+
+
+async def test_what_was_built_before_contents_were_looked_at_goes_on() -> None:
+    ray = built("")
+    found = await ray_service(look(ray, NEW))
+    assert found is not None
+    assert found["spec"]["rayClusterConfig"] == ray["spec"]["rayClusterConfig"]
+    assert found["metadata"]["annotations"][names.CODE_ANNOTATION] == "new", "the next change is seen"
+
+
+@pytest.mark.parametrize(("code", "reason"), [(MISSING, "CodeMissing"), (AWAITED, "Progressing")])
+async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: str) -> None:
+    one = seen(traffic=HELD, spec=SPEC, code=code)
+    assert await ray_service(one) is None
+    found: Decision = decide(one)
+    assert found.apply, "its address is there"
+    assert conditions(found)["Ready"][1] == reason
+    healed = seen(said(found), traffic=HELD, spec=SPEC, code=NEW)
+    assert codes(await ray_service(healed)) == {"new"}
+    assert conditions(decide(healed))["Stalled"] == ("False", "Steady")
+
+
+def test_a_config_map_that_is_not_there_is_told() -> None:
+    found = decide(seen(traffic=HELD, spec=SPEC, code=MISSING))
+    assert conditions(found)["Stalled"] == ("True", "CodeMissing")
+    message = next(each.message for each in found.status.conditions if each.type == "Stalled")
+    assert message.startswith("ConfigMap pipeline-code, which spec.code names, is not in namespace default")
+    assert found.status.gate is not None
+    assert "pipeline-code" in (found.status.gate.models[0].reason or ""), "clients hear of it"
+
+
+def test_what_answers_goes_on_without_it() -> None:
+    found = decide(look(built("old"), MISSING))
+    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Stalled"] == ("True", "CodeMissing")
+
+
+async def test_whose_right_to_read_is_missing_goes_on_as_before() -> None:
+    assert codes(await ray_service(seen(traffic=ASKED, spec=SPEC, code=UNREADABLE))) == {None}
