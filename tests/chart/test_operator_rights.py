@@ -20,7 +20,7 @@ from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.played import PlayedKubeRay
 from tests.chart.test_admission_policy import Hands, foreign_service, until
 from tests.chart.test_render import environment
-from tests.chart.tools import CHART, ROOT, Helm, dump, one
+from tests.chart.tools import CHART, ROOT, Helm, dump, of_kind, one
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -85,9 +85,10 @@ def operator(
     with_crd.apply(objects)
     account = one(manifests, "ServiceAccount")["metadata"]["name"]
     user = f"system:serviceaccount:{namespace}:{account}"
-    foreign = foreign_service()
-    foreign["metadata"]["namespace"] = admin.namespace
-    until(True, lambda: Hands(with_crd, user).create(foreign))
+    if of_kind(manifests, "ValidatingAdmissionPolicy"):
+        foreign = foreign_service()
+        foreign["metadata"]["namespace"] = admin.namespace
+        until(True, lambda: Hands(with_crd, user).create(foreign))
     kubeconfig = tmp_path / "operator.kubeconfig"
     with_crd.write_kubeconfig(
         kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
