@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-import yaml
-
 from cluster import paths
 from daybreak.platform import Platform
 from daybreak.settings import Settings
 from quickstart.target import NAMESPACE
+from tests.chart.tools import load
 
 _OPERATOR = paths.REPOSITORY / "manifests" / "base" / "operator.yaml"
 _RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -45,4 +44,4 @@ def platform() -> Platform:
 
 
 def _objects() -> list[dict[str, Any]]:
-    return list(yaml.load_all(_OPERATOR.read_text(), yaml.CSafeLoader))
+    return load(_OPERATOR.read_text())

@@ -16,8 +16,8 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 def note(watch: FitWatch, key: Key, gpus: int, nodes: tuple[Node, ...] | None) -> None:
     """A service whose replica takes so many GPUs of one node is observed."""
-    workload = service({**GPU_MODEL, "parallelism": {"tensor": gpus}}).workload
-    watch.note(key, (key.name, 1), nodes, lambda: fit.questions(workload))
+    seen = service({**GPU_MODEL, "parallelism": {"tensor": gpus}})
+    watch.note(key, seen, nodes, lambda asked: fit.questions(asked.workload))
 
 
 def watch(nodes: tuple[Node, ...] | None) -> FitWatch:

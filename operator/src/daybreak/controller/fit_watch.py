@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from daybreak.kube.cache import Key
@@ -18,6 +18,21 @@ from daybreak.scheduling.nodes import Node
 
 TURN_SECONDS = 0.02
 """For how long questions are gone through before the event loop gets to its other work."""
+
+
+class Subject(Protocol):
+    """An object as it is at a moment."""
+
+    @property
+    def uid(self) -> str:
+        """Which of those that had its name."""
+
+    @property
+    def generation(self) -> int:
+        """Of its spec."""
+
+
+S = TypeVar("S", bound=Subject)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +57,31 @@ class FitWatch:
     def note(
         self,
         key: Key,
-        about: tuple[str, int],
+        subject: S | None,
         nodes: tuple[Node, ...] | None,
-        questions: Callable[[], Sequence[Question]],
+        questions: Callable[[S], Sequence[Question]],
     ) -> None:
         """An object is observed: what the fit check says of it now is known to it.
 
         Args:
             key: The object.
-            about: As what: its uid and generation.
+            subject: What its manifest says; None: it is not checked.
             nodes: The nodes; None: they are not known.
             questions: What is asked for it.
         """
+        if subject is None:
+            self.forget(key)
+            return
+        about = subject.uid, subject.generation
         before = self._told.get(key)
         if before is not None and before.about == about and before.nodes is nodes:
             return
-        asked = [self._questions.setdefault(each.key, each) for each in questions()]
+        asked = [self._questions.setdefault(each.key, each) for each in questions(subject)]
         answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in asked)
         self._told[key] = _Told(about, nodes, answers)
 
     def forget(self, key: Key) -> None:
-        """The object has gone, or is not checked."""
+        """The object has gone."""
         self._told.pop(key, None)
 
     async def concerned(self, nodes: tuple[Node, ...] | None) -> Collection[Key]:

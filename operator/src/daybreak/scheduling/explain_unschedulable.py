@@ -53,10 +53,10 @@ def _no_such_device(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
         }
     )
     if others:
-        fix = f"set {demand.resource} to what nodes have ({', '.join(others[:_LISTED])})"
+        fix = f"set {demand.terms.resource} to what nodes have ({', '.join(others[:_LISTED])})"
     else:
-        fix = f"install the device plugin that announces it, or {demand.without}"
-    return f"{demand.who} needs {demand.devices} {demand.device}; no node has that resource: {fix}"
+        fix = f"install the device plugin that announces it, or {demand.terms.without}"
+    return f"{demand.terms.who} needs {demand.devices} {demand.device}; no node has that resource: {fix}"
 
 
 def _device(resource: str) -> bool:
@@ -65,9 +65,9 @@ def _device(resource: str) -> bool:
 
 
 def _no_such_label(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
-    change = f"change {demand.fields}.nodeSelector"
+    change = f"change {demand.terms.fields}.nodeSelector"
     for key, value in sorted(demand.selector.items()):
-        wanted = f"{demand.who} needs a node with label {key}={value}"
+        wanted = f"{demand.terms.who} needs a node with label {key}={value}"
         values = sorted({capacity.labels[key] for capacity in capacities if key in capacity.labels})
         if value in values:
             continue
@@ -90,19 +90,21 @@ def _no_such_label(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     nearest = min(capacities, key=lambda capacity: len(lacking(capacity)))
     labels = " and ".join(f"{key}={value}" for key, value in sorted(demand.selector.items()))
     lacks = ", ".join(lacking(nearest))
-    return f"{demand.who} needs a node with {labels}; {nearest.name} lacks {lacks}: {change}, or label a node"
+    who = demand.terms.who
+    return f"{who} needs a node with {labels}; {nearest.name} lacks {lacks}: {change}, or label a node"
 
 
 def _shut(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     """Nodes that would do, but let the pod not in."""
+    terms = demand.terms
     tainted = [capacity for capacity in capacities if not capacity.cordoned]
     if not tainted:
         some = _some(capacities)
-        return f"{demand.who} fits on {some}, closed for new pods: kubectl uncordon {capacities[0].name}"
+        return f"{terms.who} fits on {some}, closed for new pods: kubectl uncordon {capacities[0].name}"
     taints = untolerated(tainted[0], demand)
     names = ", ".join(map(_taint, taints))
     add = ", ".join(map(_toleration, taints))
-    return f"{demand.who} fits on {_some(tainted)}, tainted {names}: add to {demand.fields}.tolerations {add}"
+    return f"{terms.who} fits on {_some(tainted)}, tainted {names}: add to {terms.fields}.tolerations {add}"
 
 
 def _taint(taint: Mapping[str, Any]) -> str:
@@ -123,13 +125,13 @@ def _too_few_devices(capacities: Sequence[NodeCapacity], demand: Demand, split: 
     where = " that match nodeSelector" if demand.selector else ""
     if not most:
         return (
-            f"{demand.who} needs {need} {device}; the nodes{where} have none: "
-            f"change {demand.fields}.nodeSelector"
+            f"{demand.terms.who} needs {need} {device}; the nodes{where} have none: "
+            f"change {demand.terms.fields}.nodeSelector"
         )
     together = sum(int(capacity.offer(device)) for capacity in capacities)
-    fix = split or f"all nodes{where} together have {together}: {demand.fewer}, or other nodes"
+    fix = split or f"all nodes{where} together have {together}: {demand.terms.fewer}, or other nodes"
     which = f"the largest {'node that matches nodeSelector' if demand.selector else 'node'}"
-    return f"{demand.who} needs {need} {device} on one node; {which} has {most} ({largest.name}): {fix}"
+    return f"{demand.terms.who} needs {need} {device} on one node; {which} has {most} ({largest.name}): {fix}"
 
 
 def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
@@ -153,11 +155,11 @@ def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
     beside = f" beside its {demand.devices} {demand.device}" if demand.devices else ""
     fix = " and ".join(
-        demand.sizes.format(name) if name in ("cpu", "memory") else f"{name} in {demand.template}"
+        demand.terms.sizes.format(name) if name in ("cpu", "memory") else f"{name} in {demand.terms.template}"
         for name in short
     )
     return (
-        f"{demand.who} needs {wants}{beside} on one node; the nearest, {best.name}, has {has} in all: "
+        f"{demand.terms.who} needs {wants}{beside} on one node; the nearest, {best.name}, has {has} in all: "
         f"lower {fix}, or use a larger node"
     )
 

@@ -18,6 +18,7 @@ from daybreak.scheduling.nodes import (
     Demand,
     Node,
     NodeCapacity,
+    Terms,
     capacity,
     chosen,
     lets_in,
@@ -34,43 +35,10 @@ _REMEMBERED = 1000
 """Demands whose answer is kept as long as the nodes stay as they are."""
 
 
-@dataclass(frozen=True)
-class Apart:
-    """A way to have the accelerators of a pod in smaller pods."""
-
-    devices: int
-    """Most of them that a pod has then."""
-    how: str
-
-
-@dataclass(frozen=True)
-class Terms:
-    """How a kind calls what `Model` stands for, and where its spec says so: what advice is given in."""
-
-    noun: str = "model"
-    who: str = ""
-    """The pod, as the subject of a sentence; empty: that of a replica."""
-    fields: str = "accelerator"
-    """Where `nodeSelector` and `tolerations` stand."""
-    resource: str = "accelerator.resource"
-    """Where the accelerator's resource stands."""
-    without: str = "use accelerator kind: cpu for a small model"
-    """How to do without accelerators."""
-    sizes: str = "resources.{}"
-    """Where `cpu` and `memory` stand."""
-    fewer: str = "use a smaller parallelism"
-    """How to ask for fewer accelerators in one pod."""
-    apart: tuple[Apart, ...] | None = None
-    """Ways to have smaller pods, the nearest first; None: parallelism says them."""
-
-
-OF_MODELS = Terms()
-"""Those of a kind whose spec has models."""
-
-
-def of_models(_: Model) -> Terms:
-    """Of any model of such a kind."""
-    return OF_MODELS
+def of_models(model: Model) -> Terms:
+    """Of a kind whose spec has models."""
+    pods = pods_per_replica(model)
+    return Terms("a replica" if pods == 1 else f"each of the {pods} pods of a replica")
 
 
 @dataclass(frozen=True)
@@ -86,15 +54,14 @@ class Misfit:
 class Question:
     """Whether there is room for one thing of a workload: its head, or a replica of a model."""
 
-    def __init__(self, model: Model | None, demand: Demand, pods: int = 1, terms: Terms = OF_MODELS) -> None:
+    def __init__(self, model: Model | None, demand: Demand, pods: int = 1) -> None:
         self.model = model
         """None: the head."""
-        self.terms = terms
         self.demand = demand
         self.pods = pods
         """How many such pods there must be room for."""
         parallel = (model.parallelism.tensor, model.parallelism.pipeline) if model is not None else ()
-        self.key: Any = (pods, parallel, demand.key, terms.apart)
+        self.key: Any = (pods, parallel, demand.key)
         """The same for questions with the same answer."""
 
 
@@ -119,17 +86,16 @@ def fit(
     for question in questions(workload, terms):
         if wrong := answer(question, nodes):
             name = question.model.name if question.model is not None else None
-            whose = "head" if name is None else f"{question.terms.noun} {name}"
+            whose = "head" if name is None else f"{question.demand.terms.noun} {name}"
             found.append(Misfit(name, f"{whose}: {wrong}"))
     return tuple(found)
 
 
 def questions(workload: RayWorkload, terms: Callable[[Model], Terms] = of_models) -> list[Question]:
     """What is asked of the nodes for a workload, and in whose terms it is told of each model."""
-    said = [(model, terms(model)) for model in workload.models]
     return [
         Question(None, _head(workload.runtime.head)),
-        *(Question(model, _demand(model, own), pods_per_replica(model), own) for model, own in said),
+        *(Question(each, _demand(each, terms(each)), pods_per_replica(each)) for each in workload.models),
     ]
 
 
@@ -145,7 +111,7 @@ def answer(question: Question, nodes: tuple[Node, ...]) -> str:
 
 def nodes_for(model: Model, nodes: tuple[Node, ...]) -> frozenset[str]:
     """Names of the nodes that would take one of the model's worker pods if they were empty."""
-    demand = _demand(model)
+    demand = _demand(model, of_models(model))
     known = chosen(_read(nodes).capacities, demand)
     return frozenset(each.name for each in known if lets_in(each, demand) and times(each, demand))
 
@@ -164,7 +130,7 @@ def _read(nodes: tuple[Node, ...]) -> _Known:
 
 def _unknown(capacities: Sequence[NodeCapacity], question: Question) -> str:
     model, demand, pods = question.model, question.demand, question.pods
-    split = (lambda: _split(capacities, model, question)) if model is not None else str
+    split = (lambda: _split(capacities, model, demand)) if model is not None else str
     wrong = explain_unschedulable.nowhere(capacities, demand, split)
     if wrong or pods == 1:
         return wrong
@@ -180,44 +146,39 @@ def _head(head: Head) -> Demand:
         "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
         "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
     }
+    own_fields = "spec.runtime.head"
     return Demand(
-        who="it",
+        Terms(
+            "it",
+            fields=own_fields,
+            sizes=f"{own_fields}.resources.{{}}",
+            template=f"{own_fields}.podTemplate",
+        ),
         requests=more.requests(own),
         selector={**head.node_selector, **more.selector},
         tolerations=(*head.tolerations, *more.tolerations),
-        fields="spec.runtime.head",
-        sizes="spec.runtime.head.resources.{}",
-        template="spec.runtime.head.podTemplate",
     )
 
 
-def _demand(model: Model, terms: Terms = OF_MODELS) -> Demand:
-    need, pods = worker_need(model), pods_per_replica(model)
+def _demand(model: Model, terms: Terms) -> Demand:
+    need = worker_need(model)
     more = pod_additions.of(model.pod_template, "ray-worker")
     device = model.accelerator.resource
     return Demand(
-        who=terms.who or ("a replica" if pods == 1 else f"each of the {pods} pods of a replica"),
+        terms,
         requests=more.requests(need_in_numbers(need)),
         selector={**need.node_selector, **more.selector},
         tolerations=(*need.tolerations, *more.tolerations),
-        fields=terms.fields,
-        sizes=terms.sizes,
-        template="podTemplate",
         device=device if device in need.requests else "",
-        resource=terms.resource,
-        without=terms.without,
-        fewer=terms.fewer,
     )
 
 
-def _split(capacities: Sequence[NodeCapacity], model: Model, question: Question) -> str:
+def _split(capacities: Sequence[NodeCapacity], model: Model, demand: Demand) -> str:
     """How the same accelerators could be spread over smaller nodes."""
-    apart = question.terms.apart
-    if apart is None:
+    if demand.terms.apart is None:
         return _stages(capacities, model)
-    device = question.demand.device
-    most = max(int(each.offer(device)) for each in chosen(capacities, question.demand))
-    return next((each.how for each in apart if each.devices <= most), "")
+    most = max(int(each.offer(demand.device)) for each in chosen(capacities, demand))
+    return next((each.how for each in demand.terms.apart if each.devices <= most), "")
 
 
 def _stages(capacities: Sequence[NodeCapacity], model: Model) -> str:
@@ -228,7 +189,7 @@ def _stages(capacities: Sequence[NodeCapacity], model: Model) -> str:
             continue
         spread = Parallelism(tensor=tensor, pipeline=total // tensor)
         other = model.model_copy(update={"parallelism": spread, "placement": None})
-        if places(capacities, _demand(other)) < pods_per_replica(other):
+        if places(capacities, _demand(other, of_models(other))) < pods_per_replica(other):
             continue
         if spread == model.parallelism:
             return "use placement: PACK, which gives each pipeline stage a pod of its own"

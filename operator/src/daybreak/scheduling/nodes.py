@@ -44,28 +44,52 @@ class NodeCapacity:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """A way to have the accelerators of a pod in smaller pods."""
+
+    devices: int
+    """Most of them that a pod has then."""
+    how: str
+
+
+@dataclass(frozen=True)
+class Terms:
+    """In whose words a pod's needs are told, and where its spec says them: what advice is given in.
+
+    The defaults are those of a kind whose spec has models.
+    """
+
+    who: str
+    """The pod, as the subject of a sentence."""
+    noun: str = "model"
+    """What stands behind it."""
+    fields: str = "accelerator"
+    """Where in the spec `nodeSelector` and `tolerations` stand."""
+    resource: str = "accelerator.resource"
+    """Where the accelerator's resource is named."""
+    without: str = "use accelerator kind: cpu for a small model"
+    """How to do without accelerators."""
+    sizes: str = "resources.{}"
+    """Where `cpu` and `memory` stand, with `{}` in the place of the one that is meant."""
+    template: str = "podTemplate"
+    """Where other resources stand."""
+    fewer: str = "use a smaller parallelism"
+    """How to ask for fewer accelerators in one pod."""
+    apart: tuple[Apart, ...] | None = None
+    """Ways to have smaller pods, the nearest first; None: parallelism says them."""
+
+
+@dataclass(frozen=True)
 class Demand:
     """What one pod asks of a node."""
 
-    who: str
-    """Whose pod it is, as the subject of a sentence."""
+    terms: Terms
+    """In whose words it is told."""
     requests: Mapping[str, Decimal]
     selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
-    fields: str
-    """Where in the spec `nodeSelector` and `tolerations` stand."""
-    sizes: str
-    """Where `cpu` and `memory` stand, with `{}` in the place of the one that is meant."""
-    template: str = ""
-    """Where other resources stand."""
     device: str = ""
     """The accelerator's resource; empty when none is asked for."""
-    resource: str = ""
-    """Where the accelerator's resource is named."""
-    without: str = ""
-    """How to do without accelerators."""
-    fewer: str = "use a smaller parallelism"
-    """How to ask for fewer accelerators in one pod."""
 
     @property
     def devices(self) -> int:
@@ -76,9 +100,7 @@ class Demand:
     def key(self) -> tuple[Any, ...]:
         """The same for equal demands."""
         return (
-            self.who,
-            self.fields,
-            self.sizes,
+            self.terms,
             tuple(self.requests.items()),
             tuple(sorted(self.selector.items())),
             tuple((each.key, each.operator, each.value, each.effect) for each in self.tolerations),

@@ -8,8 +8,6 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, text
 from daybreak.scheduling.fit import Misfit
 
-PODS_WAIT = "its pods wait for such a node"
-
 Said = tuple[Literal["True", "False", "Unknown"], Reason, str]
 """A condition in short: its status, its reason, its message."""
 

@@ -113,20 +113,13 @@ class Observer:
             known_revisions=known,
             now=datetime.now(UTC),
         )
-        self._note_fit(key, seen)
+        checked = service if seen.fit_checked else None
+        self._fit.note(key, checked, seen.nodes, lambda asked: fit.questions(asked.workload))
         seen = self._with_objects(key, seen)
         if seen.wanted != seen.own_revision:
             seen = replace(seen, booked=requests_by_node(pod_views(self._cache.all(PODS))))
         own = Workload(LLM_SERVICES.kind, key)
         return replace(seen, turns=self._turns.turns(own, claims(seen), seen.now))
-
-    def _note_fit(self, key: Key, seen: Observed) -> None:
-        service = seen.service
-        if service is None or not seen.fit_checked:
-            self._fit.forget(key)
-            return
-        about = (service.uid, service.generation)
-        self._fit.note(key, about, seen.nodes, lambda: fit.questions(service.workload))
 
     def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
         """The service's own; those of a deleted one of its name are on their way out."""

@@ -14,12 +14,10 @@ from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem
 from daybreak.scheduling import fit
-from daybreak.scheduling.schedulable import PODS_WAIT, nodes_come
 from daybreak.scheduling.schedulable import schedulable as said_of_fit
-
-_NODES_COME = nodes_come(KIND)
 
 
 def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> Said:
@@ -93,12 +91,10 @@ def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Proble
 
 
 def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
-    """What fits nowhere. A model that wakes had its nodes before it slept: its pods bring them back."""
     models = [model.name for model in snapshot.service.spec.models]
     waking = models if misfit.model is None else [misfit.model]
-    if any(snapshot.node_wait(model) is not None for model in waking):
-        return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {PODS_WAIT}", stalled=False)
-    return Problem(Reason.NO_NODE_FITS, f"{misfit.message}; {_NODES_COME}", stalled=True)
+    waits = any(snapshot.node_wait(model) is not None for model in waking)
+    return no_node_fits(misfit.message, KIND, waking=waits)
 
 
 def to_act_on(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> list[Problem]:

@@ -12,12 +12,13 @@ from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
 from daybreak.gates.sleep_policy import node_wait
 from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
-from daybreak.scheduling.schedulable import PODS_WAIT, nodes_come, schedulable
+from daybreak.scheduling.schedulable import schedulable
 
 _ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
 """What Serve says of an application that it changes, also while its replicas go on answering."""
@@ -141,14 +142,12 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def _no_room(self) -> Problem | None:
-        """What of it fits on no node, until it answers. One that wakes had its nodes before it slept."""
+        """What of it fits on no node, until it answers."""
         misfits = self.seen.misfits
         if not misfits or self.answering:
             return None
         said = "; ".join(misfit.message for misfit in misfits)
-        if node_wait(self.seen.gate, self.seen.now) is not None:
-            return Problem(Reason.NO_NODE_FITS, f"{said}; {PODS_WAIT}", stalled=False)
-        return Problem(Reason.NO_NODE_FITS, f"{said}; {nodes_come(KIND)}", stalled=True)
+        return no_node_fits(said, KIND, waking=node_wait(self.seen.gate, self.seen.now) is not None)
 
     @property
     def missing(self) -> str:

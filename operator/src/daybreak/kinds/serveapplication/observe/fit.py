@@ -12,8 +12,8 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Deployment, Strategy
 from daybreak.api.serveapplication.groups import Group, of_replica
 from daybreak.scheduling import fit
-from daybreak.scheduling.fit import Apart, Misfit, Question, Terms
-from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.fit import Misfit, Question
+from daybreak.scheduling.nodes import Apart, Node, Terms
 
 _LISTED = 4
 """How many deployments of a group are named."""

@@ -45,14 +45,11 @@ class Observer(observer.Observer[Observed]):
     def observe(self, key: Key) -> Observed | None:
         """What is seen of one, or None when there is none."""
         seen = super().observe(key)
-        application = seen.subject if seen is not None and seen.fit_checked else None
-        if seen is None or application is None:
-            self._fit.forget(key)
-        else:
-            about = (application.uid, application.generation)
-            self._fit.note(key, about, seen.nodes, lambda: fit.questions(application))
         if seen is None:
+            self._fit.forget(key)
             self._code.forget(key)
+            return None
+        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, fit.questions)
         return seen
 
     async def concerned_by_nodes(self) -> Collection[Key]:
