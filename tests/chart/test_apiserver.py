@@ -69,7 +69,13 @@ def remove_crds(plane: ControlPlane) -> None:
 
 
 def remove_crd(plane: ControlPlane, crd: str) -> None:
-    """Delete a CRD and wait until it is gone.
+    """Delete a CRD and wait until it is gone."""
+    plane.kubectl("delete", "crd", crd, "--ignore-not-found", "--wait=false")
+    await_gone(plane, crd)
+
+
+def await_gone(plane: ControlPlane, crd: str) -> None:
+    """Wait until a CRD that is deleted is gone.
 
     The API server may forget that it has to clear custom resources away (crd_finalizer.go, Kubernetes 1.37):
     its first try fails and says so in the CRD's condition Terminating, the second one meets that change of
@@ -77,7 +83,6 @@ def remove_crd(plane: ControlPlane, crd: str) -> None:
     since nothing but that condition differs. Then it tries again at its next resync, minutes later; any other
     change of the CRD has it try at once.
     """
-    plane.kubectl("delete", "crd", crd, "--ignore-not-found", "--wait=false")
     for number in range(10):
         with contextlib.suppress(ClusterError):
             plane.kubectl("wait", "--for=delete", f"crd/{crd}", "--timeout=15s")
@@ -174,8 +179,12 @@ def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluste
 
 def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster_helm: Helm) -> None:
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE, "--set", "crds.keep=false")
-    cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--wait")
-    assert plane.kubectl("get", "crd", *CRDS, "--ignore-not-found") == ""
+    cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE)
+    left = json.loads(plane.kubectl("get", "crd", "-o", "json"))["items"]
+    kept = [each["metadata"]["name"] for each in left if not each["metadata"].get("deletionTimestamp")]
+    assert not set(kept) & set(CRDS)
+    for crd in CRDS:
+        await_gone(plane, crd)
 
 
 def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
@@ -303,7 +312,11 @@ def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
     plane.kubectl("get", "deployment/daybreak", "lease/daybreak-operator", "-n", NAMESPACE)
     # Without a controller manager the namespace never finishes going; everything in it does.
     built = [m for m in load(plane.kubectl("kustomize", base)) if m["kind"] != "Namespace"]
-    plane.kubectl("delete", "-f", "-", stdin=dump(built))
+    plane.kubectl("delete", "--wait=false", "-f", "-", stdin=dump(built))
+    for crd in CRDS:
+        await_gone(plane, crd)
+    left = plane.kubectl("get", "-f", "-", "--ignore-not-found", "-o", "name", stdin=dump(built)).split()
+    assert left == []
 
 
 def test_lease_can_be_made_by_apply_and_by_nothing_else(plane: ControlPlane, cluster_helm: Helm) -> None:

@@ -10,15 +10,16 @@ import structlog
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.controller import metrics
+from daybreak.controller.again import REFUSED_SECONDS, SOON_SECONDS
 from daybreak.controller.events import Event
 from daybreak.controller.kind import LeaseLost
 from daybreak.controller.plan import Plan, Target
-from daybreak.kube import status
+from daybreak.kube import scale, status
 from daybreak.kube.apply import Applier, is_controlled_by, key_of
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import of
+from daybreak.kube.resources import RAY_CLUSTERS, of
 
 FRESH_SECONDS = 60.0
 """How long after an owner was last heard of it is believed to be there."""
@@ -134,6 +135,39 @@ class Writer:
             metrics.WRITES.labels(live["kind"]).inc()
             wrote = True
         return wrote
+
+    async def set_bounds(
+        self, clusters: Iterable[Manifest], bounds: Mapping[str, scale.Bounds]
+    ) -> list[float]:
+        """Carry bounds of worker groups into RayClusters, by their names. Returns when to look again."""
+        again = []
+        for cluster in clusters:
+            wanted = bounds.get(cluster["metadata"]["name"])
+            if wanted is None:
+                continue
+            self.check()
+            try:
+                if await scale.set_bounds(self._api, self._cache, cluster, wanted):
+                    metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
+            except ApiError as error:
+                if not (error.conflict or error.not_found or error.status == 422):
+                    raise
+                again.append(SOON_SECONDS)  # the autoscaler or KubeRay was quicker
+        return again
+
+    async def delete_clusters(self, clusters: Iterable[Manifest]) -> list[float]:
+        """Delete RayClusters that nobody needs any more. Returns when to look again."""
+        again = []
+        for cluster in clusters:
+            self.check()
+            try:
+                await self._applier.delete(cluster)
+                metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
+            except ApiError as error:
+                if not (error.conflict or error.refused):
+                    raise
+                again.append(SOON_SECONDS if error.conflict else REFUSED_SECONDS)
+        return again
 
     async def may_own(self, key: Key, uid: str, targets: Sequence[Target]) -> bool:
         """Whether this very owner is still there, where its objects are to be made or taken.

@@ -16,7 +16,10 @@ from tests.unit.llmservice.decide.scenes import (
 from tests.unit.llmservice.decide.sleeping import asleep, up, view
 
 OLD, NEW = "chat-aaaaa", "chat-bbbbb"
-CLUSTERS = tuple({"metadata": {"name": name}, "spec": {}} for name in (OLD, NEW))
+CLUSTERS = tuple(
+    {"metadata": {"name": name, "creationTimestamp": made}, "spec": {}}
+    for name, made in ((OLD, "2026-05-04T11:00:00Z"), (NEW, "2026-05-04T11:30:00Z"))
+)
 NONE, ONE = {"tiny": (0, 0)}, {"tiny": (1, 1)}
 
 

@@ -21,12 +21,12 @@ from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.plan import led_past, make_plan
-from daybreak.kube import scale, upgrades
+from daybreak.kube import upgrades
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import OWNED, RAY_CLUSTERS
+from daybreak.kube.resources import OWNED
 from daybreak.platform import Platform
 
 
@@ -104,9 +104,9 @@ class Reconciler:
                     seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
                     decision = decide(seen)
                 if not loop.turned_awake(_gates(seen, decision)) and not plan.filling:
-                    again.after(*await self._scale(seen))
+                    again.after(*await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(seen)))
                     again.after(*await self._call_off(seen))
-                again.after(*await self._clear(seen))
+                again.after(*await self._writer.delete_clusters(finished_clusters(seen)))
         answers = self._answers(key, seen, decision)
         if answers != seen.answers:
             decision = decide(replace(seen, answers=answers))
@@ -128,23 +128,6 @@ class Reconciler:
         again.within(decision.requeue_after)
         return again.seconds
 
-    async def _scale(self, seen: Observed) -> list[float]:
-        """Carry the bounds of the worker groups into the RayClusters that run."""
-        bounds, again = cluster_bounds(seen), []
-        for cluster in seen.ray_clusters:
-            wanted = bounds.get(cluster["metadata"]["name"])
-            if wanted is None:
-                continue
-            self._writer.check()
-            try:
-                if await scale.set_bounds(self._api, self._cache, cluster, wanted):
-                    metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
-            except ApiError as error:
-                if not (error.conflict or error.not_found or error.status == 422):
-                    raise
-                again.append(SOON_SECONDS)  # the autoscaler or KubeRay was quicker
-        return again
-
     async def _call_off(self, seen: Observed) -> list[float]:
         """End a second Ray cluster that is not wanted any more."""
         pending = needless(seen)
@@ -159,20 +142,6 @@ class Reconciler:
                 raise
             return [SOON_SECONDS]  # KubeRay was quicker
         return []
-
-    async def _clear(self, seen: Observed) -> list[float]:
-        """Delete the RayClusters that have been replaced and have no request left."""
-        again = []
-        for cluster in finished_clusters(seen):
-            self._writer.check()
-            try:
-                await self._applier.delete(cluster)
-                metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
-            except ApiError as error:
-                if not (error.conflict or error.refused):
-                    raise
-                again.append(SOON_SECONDS if error.conflict else REFUSED_SECONDS)
-        return again
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
         if not decision.ask or seen.service is None:

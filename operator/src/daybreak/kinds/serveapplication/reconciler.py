@@ -3,21 +3,19 @@
 from collections.abc import Callable
 
 from daybreak.api.serveapplication.status import ServeApplicationStatus
-from daybreak.controller import metrics
 from daybreak.controller.again import SOON_SECONDS
 from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
-from daybreak.kinds.serveapplication.decide.bounds import bounds
+from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.decide.replaced_clusters import replaced_clusters
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube import scale
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
-from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import OF_APPLICATIONS, RAY_CLUSTERS
+from daybreak.kube.resources import OF_APPLICATIONS
 from daybreak.platform import Platform
 
 
@@ -56,19 +54,9 @@ class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):
         return await make_plan(view_of(seen), self._platform, self._cache, self._applier)
 
     async def applied(self, seen: Observed) -> list[float]:
-        """Carry the bounds of the worker groups into the RayCluster that runs."""
+        """Carry the bounds of the worker groups into the RayCluster that runs, delete what never served."""
         view = view_of(seen)
-        if seen.asleep or not view.ray.active:
-            return []
-        for cluster in seen.ray_clusters:
-            if cluster["metadata"]["name"] != view.ray.active or view.ray.upgrading:
-                continue
-            self._writer.check()
-            try:
-                if await scale.set_bounds(self._api, self._cache, cluster, bounds(view)):
-                    metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
-            except ApiError as error:
-                if not (error.conflict or error.not_found or error.status == 422):
-                    raise
-                return [SOON_SECONDS]  # the autoscaler or KubeRay was quicker
-        return []
+        again = await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(view))
+        replaced, more = replaced_clusters(view)
+        again += await self._writer.delete_clusters(replaced)
+        return [*again, SOON_SECONDS] if more else again

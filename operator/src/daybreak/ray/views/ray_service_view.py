@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import Manifest, at, condition, mapping, text, whole
+from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text, whole
 
 RUNNING = "RUNNING"
 HEALTHY = "HEALTHY"
@@ -18,6 +18,9 @@ DEPLOY_FAILED = "DEPLOY_FAILED"
 UNHEALTHY = "UNHEALTHY"
 _OF_DEPLOYMENTS = ("Failed to update the deployments", "The deployments [")
 """How Serve begins the message of an application that failed because of single deployments."""
+
+Bounds = Mapping[str, tuple[int, int]]
+"""Fewest and most pods of each worker group of a RayCluster, by the group's name."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,33 @@ def ray_view(ray_service: Manifest | None, application: str = names.APPLICATION)
         configuration=text(at(metadata, "annotations").get(names.CONFIGURATION_ANNOTATION)),
         last_update=text(status.get("lastUpdateTime")),
     )
+
+
+def never_served(ray: RayView, clusters: Iterable[Manifest]) -> list[Manifest]:
+    """RayClusters that were replaced before they ever served.
+
+    KubeRay keeps such a one for as long as the requests of one that served might take.
+    """
+    found = {text(at(each, "metadata").get("name")): each for each in clusters}
+    serving = found.get(ray.active)
+    others = [each for name, each in found.items() if name not in (ray.active, ray.pending)]
+    if ray.active:
+        # One that had served is older than the one that serves, by more than a second.
+        return [each for each in others if _made(each) >= _made(serving)]
+    return others if ray.pending else []
+
+
+def no_pods(cluster: Manifest) -> Bounds:
+    """Bounds with which a RayCluster has no worker pods."""
+    return {
+        text(group.get("groupName")): (0, 0)
+        for group in mappings(at(cluster, "spec").get("workerGroupSpecs"))
+    }
+
+
+def _made(cluster: Manifest | None) -> str:
+    """When a RayCluster was made; such times sort as text."""
+    return text(at(cluster, "metadata").get("creationTimestamp"))
 
 
 def pods_refused(clusters: Iterable[Manifest], name: str) -> str:

@@ -1,7 +1,6 @@
 """How many worker pods each RayCluster that runs may have."""
 
 from collections import Counter
-from collections.abc import Mapping
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
@@ -10,10 +9,7 @@ from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import group_bounds
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_pods import HEAD, pod_views
-from daybreak.ray.views.ray_service_view import ray_view
-
-Bounds = Mapping[str, tuple[int, int]]
-"""Fewest and most pods of each worker group, by the group's name."""
+from daybreak.ray.views.ray_service_view import Bounds, never_served, no_pods, ray_view
 
 
 def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
@@ -40,16 +36,14 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         if state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     ]
     replaced = {group: wanted for group, wanted in bounds.items() if wanted == (0, 0)}
-    serving_since = max((_made(each) for each in seen.ray_clusters if _name(each) == ray.active), default="")
+    idle = never_served(ray, seen.ray_clusters)
     found: dict[str, Bounds] = {}
     for cluster in seen.ray_clusters:
         name = _name(cluster)
-        if ray.active and name not in (ray.active, ray.pending):
-            # One that was called off before it ever served is younger than the one that serves.
-            found[name] = dict.fromkeys(bounds, (0, 0)) if _made(cluster) > serving_since else replaced
-        elif not ray.active and ray.pending and name != ray.pending:
-            # Replaced before it ever served. KubeRay keeps it for as long as requests of one might take.
-            found[name] = dict.fromkeys(bounds, (0, 0))
+        if cluster in idle:
+            found[name] = {**dict.fromkeys(bounds, (0, 0)), **no_pods(cluster)}
+        elif ray.active and name not in (ray.active, ray.pending):
+            found[name] = replaced
         elif ray.upgrading and name == ray.active:
             found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
         else:
@@ -73,11 +67,6 @@ def needless(seen: Observed) -> str:
 
 def _name(cluster: Manifest) -> str:
     return text(at(cluster, "metadata").get("name"))
-
-
-def _made(cluster: Manifest) -> str:
-    """When a Ray cluster was made; such times sort as text."""
-    return text(at(cluster, "metadata").get("creationTimestamp"))
 
 
 def _with_pods_that_run(seen: Observed, cluster: str, wanted: Bounds) -> Bounds:
