@@ -71,14 +71,27 @@ def _install(wanted: str, folder: Path) -> None:
     partial.rename(folder)
 
 
-def sampling_key(architecture: str) -> str:
-    """Changes with what `compile_sampling` does, beside the packages."""
-    script = (IMAGE / "kernels.py").read_bytes()
-    return f"{architecture}-{hashlib.sha256(script).hexdigest()[:12]}"
+def sampling_library(folder: Path, architecture: str) -> Path:
+    """FlashInfer's sampling kernels, compiled and linked by the image's own script.
+
+    That takes minutes. As with what Go compiles, the result is kept in the user's cache, under all that it
+    was made of: another lock, another script or another machine compiles anew.
+    """
+    script = hashlib.sha256((IMAGE / "kernels.py").read_bytes()).hexdigest()[:12]
+    library = _cache() / f"sampling-{folder.name}-{script}-{architecture}.so"
+    if not library.exists():
+        library.parent.mkdir(parents=True, exist_ok=True)
+        partial = library.with_name(f".{library.name}.{os.getpid()}")
+        shutil.copyfile(_compile_sampling(folder, (architecture,)), partial)
+        partial.rename(library)
+    return library
 
 
-def compile_sampling(folder: Path, architectures: tuple[str, ...]) -> Path:
-    """Compile and link FlashInfer's sampling kernels by the image's own script; returns the library."""
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "daybreak"
+
+
+def _compile_sampling(folder: Path, architectures: tuple[str, ...]) -> Path:
     search = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
     command: list[str | Path] = [sys.executable, IMAGE / "kernels.py", folder, *architectures]
     return Path(run(command, environment={"PATH": search}).strip())

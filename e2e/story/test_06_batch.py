@@ -114,7 +114,7 @@ def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: 
             input={"uri": f"pvc://{CLAIM}/in.jsonl"},
             output={"uri": f"pvc://{CLAIM}/out"},
             prompt="Answer: {{ question }}",
-            samplingParams={"max_tokens": 48, "ignore_eos": True, "temperature": 0},
+            samplingParams={"max_tokens": 24, "ignore_eos": True, "temperature": 0},
         )
     )
     eventually(lambda: done(kubernetes, "night"), lambda count: count > NO_COLUMN + TOO_LONG, minutes=6)
@@ -209,9 +209,6 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
     failed = next(each for each in found["conditions"] if each["type"] == "Failed")
     assert (found["phase"], failed["reason"]) == ("Failed", "InputMissing")
     assert f"pvc://{CLAIM}/absent.jsonl" in failed["message"]
-    # Put back what the other files of the story expect.
-    kubernetes.patch(tiny, {"spec": {"sleep": None}})
-    kubernetes.wait_ready(tiny)
 
 
 def test_the_pods_of_the_first_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:

@@ -131,9 +131,6 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
     assert found["phase"] == "Succeeded", found
     assert [step["clients"] for step in found["steps"]] == [1, 4]
     assert all(step["requests"] > 0 for step in found["steps"]), found["steps"]
-    # Put back what the other files of the story expect.
-    kubernetes.patch(tiny, {"spec": {"sleep": None}})
-    kubernetes.wait_ready(tiny)
 
 
 def test_the_pod_of_the_sweep_is_given_back(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:

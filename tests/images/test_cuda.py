@@ -68,11 +68,7 @@ def test_cub_compiles_and_links(packages: Path, home: Path, tmp_path: Path) -> N
 @pytest.mark.xdist_group("cuda")
 @pytest.mark.timeout(1800)
 def test_flashinfers_sampling_kernels_compile_and_link(packages: Path) -> None:
-    # Done once for each state of the lock and of the scripts: the result stands beside the packages.
-    key = cuda.sampling_key(ARCHITECTURE)
-    library = packages / f"sampling-{key}.so"
-    if not library.exists():
-        cuda.compile_sampling(packages, (ARCHITECTURE,)).replace(library)
+    library = cuda.sampling_library(packages, ARCHITECTURE)
     assert "libcudart.so.13" in loads(library)
     symbols = run("nm", "--dynamic", "--defined-only", library)
     # As vLLM's sampler calls them, under tvm-ffi's names.
