@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
         print(f"no measurement {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
         return 2
     for name in arguments or NAMES:
-        importlib.import_module(f"bench.{name}").main()
+        importlib.import_module(NAMES[name]).main()
     return 0
 
 

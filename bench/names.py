@@ -1,14 +1,17 @@
 """The measurements, in the order in which they run: the last three need the cluster with Daybreak."""
 
-NAMES = (
-    "reconcile",
-    "steady",
-    "routes",
-    "lag",
-    "sleeping",
-    "starved",
-    "direct",
-    "overhead",
-    "waking",
-    "storm",
-)
+from collections.abc import Mapping
+
+NAMES: Mapping[str, str] = {
+    "reconcile": "bench.operator.reconcile",
+    "steady": "bench.gateway.steady",
+    "routes": "bench.gateway.routes",
+    "lag": "bench.gateway.lag",
+    "sleeping": "bench.gateway.sleeping",
+    "starved": "bench.operator.starved",
+    "direct": "bench.ray.direct",
+    "overhead": "bench.cluster.overhead",
+    "waking": "bench.cluster.waking",
+    "storm": "bench.cluster.storm",
+}
+"""The module of each, by the name of its result."""

@@ -182,4 +182,5 @@ def _result(name: str) -> Path:
 
 def _docstring(name: str) -> str:
     """A measurement's own words on what it does; read, since to import it means to import the cluster."""
-    return ast.get_docstring(ast.parse((report.RESULTS.parent / f"{name}.py").read_text())) or name
+    source = report.RESULTS.parents[1] / f"{NAMES[name].replace('.', '/')}.py"
+    return ast.get_docstring(ast.parse(source.read_text())) or name

@@ -2,8 +2,8 @@
 
     python -m bench.gpu.batch --rows 3000
 
-As bench.batch, whose rows and ways these are, with the shape of Llama 3.1 8B and dummy weights. The Python
-that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
+As bench.ray.batch, whose rows and ways these are, with the shape of Llama 3.1 8B and dummy weights. The
+Python that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
 """
 
 import argparse
@@ -14,9 +14,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import batch, report
+from bench import report
 from bench.gpu import machine, models, render
 from bench.gpu.__main__ import command_line
+from bench.ray import batch
 
 
 def main() -> int:

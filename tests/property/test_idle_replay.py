@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.idle_replay import Cost, replay
-from bench.idle_traces import DAY, SYNTHETIC, Trace, functions, language_models, until
+from bench.idle.replay import Cost, replay
+from bench.idle.traces import DAY, SYNTHETIC, Trace, functions, language_models, until
 from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.sleep import AutoIdle, Sleep
 from daybreak.gates.idle_policy import DEFAULT_SECONDS

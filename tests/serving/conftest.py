@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench import serving_start
+from bench.serving import start as serving_start
 from cluster import paths
 
 APPLICATIONS: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import ray_environment
-from bench.serving_start import RUNTIME
+from bench.ray import environment as ray_environment
+from bench.serving.start import RUNTIME
 from cluster import paths
 from cluster.locks import lock
 from cluster.programs import run

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.direct import CLIENTS, cpu_ms, goals, measures
-from bench.direct_pace import STEP_SECONDS, TOKENS_PER_SECOND, Paced, alone, answer, step_seconds
-from bench.direct_ways import SAMPLE, several
 from bench.gpu.render import Wish, render
+from bench.ray.direct import CLIENTS, cpu_ms, goals, measures
+from bench.ray.direct_pace import STEP_SECONDS, TOKENS_PER_SECOND, Paced, alone, answer, step_seconds
+from bench.ray.direct_ways import SAMPLE, several
 
 
 async def events(wanted: int) -> list[str]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from bench.steady import GOALS, measures
-from bench.steady_paths import SIZES, request
-from bench.steady_programs import Failed, Load, module_version, parse
+from bench.gateway.steady import GOALS, measures
+from bench.gateway.steady_paths import SIZES, request
+from bench.gateway.steady_programs import Failed, Load, module_version, parse
 
 
 def printed(**more: Any) -> str:

@@ -12,7 +12,7 @@ from tests.api.objects import NAMES, condition, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 
 WRITES_MOST = 12
-"""Most writes of the operator for one service; `bench.reconcile` has the API server count them."""
+"""Most writes of the operator for one service; `bench.operator.reconcile` has the API server count them."""
 
 
 def test_every_owned_object_is_made_and_owned(admin: Admin, operator: OperatorProcess) -> None:

@@ -1,6 +1,6 @@
 """Which Ray clusters of an application get worker pods, and which are deleted."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
@@ -19,10 +19,10 @@ def cluster(name: str, made: str, **metadata: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "creationTimestamp": made, **metadata}, "spec": {}}
 
 
-def view(*clusters: dict[str, Any], **status: Any) -> View:
+def view(*clusters: dict[str, Any], now: datetime = NOW, **status: Any) -> View:
     """An application whose KubeRay says this of its clusters."""
     ray = live(application(), **status)
-    return view_of(seen(None, ray, traffic=ASKED, ray_clusters=clusters))
+    return view_of(seen(None, ray, traffic=ASKED, now=now, ray_clusters=clusters))
 
 
 def coming(name: str) -> dict[str, Any]:
@@ -62,21 +62,11 @@ def test_one_that_was_made_in_the_same_second_as_the_one_that_serves_has_never_s
 
 
 def test_one_that_is_new_may_be_one_of_which_the_rayservice_has_not_told_yet() -> None:
-    young = view(cluster(OTHER, THIS_MOMENT), cluster(NEXT, THIS_MOMENT), **coming(NEXT))
-    assert replaced(young) == ([], True)
-    later = view_of(
-        seen(None, young.seen.ray_service, ray_clusters=young.seen.ray_clusters, now=NOW + SETTLED)
-    )
-    assert replaced(later) == ([OTHER], False)
-    before = view_of(
-        seen(
-            None,
-            young.seen.ray_service,
-            ray_clusters=young.seen.ray_clusters,
-            now=NOW + SETTLED - timedelta(seconds=1),
-        )
-    )
-    assert replaced(before) == ([], True)
+    both = cluster(OTHER, THIS_MOMENT), cluster(NEXT, THIS_MOMENT)
+    assert replaced(view(*both, **coming(NEXT))) == ([], True)
+    nearly = NOW + SETTLED - timedelta(seconds=1)
+    assert replaced(view(*both, now=nearly, **coming(NEXT))) == ([], True)
+    assert replaced(view(*both, now=NOW + SETTLED, **coming(NEXT))) == ([OTHER], False)
 
 
 def test_one_that_has_served_is_left_until_its_requests_have_ended() -> None:

@@ -1,0 +1,1 @@
+"""What needs the embedded cluster with Daybreak."""

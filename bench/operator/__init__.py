@@ -1,0 +1,1 @@
+"""The operator: reconciles, writes, and what delays them."""

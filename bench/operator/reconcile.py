@@ -1,0 +1,278 @@
+"""A thousand LLMServices on an API server without KubeRay: how soon, how many requests, how much memory.
+
+The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator is a process of
+its own with the settings of the default installation; the loader creates the LLMServices. All share this
+machine's cores. Requests are those that the API server itself has counted. A Lease's renewals are writes too,
+every few seconds whatever is going on; they are told apart. So are the objects of the namespace's gateway,
+as many for one LLMService as for a thousand; nothing makes its pods here. Everybody has a token, as pods
+have. The clock starts when the API server has finished with its own start.
+
+At the end the same once more with five thousand, a thousand in each namespace, since a namespace's gateway
+has ports for no more than 1,024: `large_…` are what that costs, and for each one beside what it costs for
+each of a thousand.
+
+How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
+control plane by a loader that does nothing else (`bench.operator.bare_writes`), and the two are compared.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench import report
+from bench.operator import accounts, bare_writes, loader
+from cluster import ControlPlane, kuberay_crds, paths
+from cluster.control_plane import ETCD
+from daybreak.api.common import names
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateways.gateway_objects import gateway
+from tests import installed
+from tests.api.admin import ALL_OWNED, Admin, eventually
+from tests.api.operator_process import OperatorProcess
+
+SERVICES = 1000
+RUNS = 3
+LARGE = 5000
+"""LLMServices of the last run."""
+PER_NAMESPACE = 1000
+"""Most in one namespace."""
+IDLE_SECONDS = 60.0
+LOOK_SECONDS = 0.5
+"""How often it is looked whether all is done: a page of metrics costs the operator milliseconds."""
+QUIET_PERCENT = 5.0
+"""Of a core: what an idle API server uses."""
+NAMESPACE = "default"
+GATEWAY_OBJECTS = len(gateway(NAMESPACE, [LLM_SERVICES], installed.platform()))
+"""Those of the namespace's gateway."""
+GATEWAY_WRITES = GATEWAY_OBJECTS + 1
+"""The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""
+OF_SERVICES = f"{names.SERVICE_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
+"""Selects what the operator has made for LLMServices."""
+CRDS = Path(__file__).resolve().parents[2] / "charts" / "daybreak" / "files" / "crds"
+
+GOALS: dict[str, report.Goal] = {
+    "seconds_until_all_exist": {"max": 30},
+    "writes_per_service": {"max": 12},
+    "operator_rss_mib": {"max": 150},
+    "idle_writes": {"max": 0},
+    "ratio_to_bare_writes": {"max": 1.35},
+    "large_seconds_per_service_ratio": {"max": 1.2},
+    "large_operator_cpu_per_service_ratio": {"max": 1.2},
+    "large_idle_writes": {"max": 0},
+}
+
+
+def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None:
+    """Measure and write bench/results/reconcile.json; `large` may be 0, to leave that out."""
+    done = [_run(number, services) for number in range(1, runs + 1)]
+    measures = {name: report.median([run[name] for run in done]) for name in done[0]}
+    if large:
+        last = _run(runs + 1, large, bare=False)
+        measures |= _compared(measures, services, last, large)
+        done.append(last)
+    report.write(
+        "reconcile",
+        f"python -m bench.operator.reconcile --services {services} --runs {runs} --large {large}",
+        measures=measures,
+        goals={name: goal for name, goal in GOALS.items() if name in measures},
+        runs=done,
+        notes=f"Medians of {runs} runs of {services} LLMServices"
+        + (f", and one run of {large}" if large else "")
+        + ". RSS is the highest of a run. "
+        f"Writes are without the {GATEWAY_WRITES} for each namespace's gateway. "
+        "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
+    )
+
+
+def _compared(usual: dict[str, float], services: int, last: dict[str, float], large: int) -> dict[str, float]:
+    """What many services cost, and one of them beside one of few."""
+    kept = ("seconds_until_all_exist", "operator_rss_mib", "operator_idle_cpu_percent", "idle_writes")
+    found = {f"large_{name}": last[name] for name in kept}
+    for name, measure in (
+        ("seconds", "seconds_until_all_exist"),
+        ("operator_cpu", "operator_cpu_seconds"),
+        ("apiserver_cpu", "apiserver_cpu_seconds"),
+    ):
+        ratio = (last[measure] / large) / (usual[measure] / services)
+        found[f"large_{name}_per_service_ratio"] = round(ratio, 3)
+    for name, run, count in (("", usual, services), ("large_", last, large)):
+        grown = run["operator_rss_mib"] - run["operator_rss_empty_mib"]
+        found[f"{name}rss_kib_per_service"] = round(grown * 1024 / count, 1)
+    return found
+
+
+def _run(number: int, services: int, *, bare: bool = True) -> dict[str, Any]:
+    namespaces = [_namespace(index) for index in range(0, services, PER_NAMESPACE)]
+    with _plane() as plane, tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        admin = Admin(accounts.loader(plane, folder), NAMESPACE)
+        add_node(admin)
+        for name in namespaces[1:]:
+            admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        bodies = [(_namespace(index), json.dumps(service(index)).encode()) for index in range(services)]
+        with OperatorProcess(accounts.operator(plane, folder), folder / "log", **_settings()) as operator:
+            _wait_until_quiet(plane)
+            before, cpu = admin.writes(), _cpu_seconds(plane, operator)
+            rss_empty = operator.memory()
+            began = time.monotonic()
+            _create(admin, bodies)
+            created = time.monotonic()
+            eventually(
+                "every owned object and status written",
+                lambda: (
+                    operator.metric("daybreak_writes_total")
+                    >= services * (len(ALL_OWNED) + 1) + GATEWAY_OBJECTS * len(namespaces)
+                ),
+                seconds=1800,
+                pause=LOOK_SECONDS,
+            )
+            ended = time.monotonic()
+            cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
+            for kind in ALL_OWNED:
+                found = sum(
+                    len(admin.within(name).list(kind, labelSelector=OF_SERVICES)) for name in namespaces
+                )
+                assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
+            time.sleep(5)  # what is still on its way is no idle traffic
+            after = admin.writes()
+            renewals = ("leases", "PUT")
+            writes = (
+                sum(after.values())
+                - sum(before.values())
+                - (after[renewals] - before.get(renewals, 0))
+                - services
+                - GATEWAY_WRITES * len(namespaces)
+            )
+            requests = operator.metric("daybreak_api_requests_total")
+            idle_requests, idle_cpu = _requests(operator), operator.cpu_seconds()
+            time.sleep(IDLE_SECONDS)
+            still, idle_cpu = admin.writes(), operator.cpu_seconds() - idle_cpu
+            result = {
+                "seconds_until_all_exist": round(ended - began, 2),
+                "seconds_of_creating": round(created - began, 2),
+                "writes_per_service": round(writes / services, 3),
+                "requests_per_service": round(requests / services, 2),
+                "operator_rss_mib": round(operator.memory("VmHWM") / 2**20, 1),
+                "operator_rss_idle_mib": round(operator.memory() / 2**20, 1),
+                "operator_rss_empty_mib": round(rss_empty / 2**20, 1),
+                **{f"{name}_cpu_seconds": round(used, 2) for name, used in cpu.items()},
+                "operator_idle_cpu_percent": round(100 * idle_cpu / IDLE_SECONDS, 2),
+                "idle_writes": sum(still.values())
+                - sum(after.values())
+                - (still[renewals] - after[renewals]),
+                "idle_lease_renewals": still[renewals] - after[renewals],
+                "idle_requests": _requests(operator) - idle_requests,
+            }
+            written = bare_writes.read(admin, _name(0))
+    if bare:
+        seconds = _bare(written, services)
+        result |= {
+            "bare_writes_seconds": round(seconds, 2),
+            "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / seconds, 3),
+        }
+    print(f"reconcile: run {number}: {result}", flush=True)
+    return result
+
+
+def _settings() -> dict[str, str]:
+    """The operator's settings, but for its port: here that is any free one."""
+    return {name: value for name, value in installed.settings().items() if name != "HTTP_PORT"}
+
+
+def _bare(written: bare_writes.Written, services: int) -> float:
+    """Seconds that the same writes take without an operator."""
+    with _plane() as plane, tempfile.TemporaryDirectory() as folder:
+        admin = Admin(accounts.loader(plane, Path(folder)), NAMESPACE)
+        _wait_until_quiet(plane)
+        return bare_writes.write(admin, written, [_name(index) for index in range(services)])
+
+
+@contextmanager
+def _plane() -> Iterator[ControlPlane]:
+    with ControlPlane(paths.control_plane("bench-reconcile"), crds=[kuberay_crds(), CRDS]) as plane:
+        yield plane
+
+
+def _wait_until_quiet(plane: ControlPlane) -> None:
+    """Wait until the API server has finished with its own start, a minute at most."""
+    record = plane.apiserver
+    assert record is not None  # noqa: S101 -- the control plane runs
+    server = psutil.Process(record.pid)
+    server.cpu_percent()
+    for _ in range(30):
+        time.sleep(2)
+        if server.cpu_percent() < QUIET_PERCENT:
+            return
+
+
+def _requests(operator: OperatorProcess) -> float:
+    """Requests of the operator beside the lease's."""
+    return operator.metric("daybreak_api_requests_total") - operator.metric(
+        "daybreak_api_requests_total", resource="leases"
+    )
+
+
+def _cpu_seconds(plane: ControlPlane, operator: OperatorProcess) -> dict[str, float]:
+    """Processor time that each part has used so far: they share the cores."""
+    records = {"apiserver": plane.apiserver, "etcd": plane.processes.get(ETCD)}
+    processes = {name: psutil.Process(record.pid) for name, record in records.items() if record is not None}
+    processes |= {"operator": psutil.Process(operator.pid), "loader": psutil.Process()}
+    used = {name: process.cpu_times() for name, process in processes.items()}
+    return {name: times.user + times.system for name, times in used.items()}
+
+
+def _create(admin: Admin, bodies: list[tuple[str, bytes]]) -> None:
+    """Create the LLMServices, each in its namespace."""
+    paths_ = {name: admin.within(name).path("LLMService") for name, _ in bodies}
+    loader.spread(admin, lambda send, body: send("POST", paths_[body[0]], body[1]), bodies)
+
+
+def add_node(admin: Admin) -> None:
+    """A node on which the models fit, in name only: services that fit nowhere get no objects."""
+    resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
+    admin.merge("Node", "node", {"status": {"allocatable": resources, "capacity": resources}}, "status")
+
+
+def _namespace(index: int) -> str:
+    """Where one of the LLMServices is."""
+    number = index // PER_NAMESPACE
+    return f"{NAMESPACE}-{number}" if number else NAMESPACE
+
+
+def _name(index: int) -> str:
+    return f"bench-{index:04}"
+
+
+def service(index: int) -> dict[str, Any]:
+    """One of the LLMServices."""
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": _name(index)},
+        "spec": {
+            "models": [
+                {
+                    "name": "llama",
+                    "source": "hf://meta-llama/Llama-3.1-8B-Instruct",
+                    "engine": {"args": {"max_model_len": 8192, "max_num_seqs": 16}},
+                    "replicas": {"min": 1, "max": 2},
+                }
+            ]
+        },
+    }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--services", type=int, default=SERVICES)
+    parser.add_argument("--runs", type=int, default=RUNS)
+    parser.add_argument("--large", type=int, default=LARGE)
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,1 @@
+"""From Ray to the engine: the ways to replicas, and batches."""

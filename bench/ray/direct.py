@@ -1,0 +1,299 @@
+"""From the engine to the client: replicas at a port of their own, beside Serve's proxy and ingress
+
+Today's way is Serve's proxy, Ray Serve LLM's ingress and then a replica. The direct way is our gateway's
+HAProxy and then the same replica's own port. Both run here as in a cluster: the RayService's configuration
+and the pods' settings are built by the operator's builders from the tiny sample, and Ray, the gateway and the
+replicas are processes of this machine. Today's way is asked without the gateway, which favours it.
+
+First with a stand-in for the engine (`direct_pace`), so that only the ways cost anything: a replica has
+6,000 tokens a second for all its streams, and no stream gets more than 100, so that 64 clients have them all
+and 6 clients 600. One replica is measured with both, eight with 600, which two cores carry. What the stand-in
+costs alone is measured and taken away: CPU time is that of what lies between it and the client (`gateway`,
+`proxy`, `ingress`, and `replica` with vLLM's own app). Where the cores are full, tokens come late and several
+go in one chunk, as with vLLM, and cost less each on the way that is behind: the plain ratio is that at 600.
+
+Then with vLLM and the tiny model, in turns with `vllm serve` of the same arguments beside it.
+
+Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench import report
+from bench.gpu import cores, models
+from bench.gpu.clients import Lengths
+from bench.gpu.engine import Engine
+from bench.gpu.load import Window, load, words
+from bench.ray import environment as ray_environment
+from bench.ray.direct_ways import Stage, Way
+from cluster import paths
+from cluster.programs import run as run_program
+
+ROUNDS = 1
+SECONDS = 6.0
+REPLICAS = 8
+CLIENTS = {600: 6, 6000: 64}
+"""Clients of a replica, by the tokens a second that the stand-in has for so many."""
+LENGTHS = Lengths()
+TINY_ROUNDS = 4
+TINY_SECONDS = 8.0
+TINY_CLIENTS = 4
+TINY_LENGTHS = Lengths(60.0, 60.0, most=256)
+PORT = 27000
+_RAMP_SECONDS = 2.0
+_REST_SECONDS = 1.0
+_ENGINE_SECONDS = 300.0
+_IDLE = 0.15
+"""Cores that Serve's proxy and ingress may use together while nothing comes to them."""
+
+_OF_ALL = 7.5 / 8
+"""What so many replicas carry at least, as a part of as many times one."""
+
+
+def goals(replicas: int) -> dict[str, report.Goal]:
+    """What is wanted. Eight replicas of 6,000 need more than two cores: there the CPU time is judged."""
+    return {
+        "cpu_ratio_600_x1": {"max": 0.25},
+        "cpu_ratio_6000_x1": {"max": 0.25},
+        f"direct_600_x{replicas}_to_x1": {"min": _OF_ALL * replicas},
+        "tiny_requests_ratio": {"min": 0.97},
+        "tiny_tokens_ratio": {"min": 0.97},
+    }
+
+
+def main(
+    rounds: int = ROUNDS,
+    seconds: float = SECONDS,
+    replicas: int = REPLICAS,
+    tiny_rounds: int = TINY_ROUNDS,
+    python: Path | None = None,
+) -> None:
+    """Measure and write bench/results/direct.json."""
+    python = python or ray_environment.python()
+    # Sockets of Ray's lie below the folder, so its path is short.
+    with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
+        folder = Path(name)
+        model = models.make("tiny", folder)
+        stage = Stage(folder, model, python, PORT)
+        vocabulary = words(model / "tokenizer.json")
+        try:
+            runs = [_alone(python, clients) for clients in CLIENTS.values()]
+            stage.start()
+            runs += _stand_ins(stage, vocabulary, rounds, seconds, replicas)
+            runs += _tiny(stage, vocabulary, tiny_rounds)
+        finally:
+            stage.stop()
+    report.write(
+        "direct",
+        f"python -m bench.ray.direct --rounds {rounds} --seconds {seconds:g} --replicas {replicas} "
+        f"--tiny-rounds {tiny_rounds}",
+        measures=measures(runs),
+        goals=goals(replicas),
+        runs=runs,
+        notes=_notes(rounds, seconds, replicas, tiny_rounds),
+    )
+
+
+def _alone(python: Path, streams: int) -> dict[str, Any]:
+    """What the stand-in costs when nobody takes its chunks further."""
+    command: list[str | Path] = [python, "-m", "bench.ray.direct_pace", "--streams", str(streams)]
+    found = json.loads(run_program(command, directory=paths.REPOSITORY, timeout=60))
+    _say(f"the stand-in alone: {found}")
+    return {"path": "alone", **found}
+
+
+def _stand_ins(
+    stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int, seconds: float, replicas: int
+) -> Iterator[dict[str, Any]]:
+    stage.stand_ins(replicas)
+    for count in (1, replicas):
+        began = time.monotonic()
+        ports = stage.serve(count)
+        if len(ports) != count:
+            raise RuntimeError(f"{len(ports)} of {count} replicas listen at a port of their own")
+        _say(f"{count} replicas with the stand-in after {time.monotonic() - began:.0f} s")
+        with stage.gateway(ports, f"x{count}") as direct:
+            for way in (stage.proxy, direct):
+                _warm_up(stage, way, vocabulary, CLIENTS[600] * count)
+            for pace, clients in _paces(count).items():
+                for number in range(rounds):
+                    ways = (stage.proxy, direct)
+                    for way in ways if number % 2 == 0 else ways[::-1]:
+                        window = Window(seconds, _RAMP_SECONDS)
+                        seen = _load(stage, way, vocabulary, clients * count, window, LENGTHS)
+                        yield {"round": number + 1, "pace": pace, "replicas": count, **seen}
+    stage.rest()
+
+
+def _paces(replicas: int) -> Mapping[int, int]:
+    """What is measured with so many replicas: with several the slow pace only, which two cores can carry."""
+    return CLIENTS if replicas == 1 else {pace: CLIENTS[pace] for pace in (min(CLIENTS),)}
+
+
+def _tiny(stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int) -> Iterator[dict[str, Any]]:
+    """Daybreak's direct way and `vllm serve`, in turns; both are there all the time."""
+    with _vllm(stage) as engine:
+        stage.engine()
+        [port] = stage.serve(1)
+        engine.wait(_ENGINE_SECONDS)
+        with stage.gateway([port], "tiny") as direct:
+            ways = (direct, Way("vllm-serve", engine.address))
+            for way in ways:
+                _warm_up(stage, way, vocabulary, TINY_CLIENTS)
+            for number in range(rounds):
+                for way in ways if number % 2 == 0 else ways[::-1]:
+                    window = Window(TINY_SECONDS, _RAMP_SECONDS)
+                    seen = _load(stage, way, vocabulary, TINY_CLIENTS, window, TINY_LENGTHS, engine)
+                    yield {"round": number + 1, "engine": "vllm", **seen}
+
+
+@contextmanager
+def _vllm(stage: Stage) -> Iterator[Engine]:
+    engine = Engine(stage.rendered, stage.ports.engine, stage.folder, stage.variables, python=stage.python)
+    try:
+        yield engine
+    finally:
+        engine.stop()
+
+
+def _warm_up(stage: Stage, way: Way, vocabulary: Sequence[tuple[str, int]], clients: int) -> None:
+    """The first requests are slow ones, and the gateway has to find the replicas."""
+    load(
+        way.address,
+        stage.rendered.model,
+        vocabulary,
+        clients,
+        Window(1.0, _RAMP_SECONDS),
+        lambda: cores.used([]),
+        TINY_LENGTHS,
+        stage.python,
+    )
+
+
+def _load(
+    stage: Stage,
+    way: Way,
+    vocabulary: Sequence[tuple[str, int]],
+    clients: int,
+    window: Window,
+    lengths: Lengths,
+    engine: Engine | None = None,
+) -> dict[str, Any]:
+    """The load on one way. Raises RuntimeError when a request was not answered as it should be."""
+
+    def look() -> cores.Used:
+        return cores.used([*stage.processes(way), *(engine.processes() if engine else ())])
+
+    seen = load(way.address, stage.rendered.model, vocabulary, clients, window, look, lengths, stage.python)
+    # What the replicas refuse would go to Serve's proxy, the backup.
+    strayed = (
+        way.name == "direct" and sum(seen["cores"].get(part, 0.0) for part in ("proxy", "ingress")) > _IDLE
+    )
+    if seen["errors"] or seen["wrong_lengths"] or strayed:
+        raise RuntimeError(f"{way.name}, {clients} clients: {seen}")
+    _say(
+        f"{way.name}, {clients} clients: {seen['tokens_per_second']:.0f} tokens/s, "
+        f"TTFT {seen['ttft_p50_ms']:.0f} ms, cores {seen['cores']}"
+    )
+    time.sleep(_REST_SECONDS)
+    return {"path": way.name, **seen}
+
+
+def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """What the runs come to: medians over the rounds, and ratios of them."""
+    alone = {run["streams"]: run["cpu_ms_per_1000_tokens"] for run in runs if run["path"] == "alone"}
+    found: dict[str, float] = {
+        f"stand_in_alone_{pace}_cpu_ms_per_1000_tokens": alone[clients] for pace, clients in CLIENTS.items()
+    }
+    paced = [run for run in runs if "pace" in run]
+    counts = sorted({run["replicas"] for run in paced})
+    for pace, clients in CLIENTS.items():
+        for count in counts:
+            if pace not in _paces(count):
+                continue
+            for way in ("today", "direct"):
+                those = [
+                    run for run in paced if (run["pace"], run["replicas"], run["path"]) == (pace, count, way)
+                ]
+                key = f"{way}_{pace}_x{count}"
+                found[f"{key}_tokens_per_second"] = _median(those, "tokens_per_second")
+                found[f"{key}_ttft_p50_ms"] = _median(those, "ttft_p50_ms")
+                found[f"{key}_cpu_ms_per_1000_tokens"] = report.median(
+                    [cpu_ms(run) - alone[clients] for run in those]
+                )
+            today, direct = (
+                found[f"{way}_{pace}_x{count}_cpu_ms_per_1000_tokens"] for way in ("today", "direct")
+            )
+            found[f"cpu_ratio_{pace}_x{count}"] = direct / today
+        for way in ("today", "direct"):
+            if pace not in _paces(counts[-1]):
+                break
+            one, most = (
+                found[f"{way}_{pace}_x{count}_tokens_per_second"] for count in (counts[0], counts[-1])
+            )
+            found[f"{way}_{pace}_x{counts[-1]}_to_x1"] = most / one
+    return found | _tiny_measures([run for run in runs if run.get("engine") == "vllm"])
+
+
+def _tiny_measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Daybreak's direct way against `vllm serve`: the ratio of each round, and the median of those."""
+    found: dict[str, float] = {}
+    by_way = {
+        way: sorted((run for run in runs if run["path"] == way), key=lambda run: int(run["round"]))
+        for way in ("direct", "vllm-serve")
+    }
+    if not runs:
+        return found
+    for way, those in by_way.items():
+        key = way.replace("-", "_")
+        for name in ("requests_per_second", "tokens_per_second", "ttft_p50_ms"):
+            found[f"tiny_{key}_{name}"] = _median(those, name)
+    for name, what in (("requests", "requests_per_second"), ("tokens", "tokens_per_second")):
+        pairs = zip(by_way["direct"], by_way["vllm-serve"], strict=True)
+        found[f"tiny_{name}_ratio"] = report.median([ours[what] / other[what] for ours, other in pairs])
+    return found
+
+
+def cpu_ms(run: Mapping[str, Any]) -> float:
+    """CPU milliseconds of what lies between engine and client, for 1,000 streamed tokens."""
+    return 1e6 * cores.in_front(run["cores"]) / float(run["tokens_per_second"])
+
+
+def _median(runs: Sequence[Mapping[str, Any]], name: str) -> float:
+    return report.median([run[name] for run in runs])
+
+
+def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
+    return (
+        f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{replicas}` the "
+        f"replicas. Rounds of {seconds:g} s in turns: {rounds}; {LENGTHS.mean_in:g} tokens in and "
+        f"{LENGTHS.mean_out:g} out on average, log-normal. Clients, ways and replicas share the cores: "
+        f"{replicas} replicas of 6,000 need more than two of them, so they have 600. vLLM: "
+        f"{tiny_rounds} rounds of {TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the "
+        f"rounds' ratios."
+    )
+
+
+def _say(text: str) -> None:
+    print(f"direct {time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="of each measurement with the stand-in"
+    )
+    parser.add_argument("--replicas", type=int, default=REPLICAS, help="how many are compared with one")
+    parser.add_argument("--tiny-rounds", type=int, default=TINY_ROUNDS)
+    parser.add_argument(
+        "--python", type=Path, help="has images/ray-cpu's packages (default: .daybreak/ray-venv)"
+    )
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,1 @@
+"""Applications of one's own on Ray Serve."""

@@ -1,0 +1,47 @@
+"""The model of bench.serving.v2, the same in both servers: a linear classifier, as sklearn's is.
+
+As a program it is KServe's server of it: python -m bench.serving.model PORT, with KServe's Python.
+"""
+
+import logging
+import sys
+from typing import Any
+
+import numpy as np
+
+FEATURES, CLASSES = 10, 3
+WEIGHTS = np.random.default_rng(0).standard_normal((FEATURES, CLASSES))
+
+
+def predict(x: Any) -> Any:
+    """The class of each row."""
+    return (x @ WEIGHTS).argmax(axis=1)
+
+
+def main(port: int) -> None:
+    """Serve it by KServe, as its documentation shows."""
+    import kserve
+
+    class Linear(kserve.Model):  # type: ignore[misc]  # only in an environment of its own
+        def __init__(self) -> None:
+            super().__init__("linear")
+            self.ready = True
+
+        def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
+            found = predict(payload.inputs[0].as_numpy())
+            output = kserve.InferOutput(
+                name="output", shape=list(found.shape), datatype="INT64", data=found.tolist()
+            )
+            return kserve.InferResponse(
+                model_name="linear", infer_outputs=[output], response_id=payload.id or ""
+            )
+
+    server = kserve.ModelServer(http_port=port, enable_grpc=False, workers=1, enable_latency_logging=False)
+    # Ours writes no line for each request either.
+    for name in ("uvicorn.access", "kserve.trace"):
+        logging.getLogger(name).disabled = True
+    server.start([Linear()])
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
