@@ -47,6 +47,15 @@ def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -
     assert opened["wake"]["recent"] == [opened["wake"]["seconds"]]
 
 
+def test_an_engine_that_speaks_something_else(player: Player) -> None:
+    own = {"engine": "custom", "image": "engine:1", "protocol": "V2"}
+    player.awake(**own)
+    status = CHAT.status(player.admin)
+    assert status["gate"]["protocol"] == "V2"
+    assert status["gate"]["backends"][0]["healthPath"] == "/v2/models/tiny/ready"
+    assert status["url"] == f"http://chat.{player.admin.namespace}.svc"
+
+
 def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) -> None:
     player.awake()
     admin = player.admin
@@ -103,6 +112,7 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
         ({"parallelism": {"tensor": 2}}, "accelerator kind cpu has no parallelism"),
         ({"accelerator": {"type": "H100"}}, "accelerator.type is Ray's name"),
         ({"replicas": 0}, "spec.replicas"),
+        ({"protocol": "Grpc"}, "spec.protocol"),
     ],
 )
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:

@@ -78,6 +78,10 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     (SGLANG | {"engineArgs": {"lora": {"a": 1}}}, "spec.engineArgs.lora: write text, a number, true"),
     (CUSTOM | {"args": ["--model={weight}"]}, "spec.args: {weight} has no value; did you mean {weights}?"),
     (CUSTOM | {"command": ["{colour}"]}, "spec.command: {colour} has no value; there are {weights}"),
+    (
+        CUSTOM | {"readinessPath": "/{models}/up"},
+        "spec.readinessPath: {models} has no value; did you mean {model}?",
+    ),
     ({"model": {"name": "tiny", "source": "s3://bucket/m"}}, "nothing copies a bucket into the pod"),
     ({"resources": {"memory": "500m"}}, "spec.resources.memory: 500m is less than 1Mi"),
     (
@@ -144,6 +148,7 @@ def test_names_that_are_refused(name: str) -> None:
         CUSTOM | {"command": ["serve", "{weights}"], "args": ["--port={port}", "{}", '{"a": {"b": 1}}']},
         {"model": {"name": "t", "source": "s3://b/m"}, "engineArgs": {"load_format": "runai_streamer"}},
         CUSTOM | {"model": {"name": "t", "source": "s3://b/m"}},
+        CUSTOM | {"protocol": "Any", "readinessPath": "/models/{model}"},
         {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 4}, "state": "Asleep"},
         {"podTemplate": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A", "value": "b"}]}]}}},
     ],

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
+from urllib.parse import quote
 
 from daybreak.api.common import names
 from daybreak.api.common.custom_object import identity, read_spec
 from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
 from daybreak.api.common.resource import GROUP, VERSION, Resource
-from daybreak.api.modelserver.profiles import EngineProfile, profiles
-from daybreak.api.modelserver.spec import ModelServerSpec
+from daybreak.api.gates.protocol import Protocol
+from daybreak.api.modelserver.profiles import EngineProfile, filled, profiles
+from daybreak.api.modelserver.spec import EngineName, ModelServerSpec
 from daybreak.api.ray.model import Engine, Model, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
@@ -19,6 +21,8 @@ PLURAL = "modelservers"
 SHORT_NAME = "ms"
 MODEL_SERVERS = Resource(GROUP, VERSION, KIND, PLURAL)
 
+V2_READY = "/v2/models/{model}/ready"
+"""Where a server of the Open Inference Protocol says whether a model is ready."""
 NAME_LIMIT = 40
 """Longest name of a ModelServer: names of pods and labels of 63 characters are made of it, see `names`."""
 NAME_RULES = (
@@ -65,17 +69,37 @@ class ModelServer:
 
     @property
     def profile(self) -> EngineProfile:
-        """How its engine is started, with what the spec says of that."""
-        spec = self.spec
+        """How its engine is started; of a custom one, with what the spec says of that."""
+        spec, found = self.spec, profiles()[self.spec.engine]
+        if spec.engine is not EngineName.CUSTOM:
+            return found
         said = {
             "command": spec.command,
             "args": spec.args,
             "port": spec.port,
-            "readiness_path": spec.readiness_path,
+            "readiness_path": spec.readiness_path or (V2_READY if spec.protocol is Protocol.V2 else None),
+            "protocol": spec.protocol,
         }
-        return profiles()[spec.engine].model_copy(
-            update={name: value for name, value in said.items() if value is not None}
-        )
+        return found.model_copy(update={name: value for name, value in said.items() if value is not None})
+
+    @property
+    def protocol(self) -> Protocol:
+        """What passes the gateway."""
+        return self.spec.protocol or self.profile.protocol
+
+    @property
+    def readiness_path(self) -> str:
+        """Path at which its engine answers 200 as soon as requests may come."""
+        return self._path(self.profile.readiness_path)
+
+    @property
+    def answer_path(self) -> str:
+        """Path at which its engine answers 200 when the model does; empty: it is asked for a completion."""
+        return self._path(self.profile.asked_at)
+
+    def _path(self, template: str) -> str:
+        [found] = filled([template], {"model": quote(self.spec.model.name, safe="")})
+        return found
 
     @property
     def model(self) -> Model:

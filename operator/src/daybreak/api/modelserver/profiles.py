@@ -15,9 +15,12 @@ from pydantic import Field, TypeAdapter
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.engine_args import nearest
+from daybreak.api.gates.protocol import Protocol
 
 VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain")
 """What a template may name."""
+OF_PATHS = ("model",)
+"""The same of a path."""
 _NAMED = re.compile(r"\{([A-Za-z_]+)\}")
 
 
@@ -54,7 +57,17 @@ class EngineProfile(ApiModel):
     port: Annotated[int, Field(ge=1, le=65535)]
     """Where it listens."""
     readiness_path: Annotated[str, Field(pattern="^/[!-~]*$")]
-    """Path that answers 200 as soon as requests may come."""
+    """Path that answers 200 as soon as requests may come, as a template."""
+    protocol: Protocol = Protocol.OPENAI
+    """What it speaks."""
+    answer_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
+    """Path that answers 200 when the model does, as a template. Unset: with OpenAI's API it is asked for a
+    completion, with another protocol the readiness path is asked."""
+
+    @property
+    def asked_at(self) -> str:
+        """Template of the path that answers 200 when the model does; empty: it is asked for a completion."""
+        return self.answer_path or ("" if self.protocol is Protocol.OPENAI else self.readiness_path)
 
     @property
     def taken(self) -> frozenset[str]:
@@ -80,13 +93,17 @@ def flag_name(name: str) -> str:
     return name.replace("_", "-")
 
 
-def unknown(templates: Sequence[str]) -> Iterator[str]:
+def unknown(templates: Sequence[str], values: Sequence[str] = VALUES) -> Iterator[str]:
     """What is wrong with templates: names that have no value, each with the nearest one."""
     for template in templates:
         for name in _NAMED.findall(template):
-            if name not in VALUES:
-                near = nearest(name, VALUES)
-                hint = f"did you mean {{{near}}}?" if near else "there are " + _listed(VALUES)
+            if name not in values:
+                near = nearest(name, values)
+                hint = (
+                    f"did you mean {{{near}}}?"
+                    if near
+                    else f"there {'is' if len(values) == 1 else 'are'} {_listed(values)}"
+                )
                 yield f"{{{name}}} has no value; {hint}"
 
 

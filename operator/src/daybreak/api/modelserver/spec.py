@@ -14,6 +14,7 @@ from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, S
 from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import (
@@ -39,7 +40,7 @@ class EngineName(StrEnum):
     LLAMA_CPP = "llama.cpp"
     """llama.cpp's `llama-server`, for models in GGUF files."""
     CUSTOM = "custom"
-    """Any image that speaks OpenAI's API."""
+    """Any image that answers over HTTP."""
 
 
 class ServedModel(ApiModel):
@@ -151,7 +152,7 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, or `custom` for any image that speaks OpenAI's API."""
+    """`vllm`, `sglang`, `llama.cpp`, or `custom` for any image that answers over HTTP."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
@@ -177,7 +178,12 @@ class ModelServerSpec(ApiModel):
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Where a custom engine listens. Unset: 8000."""
     readiness_path: Path | None = None
-    """Path at which a custom engine answers 200 as soon as requests may come. Unset: `/health`."""
+    """Path at which a custom engine answers 200 as soon as requests may come; `{model}` stands there for the
+    model's name. Unset: `/health`, or with protocol `V2` `/v2/models/{model}/ready`."""
+    protocol: Protocol | None = None
+    """What the gateway lets through: `OpenAI`, the paths of OpenAI's API, and the address `llm` knows its
+    model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
+    engine with an API of its own. Unset: what the engine speaks by itself; of a custom one `OpenAI`."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
     """Accelerators of one replica, tensor x pipeline, all in one pod. vLLM is told of it."""
     accelerator: Accelerator = Field(default_factory=Accelerator)

@@ -8,7 +8,7 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import Flags, flag_name, unknown
+from daybreak.api.modelserver.profiles import OF_PATHS, Flags, flag_name, unknown
 from daybreak.api.modelserver.spec import EngineName
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray.model import AcceleratorKind, EngineArgs
@@ -51,6 +51,8 @@ def _engine(server: ModelServer) -> Iterator[str]:
     for field, templates in (("command", spec.command), ("args", spec.args)):
         for wrong in unknown(templates or ()):
             yield f"spec.{field}: {wrong}"
+    for wrong in unknown([spec.readiness_path or ""], OF_PATHS):
+        yield f"spec.readinessPath: {wrong}"
 
 
 def _plain(arguments: EngineArgs, taken: Collection[str]) -> Iterator[str]:

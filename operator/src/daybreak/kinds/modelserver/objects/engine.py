@@ -64,9 +64,8 @@ def place(weights: Weights) -> str:
 
 def probe(server: ModelServer) -> dict[str, Any]:
     """Whether requests may come. An engine that loads for an hour is no failure, so nothing ends it."""
-    profile = server.profile
     return {
-        "httpGet": {"path": profile.readiness_path, "port": profile.port},
+        "httpGet": {"path": server.readiness_path, "port": server.profile.port},
         "periodSeconds": PROBE_SECONDS,
         "timeoutSeconds": 5,
         "failureThreshold": 3,
