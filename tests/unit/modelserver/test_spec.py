@@ -10,7 +10,7 @@ from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.source import OF_THE_HUB
 from daybreak.api.modelserver import crd, spec
 from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
-from daybreak.api.modelserver.profiles import EngineProfile, profiles, unknown
+from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown
 from daybreak.api.modelserver.spec import EngineName
 from daybreak.api.modelserver.validation import problems
 from scripts.json_schema import server_json_schema
@@ -31,16 +31,8 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         "autoscaling.maxReplicas must not be below replicas",
     ),
     (
-        CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
-        "model.trustRemoteCode belongs to engines vllm and sglang",
-    ),
-    (
         {"model": MODEL | {"trustRemoteCode": True, "revision": "main"}},
         "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
-    ),
-    (
-        LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
-        "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
     ),
     ({"model": {"name": "tiny", "source": "file:///m", "revision": "main"}}, OF_THE_HUB[1].message),
     (
@@ -69,6 +61,30 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     (
         CUSTOM | {"engineArgs": {"max_model_len": 1}},
         "spec.engineArgs: engine custom takes none; write spec.args",
+    ),
+    (
+        CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
+        "spec.model.trustRemoteCode: engine custom cannot be told so",
+    ),
+    (
+        LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
+        "spec.model.revision: engine llama.cpp knows no revisions",
+    ),
+    (
+        {"engine": "triton", "image": "triton:1", "model": MODEL},
+        "spec.model.source: engine triton takes no hf:// model; use pvc://, image:// or file://",
+    ),
+    (
+        {"engine": "ollama", "image": "ollama:1", "engineArgs": {"a": 1}},
+        "spec.engineArgs: engine ollama takes none; write spec.env",
+    ),
+    (
+        {"engine": "triton", "image": "triton:1", "engineArgs": {"model_repository": "/other"}},
+        "spec.engineArgs.model_repository: the spec's own fields say it",
+    ),
+    (
+        {"engine": "tensorrt-llm", "image": "trt:1", "engineArgs": {"tp_size": 2}},
+        "spec.engineArgs.tp_size: the spec's own fields say it",
     ),
     (LLAMA | {"engineArgs": {"model": "/m"}}, "spec.engineArgs.model: the spec's own fields say it"),
     (LLAMA | {"engineArgs": {"hf_repo": "o/m"}}, "spec.engineArgs.hf_repo: the spec's own fields say it"),
@@ -163,7 +179,9 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
 def test_each_engine_has_a_profile_and_no_other() -> None:
     assert set(profiles()) == set(EngineName)
     for profile in profiles().values():
-        assert not list(unknown([*profile.command, *profile.args]))
+        of_model = [*profile.of_hub, *profile.of_path, *profile.of_revision, *profile.of_remote_code]
+        assert not list(unknown([*profile.command, *profile.args, *of_model, *profile.env.values()]))
+        assert not list(unknown([profile.readiness_path, profile.asked_at], OF_PATHS))
 
 
 def test_a_profile_without_a_value_is_refused() -> None:

@@ -17,7 +17,7 @@ from daybreak.api.common.base import ApiModel
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.gates.protocol import Protocol
 
-VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain")
+VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain", "cache")
 """What a template may name."""
 OF_PATHS = ("model",)
 """The same of a path."""
@@ -30,7 +30,9 @@ class Flags(StrEnum):
     VLLM = "vllm"
     """As vLLM does: checked against its list, with what fields of the spec say."""
     PLAIN = "plain"
-    """As they are written, after all others."""
+    """As most command lines take them, after all others: with dashes."""
+    UNDERSCORES = "underscores"
+    """The same with underscores."""
     NONE = "none"
     """Not at all."""
 
@@ -50,6 +52,10 @@ class EngineProfile(ApiModel):
     """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
     of_remote_code: list[str] = Field(default_factory=list)
     """More of them where code of the model's repository may run; likewise."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment, as templates; what the spec says of it goes before."""
+    hub: bool = True
+    """Whether it takes a model of the Hugging Face Hub."""
     flags: Flags
     """How arguments by name follow."""
     own: list[str] = Field(default_factory=list)
@@ -73,7 +79,18 @@ class EngineProfile(ApiModel):
     def taken(self) -> frozenset[str]:
         """Names of arguments that may not be given by name: the profile gives them."""
         every = (*self.args, *self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
-        return frozenset((*self.own, *(word[2:] for word in every if word.startswith("--"))))
+        written = (word[2:].partition("=")[0] for word in every if word.startswith("--"))
+        return frozenset((*self.own, *map(flag_name, written)))
+
+    @property
+    def runs_remote_code(self) -> bool:
+        """Whether it can be told to run code of the model's repository."""
+        return self.flags is Flags.VLLM or bool(self.of_remote_code)
+
+    @property
+    def knows_revisions(self) -> bool:
+        """Whether it can be told of a model's revision."""
+        return self.flags is Flags.VLLM or bool(self.of_revision)
 
 
 @cache

@@ -39,6 +39,16 @@ class EngineName(StrEnum):
     """SGLang's server."""
     LLAMA_CPP = "llama.cpp"
     """llama.cpp's `llama-server`, for models in GGUF files."""
+    TGI = "tgi"
+    """Hugging Face's Text Generation Inference."""
+    TENSORRT_LLM = "tensorrt-llm"
+    """TensorRT-LLM's `trtllm-serve`."""
+    TRITON = "triton"
+    """NVIDIA's Triton Inference Server."""
+    OLLAMA = "ollama"
+    """Ollama's server."""
+    MLFLOW = "mlflow"
+    """MLflow's scoring server."""
     CUSTOM = "custom"
     """Any image that answers over HTTP."""
 
@@ -71,8 +81,8 @@ class ServedModel(ApiModel):
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret: the engine's variable `HF_TOKEN`."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods, with engines vllm and sglang. An hf://
-    model then needs a commit as `revision`."""
+    """Whether code from the model's repository may run in the pods, with engines that can be told so: vllm,
+    sglang, tgi and tensorrt-llm. An hf:// model then needs a commit as `revision`."""
 
 
 class Autoscaling(ApiModel):
@@ -111,18 +121,6 @@ class ModelServerSpec(ApiModel):
         _of_custom("port", "port"),
         _of_custom("readiness_path", "readinessPath"),
         Rule(
-            "self.engine in ['vllm', 'sglang'] || !self.model.trustRemoteCode",
-            "model.trustRemoteCode belongs to engines vllm and sglang",
-            lambda self: (
-                self.engine in (EngineName.VLLM, EngineName.SGLANG) or not self.model.trust_remote_code
-            ),
-        ),
-        Rule(
-            "self.engine != 'llama.cpp' || !has(self.model.revision)",
-            "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
-            lambda self: self.engine is not EngineName.LLAMA_CPP or self.model.revision is None,
-        ),
-        Rule(
             "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
             " || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
             "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
@@ -152,7 +150,8 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, or `custom` for any image that answers over HTTP."""
+    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `mlflow`, or `custom` for any
+    image that answers over HTTP."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
@@ -167,14 +166,15 @@ class ModelServerSpec(ApiModel):
     """Command of a custom engine. Unset: the image's own. In it, as in `args`, `{weights}` stands for the
     model's place (a Hugging Face repository, a path), `{model}` for its name, `{revision}` for its revision,
     `{tensor}` and `{pipeline}` for the accelerators of one replica, `{port}` for the port, and `{drain}` for
-    the seconds in which requests may end."""
+    the seconds in which requests may end, and `{cache}` for a directory that may be written to."""
     args: Annotated[list[Argument], Field(max_length=256)] | None = None
     """Arguments of a custom engine."""
     engine_args: EngineArgs | None = None
     """The engine's arguments by its own names. vLLM's (such as `max_model_len`) are checked against the list
-    of its version where the image is the operator's default. Those of `sglang` (`mem_fraction_static`) and
-    `llama.cpp` (`ctx_size`) are passed on as they are. Arguments that have a field of their own here are
-    refused. With vLLM, images, audio and video by URL are off unless `allowed_media_domains` names hosts."""
+    of its version where the image is the operator's default. Those of other engines, such as sglang's
+    `mem_fraction_static`, are passed on as they are. Arguments that have a field of their own here are
+    refused, and so are all with `ollama` and `custom`, which take none. With vLLM, images, audio and video by
+    URL are off unless `allowed_media_domains` names hosts."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Where a custom engine listens. Unset: 8000."""
     readiness_path: Path | None = None
@@ -185,7 +185,8 @@ class ModelServerSpec(ApiModel):
     model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
     engine with an API of its own. Unset: what the engine speaks by itself; of a custom one `OpenAI`."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
-    """Accelerators of one replica, tensor x pipeline, all in one pod. vLLM is told of it."""
+    """Accelerators of one replica, tensor x pipeline, all in one pod. Engines that can be told of it are: not
+    triton, ollama and mlflow."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
     """What it computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)

@@ -25,6 +25,7 @@ def problems(server: ModelServer) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
     return (
         *_engine(server),
+        *_told(server),
         *_source(server),
         *_sizes(server),
         *_claim(server),
@@ -40,19 +41,32 @@ def _engine(server: ModelServer) -> Iterator[str]:
     # CEL cannot see a map of values of any type.
     match profile.flags:
         case Flags.NONE if spec.engine_args:
-            yield "spec.engineArgs: engine custom takes none; write spec.args"
+            instead = "spec.args" if spec.engine is EngineName.CUSTOM else "spec.env"
+            yield f"spec.engineArgs: engine {spec.engine} takes none; write {instead}"
             return
         case Flags.VLLM:
             other = spec.image is not None
             for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=other):
                 yield f"spec.engineArgs.{name}: {wrong}"
-        case Flags.PLAIN:
+        case Flags.PLAIN | Flags.UNDERSCORES:
             yield from _plain(spec.engine_args or {}, profile.taken)
     for field, templates in (("command", spec.command), ("args", spec.args)):
         for wrong in unknown(templates or ()):
             yield f"spec.{field}: {wrong}"
     for wrong in unknown([spec.readiness_path or ""], OF_PATHS):
         yield f"spec.readinessPath: {wrong}"
+
+
+def _told(server: ModelServer) -> Iterator[str]:
+    """What the engine cannot be told."""
+    engine, profile, model = server.spec.engine, server.profile, server.spec.model
+    if model.trust_remote_code and not profile.runs_remote_code:
+        yield f"spec.model.trustRemoteCode: engine {engine} cannot be told so"
+    # The arguments of a custom one may have it.
+    if model.revision is not None and not profile.knows_revisions and engine is not EngineName.CUSTOM:
+        yield f"spec.model.revision: engine {engine} knows no revisions"
+    if not profile.hub and ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE:
+        yield f"spec.model.source: engine {engine} takes no hf:// model; use pvc://, image:// or file://"
 
 
 def _plain(arguments: EngineArgs, taken: Collection[str]) -> Iterator[str]:

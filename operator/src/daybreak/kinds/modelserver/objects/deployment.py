@@ -12,7 +12,7 @@ from daybreak.api.common.unstructured import at, text
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
-from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, probe
+from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, environment, probe
 from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.ray.network import own_pods
@@ -77,7 +77,7 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         image=platform.image_of(workload),
         labels={names.MODEL_LABEL: names.worker_group(model.name)},
         ports={"http": server.profile.port},
-        env=pod_spec.environment(workload, _environment(server), weights.environment(model)),
+        env=pod_spec.environment(workload, _environment(server, own), weights.environment(model)),
         requests=dict(need.requests),
         places=places,
         claim=None if claim is None else claim.template_name,
@@ -104,9 +104,9 @@ def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:
     return weights.weights(server.owner, server.model, pull_policy)
 
 
-def _environment(server: ModelServer) -> dict[str, str]:
+def _environment(server: ModelServer, own: weights.Weights) -> dict[str, str]:
     model = server.model
-    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY}
+    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY} | environment(server, own)
     if server.spec.image is not None:
         # An image of somebody else's may have a home that our user cannot write to.
         found["HOME"] = pod_spec.CACHE_DIRECTORY
