@@ -10,20 +10,19 @@ from syrupy.assertion import SnapshotAssertion
 
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import profiles
-from daybreak.api.modelserver.spec import EngineName
 from daybreak.api.modelserver.validation import problems
 from daybreak.kinds.modelserver.objects.deployment import deployment
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
 
 SPEC: dict[str, dict[str, Any]] = {
-    EngineName.VLLM: {"engineArgs": {"max_model_len": 4096}},
-    EngineName.SGLANG: {"engineArgs": {"mem_fraction_static": 0.8}},
-    EngineName.LLAMA_CPP: {"engineArgs": {"ctx_size": 4096, "hf_file": "q4.gguf"}},
-    EngineName.TGI: {"engineArgs": {"max_concurrent_requests": 256}},
-    EngineName.TENSORRT_LLM: {"engineArgs": {"max_batch_size": 64}},
-    EngineName.TRITON: {"engineArgs": {"log_verbose": 1, "allow_metrics": "false"}},
-    EngineName.MLFLOW: {"engineArgs": {"workers": 2}},
-    EngineName.CUSTOM: {"args": ["serve", "{weights}"]},
+    "vllm": {"engineArgs": {"max_model_len": 4096}},
+    "sglang": {"engineArgs": {"mem_fraction_static": 0.8}},
+    "llama.cpp": {"engineArgs": {"ctx_size": 4096, "hf_file": "q4.gguf"}},
+    "tgi": {"engineArgs": {"max_concurrent_requests": 256}},
+    "tensorrt-llm": {"engineArgs": {"max_batch_size": 64}},
+    "triton": {"engineArgs": {"log_verbose": 1, "allow_metrics": "false"}},
+    "mlflow": {"engineArgs": {"workers": 2}},
+    "custom": {"args": ["serve", "{weights}"]},
 }
 """What is said to each beside its model."""
 KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
@@ -32,7 +31,7 @@ KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
 def started(engine: str, model: dict[str, Any], **more: Any) -> str:
     """The engine's container, as far as the engine decides on it, and what is asked of it from outside."""
     gpus = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
-    image = {} if engine == EngineName.VLLM else {"image": f"registry.example.com/{engine}:1"}
+    image = {} if engine == "vllm" else {"image": f"registry.example.com/{engine}:1"}
     spec = {"engine": engine, "model": model, **image, **gpus, **SPEC.get(engine, {}), **more}
     metadata = {"name": "chat", "namespace": "default", "uid": "0-0"}
     one = ModelServer.from_manifest({"metadata": metadata, "spec": spec})

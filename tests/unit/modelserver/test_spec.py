@@ -1,5 +1,6 @@
 """What may stand in a ModelServer, and what is refused with words that help."""
 
+import json
 from typing import Any
 
 import jsonschema
@@ -10,18 +11,18 @@ from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.source import OF_THE_HUB
 from daybreak.api.modelserver import crd, spec
 from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
-from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown
-from daybreak.api.modelserver.spec import EngineName
+from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown, with_own
 from daybreak.api.modelserver.validation import problems
+from daybreak.kinds.modelserver.observe.observer import read
 from scripts.json_schema import server_json_schema
 from scripts.server_api_docs import server_api_md
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}
 BY_RULE: list[tuple[dict[str, Any], str]] = [
-    ({"engine": "vlm"}, "spec.engine"),
-    ({"engine": "custom"}, "every engine but vllm needs an image"),
-    ({"engine": "sglang"}, "every engine but vllm needs an image"),
+    ({"engine": "vlm"}, "spec.engine: vlm is not known here; did you mean vllm?"),
+    ({"engine": "nothing"}, "spec.engine: nothing is not known here; there are vllm, sglang, "),
+    ({"engine": "No!"}, "spec.engine: "),
     ({"command": ["run"]}, "command belongs to engine custom: the others have their own"),
     ({"args": ["run"]}, "args belongs to engine custom: the others have their own"),
     ({"port": 9000}, "port belongs to engine custom: the others have their own"),
@@ -55,6 +56,12 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"colour": "red"}, "there is no such field"),
 ]
 BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
+    ({"engine": "custom"}, "spec.image: engine custom needs one"),
+    ({"engine": "sglang"}, "spec.image: engine sglang needs one"),
+    (
+        CUSTOM | {"args": ["--revision={revision}"]},
+        "spec.model.revision: engine custom needs one, since {revision} is among its arguments",
+    ),
     ({"engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: "),
     ({"engineArgs": {"tensor_parallel_size": 2}}, "parallelism.tensor"),
     ({"engineArgs": {"max_num_seqs": "many"}}, "spec.engineArgs.max_num_seqs"),
@@ -176,21 +183,44 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     jsonschema.validate(whole, server_json_schema())
 
 
-def test_each_engine_has_a_profile_and_no_other() -> None:
-    assert set(profiles()) == set(EngineName)
+def test_every_template_has_its_values() -> None:
     for profile in profiles().values():
-        of_model = [*profile.of_hub, *profile.of_path, *profile.of_revision, *profile.of_remote_code]
-        assert not list(unknown([*profile.command, *profile.args, *of_model, *profile.env.values()]))
+        assert not list(unknown(profile.of_container))
         assert not list(unknown([profile.readiness_path, profile.asked_at], OF_PATHS))
 
 
 def test_a_profile_without_a_value_is_refused() -> None:
-    whole = profiles()[EngineName.VLLM].model_dump(by_alias=True)
+    whole = profiles()["vllm"].model_dump(by_alias=True)
     for field in ("port", "readinessPath", "flags"):
         with pytest.raises(ValueError, match="Field required"):
             EngineProfile.model_validate({name: value for name, value in whole.items() if name != field})
     with pytest.raises(ValueError, match="extra"):
         EngineProfile.model_validate({**whole, "colour": "red"})
+
+
+def test_an_engine_of_the_installations_own() -> None:
+    own = {
+        "image": "embedder:1",
+        "args": ["--model={weights}", "--revision={revision}"],
+        "flags": "none",
+        "port": 8090,
+        "readinessPath": "/{model}/up",
+        "protocol": "Any",
+    }
+    engines = with_own(json.dumps({"embedder": own}))
+    model = {"name": "tiny", "source": "hf://a/b", "revision": "main"}
+    one, wrong = read(manifest(engine="embedder", model=model), engines)
+    assert one is not None
+    assert wrong == ()
+    assert (one.image, one.profile.port, one.readiness_path) == ("embedder:1", 8090, "/tiny/up")
+    newer, _ = read(manifest(engine="embedder", model=model, image="embedder:2"), engines)
+    assert newer is not None
+    assert newer.image == "embedder:2"
+    [said] = read(manifest(engine="embedder", model=model | {"revision": None}), engines)[1]
+    assert "spec.model.revision: engine embedder needs one" in said
+    nobody, [said] = read(manifest(engine="embeder", model=model), engines)
+    assert nobody is None
+    assert said == "spec.engine: embeder is not known here; did you mean embedder?"
 
 
 def test_the_crd_names_itself_and_shows_its_state() -> None:

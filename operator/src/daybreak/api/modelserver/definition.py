@@ -6,12 +6,13 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import identity, read_spec
+from daybreak.api.common.custom_object import InvalidSpec, identity, read_spec
 from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.common.engine_args import nearest
 from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.gates.protocol import Protocol
-from daybreak.api.modelserver.profiles import EngineProfile, filled, profiles
-from daybreak.api.modelserver.spec import EngineName, ModelServerSpec
+from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, filled, profiles
+from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.ray.model import Engine, Model, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
@@ -45,17 +46,25 @@ class ModelServer:
     uid: str
     generation: int
     spec: ModelServerSpec
+    engine: EngineProfile
+    """What is known of its engine, whatever the spec says of it."""
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+    def from_manifest(
+        cls, manifest: Mapping[str, Any], engines: Mapping[str, EngineProfile] | None = None
+    ) -> Self:
         """Read a manifest as the API server gives it. Raises InvalidSpec.
 
-        Rules across fields are `validation.problems`.
+        Rules across fields are `validation.problems`. `engines` are those that there are; None: those of
+        every installation.
         """
-        return cls(
-            **identity(manifest),
-            spec=read_spec(manifest, NAME_RULES, ModelServerSpec),
-        )
+        spec = read_spec(manifest, NAME_RULES, ModelServerSpec)
+        known = profiles() if engines is None else engines
+        if spec.engine not in known:
+            near = nearest(spec.engine, known)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            raise InvalidSpec(f"spec.engine: {spec.engine} is not known here; {hint}")
+        return cls(**identity(manifest), spec=spec, engine=known[spec.engine])
 
     @property
     def owner(self) -> str:
@@ -70,9 +79,9 @@ class ModelServer:
     @property
     def profile(self) -> EngineProfile:
         """How its engine is started; of a custom one, with what the spec says of that."""
-        spec, found = self.spec, profiles()[self.spec.engine]
-        if spec.engine is not EngineName.CUSTOM:
-            return found
+        spec = self.spec
+        if spec.engine != CUSTOM:
+            return self.engine
         said = {
             "command": spec.command,
             "args": spec.args,
@@ -80,7 +89,14 @@ class ModelServer:
             "readiness_path": spec.readiness_path or (V2_READY if spec.protocol is Protocol.V2 else None),
             "protocol": spec.protocol,
         }
-        return found.model_copy(update={name: value for name, value in said.items() if value is not None})
+        return self.engine.model_copy(
+            update={name: value for name, value in said.items() if value is not None}
+        )
+
+    @property
+    def image(self) -> str | None:
+        """Its image; None: that of the installation's Ray pods."""
+        return self.spec.image or self.engine.image
 
     @property
     def protocol(self) -> Protocol:
@@ -128,7 +144,7 @@ class ModelServer:
         """The same with its pods, for what builds pods of any workload."""
         spec = self.spec
         runtime = Runtime(
-            image=spec.image,
+            image=self.image,
             image_pull_policy=spec.image_pull_policy,
             image_pull_secrets=spec.image_pull_secrets,
             env=spec.env,

@@ -4,7 +4,6 @@ As with the other kinds, the models here are the one source of the CRD, the JSON
 """
 
 import re
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,6 +15,7 @@ from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.modelserver.profiles import CUSTOM, EngineName
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import (
     COMMIT_PATTERN,
@@ -28,29 +28,6 @@ from daybreak.api.ray.model import (
 
 Argument = Annotated[str, Field(max_length=4096)]
 Path = Annotated[str, Field(max_length=256, pattern="^/[!-~]*$")]
-
-
-class EngineName(StrEnum):
-    """The engines that are known."""
-
-    VLLM = "vllm"
-    """vLLM's own OpenAI server."""
-    SGLANG = "sglang"
-    """SGLang's server."""
-    LLAMA_CPP = "llama.cpp"
-    """llama.cpp's `llama-server`, for models in GGUF files."""
-    TGI = "tgi"
-    """Hugging Face's Text Generation Inference."""
-    TENSORRT_LLM = "tensorrt-llm"
-    """TensorRT-LLM's `trtllm-serve`."""
-    TRITON = "triton"
-    """NVIDIA's Triton Inference Server."""
-    OLLAMA = "ollama"
-    """Ollama's server."""
-    MLFLOW = "mlflow"
-    """MLflow's scoring server."""
-    CUSTOM = "custom"
-    """Any image that answers over HTTP."""
 
 
 class ServedModel(ApiModel):
@@ -101,9 +78,9 @@ class Autoscaling(ApiModel):
 
 def _of_custom(field: str, name: str) -> Rule:
     return Rule(
-        f"self.engine == 'custom' || !has(self.{name})",
-        f"{name} belongs to engine custom: the others have their own",
-        lambda self: self.engine is EngineName.CUSTOM or getattr(self, field) is None,
+        f"self.engine == '{CUSTOM}' || !has(self.{name})",
+        f"{name} belongs to engine {CUSTOM}: the others have their own",
+        lambda self: self.engine == CUSTOM or getattr(self, field) is None,
     )
 
 
@@ -111,11 +88,6 @@ class ModelServerSpec(ApiModel):
     """An engine in a container, with one model."""
 
     rules = (
-        Rule(
-            "self.engine == 'vllm' || has(self.image)",
-            "every engine but vllm needs an image",
-            lambda self: self.engine is EngineName.VLLM or self.image is not None,
-        ),
         _of_custom("command", "command"),
         _of_custom("args", "args"),
         _of_custom("port", "port"),
@@ -151,11 +123,12 @@ class ModelServerSpec(ApiModel):
 
     engine: EngineName
     """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `mlflow`, or `custom` for any
-    image that answers over HTTP."""
+    image that answers over HTTP; or one of the installation's own (the chart's value `engines`)."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM."""
+    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM;
+    with an engine of the installation's own the one that it names. The others need one."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the kubelet pulls it."""
     image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(

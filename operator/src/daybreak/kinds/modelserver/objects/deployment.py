@@ -107,7 +107,7 @@ def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:
 def _environment(server: ModelServer, own: weights.Weights) -> dict[str, str]:
     model = server.model
     found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY} | environment(server, own)
-    if server.spec.image is not None:
+    if server.image is not None:
         # An image of somebody else's may have a home that our user cannot write to.
         found["HOME"] = pod_spec.CACHE_DIRECTORY
     if model.accelerator.kind is AcceleratorKind.GPU:
