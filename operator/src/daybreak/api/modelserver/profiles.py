@@ -154,13 +154,9 @@ def unknown(templates: Sequence[str], values: tuple[str, ...] = VALUES) -> Itera
         for name in _NAMED.findall(template):
             if name not in values:
                 near = nearest(name, values)
-                hint = (
-                    f"did you mean {{{near}}}?"
-                    if near
-                    else f"there {'is' if len(values) == 1 else 'are'} {_listed(values)}"
-                )
+                hint = f"did you mean {{{near}}}?" if near else _listed(values)
                 yield f"{{{name}}} has no value; {hint}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in names)
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(f'{{{name}}}' for name in names)}"

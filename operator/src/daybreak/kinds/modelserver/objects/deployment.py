@@ -8,7 +8,7 @@ from daybreak.api.common import names
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
-from daybreak.api.common.unstructured import at, text
+from daybreak.api.common.unstructured import at, mappings, text, whole
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
@@ -50,6 +50,16 @@ def wishes(server: ModelServer) -> str:
     """Digest of what the spec says of the pods."""
     plain = server.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_OF_PODS)
     return digest(plain)
+
+
+def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
+    """Port and path at which the engine of its pods is asked whether it is ready."""
+    containers = at(deployment, "spec", "template", "spec").get("containers")
+    for each in mappings(containers):
+        if each.get("name") == ENGINE_CONTAINER:
+            asked = at(each, "readinessProbe", "httpGet")
+            return whole(asked.get("port")), text(asked.get("path"))
+    return 0, ""
 
 
 def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
