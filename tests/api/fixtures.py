@@ -3,6 +3,7 @@
 A conftest that imports them has a `plane` and an `admin` of its own.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from cluster import ControlPlane
 from tests.api.admin import Admin
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.servers import CHAT, Player
+from tests.api.servers import CHAT, OWN_ENGINES, Player
 from tests.api.sleeper import GATEWAY, NAME, Sleeper
 
 
@@ -41,7 +42,7 @@ def gated(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
 ) -> Iterator[OperatorProcess]:
     """The same with gateways, in place of it: of two operators one would wait for the other's lease."""
-    settings = {"PLAYED_TRAFFIC": str(traffic), **GATEWAY}
+    settings = {"PLAYED_TRAFFIC": str(traffic), "ENGINES": json.dumps(OWN_ENGINES), **GATEWAY}
     folder = tmp_path_factory.mktemp("operator")
     with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
         yield process

@@ -66,7 +66,7 @@ class PlayedProber:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
+    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
         """What the folder says."""
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():

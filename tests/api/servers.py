@@ -12,6 +12,17 @@ from tests.api.owners import Subject
 from tests.api.played_words import PlayedWords
 
 NAME = "chat"
+OWN_ENGINES = {
+    "embedder": {
+        "image": "embedder:1",
+        "args": ["--model={weights}"],
+        "flags": "none",
+        "port": 8090,
+        "readinessPath": "/up",
+        "protocol": "Any",
+    }
+}
+"""What the installation adds to the engines that there are."""
 CHAT = Subject(
     "ModelServer",
     NAME,

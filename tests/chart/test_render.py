@@ -113,6 +113,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
             },
             separators=(",", ":"),
         ),
+        "DAYBREAK_ENGINES": "{}",
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -152,6 +153,9 @@ def test_operator_settings_from_values(helm: Helm) -> None:
             separators=(",", ":"),
             sort_keys=True,
         ),
+        "DAYBREAK_ENGINES": json.dumps(
+            yaml.safe_load(EVERYTHING.read_text())["engines"], separators=(",", ":"), sort_keys=True
+        ),
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -185,6 +189,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
+        "DAYBREAK_ENGINES": '{"own": {"flags": "none", "port": 80, "readinessPath": "/"}}',
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",
     }
@@ -194,6 +199,23 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         changed.append([field for field in usual if usual[field] != different[field]])
         assert len(changed[-1]) == 1, f"{name} sets {changed[-1] or 'nothing'}"
     assert sorted(changed) == sorted([field] for field in usual)
+
+
+def test_the_schema_of_engines_is_the_operators() -> None:
+    from pydantic import TypeAdapter
+
+    from daybreak.api.gates.protocol import Protocol
+    from daybreak.api.modelserver.profiles import EngineName, EngineProfile, Flags
+
+    engines = json.loads((CHART / "values.schema.json").read_text())["properties"]["engines"]
+    one = engines["additionalProperties"]
+    fields = EngineProfile.model_fields.values()
+    assert set(one["properties"]) == {field.alias for field in fields}
+    assert set(one["required"]) == {field.alias for field in fields if field.is_required()}
+    assert one["properties"]["flags"]["enum"] == list(Flags)
+    assert one["properties"]["protocol"]["enum"] == list(Protocol)
+    rules = TypeAdapter(EngineName).json_schema()
+    assert engines["propertyNames"] == {"pattern": rules["pattern"], "maxLength": rules["maxLength"]}
 
 
 def test_everything_differs_from_the_defaults() -> None:
@@ -289,6 +311,8 @@ def test_readme_table_is_current() -> None:
         "operatorNetworkPolicy.apiServerPorts[0]=0",
         "kuberay.namespace=Ray System",
         "kuberay.namespace=",
+        "engines.own.port=9000",
+        "engines.own.prot=9000",
     ],
 )
 def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:

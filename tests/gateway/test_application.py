@@ -46,7 +46,14 @@ class Place:
                     "resourceVersion": str(self.epoch),
                 },
                 "spec": {"importPath": "a:b", **spec},
-                "status": {"gate": {"port": port, "backends": [{"cluster": "app-1"}], "models": [gate]}},
+                "status": {
+                    "gate": {
+                        "port": port,
+                        "protocol": spec.get("protocol", "Any"),
+                        "backends": [{"cluster": "app-1"}],
+                        "models": [gate],
+                    }
+                },
             },
         )
         await self.until(lambda report: report.epoch == self.epoch and bool(report.servers_up))

@@ -11,6 +11,7 @@ from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.gates.traffic import Report
 from daybreak.kube.resources import PODS
 from tests.api.played import play_pod
+from tests.gateway.fake_application import FakeApplication
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.scene import Scene
 from tests.gateway.village import Village, village
@@ -19,7 +20,9 @@ ENGINE = "/health"
 BODY = b'{"model": "engine"}'
 
 
-def write(place: Village, state: str, port: int, *, path: str = ENGINE, epoch: int = 1) -> None:
+def write(
+    place: Village, state: str, port: int, *, path: str = ENGINE, epoch: int = 1, protocol: str = "OpenAI"
+) -> None:
     """Write a ModelServer of the service's name, with its gate, as the operator does."""
     gate = {"name": "engine", "state": state, "epoch": epoch, "phase": "Awake", "since": "now"}
     pods = {"cluster": "server.tiny", "port": port, "healthPath": path, "weight": 100}
@@ -36,13 +39,18 @@ def write(place: Village, state: str, port: int, *, path: str = ENGINE, epoch: i
             },
             "spec": {"engine": "vllm", "model": {"name": "engine"}},
             "status": {
-                "gate": {"port": place.config.first_port + 1, "backends": [pods], "models": [gate]},
+                "gate": {
+                    "port": place.config.first_port + 1,
+                    "protocol": protocol,
+                    "backends": [pods],
+                    "models": [gate],
+                },
             },
         },
     )
 
 
-def run(place: Village, serve: FakeServe) -> None:
+def run(place: Village, serve: FakeServe | FakeApplication) -> None:
     """Make the engine's pod."""
     labels = names.labels("server.tiny", names.SERVER_COMPONENT)
     labels |= {names.MODEL_LABEL: names.worker_group("engine")}
@@ -99,6 +107,47 @@ async def test_the_path_of_another_engine_is_asked_anew(tmp_path: Path) -> None:
         write(place, "Open", engine.address.port, epoch=2)
         await until(place, lambda report: report.servers_up == 1)
         assert await ask(place, "first") == 200
+
+
+async def send(place: Village, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    """Send any request to the engine; status and body of its answer."""
+    url = f"http://127.0.0.1:{place.config.first_port + 1}{path}"
+    async with place.clients.request(method, url, data=body) as answer:
+        return answer.status, await answer.read()
+
+
+OWN = [
+    ("POST", "/api/chat", b'{"model": "anything", "messages": []}'),
+    ("GET", "/api/tags", None),
+    ("DELETE", "/api/delete", b'{"model": "old"}'),
+    ("POST", "/invocations", b"a,b\n1,2\n"),
+    ("POST", "/v2/models/engine/infer", b"{}"),
+]
+
+
+async def test_an_api_of_its_own_is_held_and_passes_once(tmp_path: Path) -> None:
+    async with village(tmp_path) as place, FakeApplication("127.0.0.200", 0) as engine:
+        port = engine.address.port
+        write(place, "Closed", port, protocol="Any")
+        run(place, engine)
+        await until(place, lambda report: report.epoch == 1)
+        held = [asyncio.create_task(send(place, *each)) for each in OWN]
+        await until(place, lambda report: report.held == len(OWN) and report.servers_up == 1)
+        assert set(engine.seen) <= {("GET", ENGINE)}, "nothing but the health check"
+        write(place, "Open", port, epoch=2, protocol="Any")
+        assert [await each for each in held] == [(200, body or b"") for _, _, body in OWN]
+        del engine.seen["GET", ENGINE]
+        assert engine.seen == {(method, path): 1 for method, path, _ in OWN}
+
+
+async def test_the_open_inference_protocol_alone(tmp_path: Path) -> None:
+    async with village(tmp_path) as place, FakeApplication("127.0.0.200", 0) as engine:
+        write(place, "Open", engine.address.port, protocol="V2")
+        run(place, engine)
+        await until(place, lambda report: report.servers_up == 1)
+        assert await send(place, "POST", "/v2/models/engine/infer", b"{}") == (200, b"{}")
+        for path in ("/metrics", "/v1/models", "/v1/chat/completions"):
+            assert (await send(place, "GET", path))[0] == 404
 
 
 @pytest.mark.xdist_group("gateway-agent")

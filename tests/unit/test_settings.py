@@ -1,11 +1,17 @@
 """The operator's environment variables."""
 
+import json
 import re
+from typing import Any
 
 import pytest
 
+from daybreak.api.modelserver.profiles import EngineProfile, profiles
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.settings import Egress, InvalidSettings, Settings
+
+OWN = {"image": "own:1", "args": ["--at={port}"], "flags": "plain", "port": 8090, "readinessPath": "/up"}
+"""An engine of the installation's own."""
 
 
 def test_nothing_set() -> None:
@@ -15,6 +21,7 @@ def test_nothing_set() -> None:
     assert settings.operator_namespace == "default"
     assert settings.network_policy
     assert settings.http_port == 8080
+    assert settings.engines == profiles()
     assert settings.identity
 
 
@@ -36,6 +43,7 @@ def test_everything_set() -> None:
             "DAYBREAK_ASSIGNED_USERS": "true",
             "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
             "DAYBREAK_GATEWAY_TOKENS": "true",
+            "DAYBREAK_ENGINES": json.dumps({"own": OWN}),
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
@@ -58,6 +66,7 @@ def test_everything_set() -> None:
         True,
         True,
         GatewayPods(priority_class_name="high"),
+        {**profiles(), "own": EngineProfile.model_validate(OWN)},
         "debug",
         9000,
     )
@@ -139,3 +148,28 @@ def test_what_is_wrong_with_the_gateways_pods_is_named(text: str, words: str) ->
 def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=f"^DAYBREAK_EGRESS: .*{words}"):
         Settings.from_environment({"DAYBREAK_EGRESS": text})
+
+
+@pytest.mark.parametrize(
+    ("engines", "words"),
+    [
+        ({"own": OWN | {"port": None}}, "engines.own.port: "),
+        ({"own": {"flags": "none", "readinessPath": "/"}}, "engines.own.port: this field is needed"),
+        ({"own": OWN | {"colour": "red"}}, "engines.own.colour: there is no such field"),
+        ({"own": OWN | {"protocol": "grpc"}}, "engines.own.protocol: "),
+        (
+            {"own": OWN | {"args": ["--model={weight}"]}},
+            "engines.own: {weight} has no value; did you mean {weights}?",
+        ),
+        ({"own": OWN | {"env": {"A": "{home}"}}}, "engines.own: {home} has no value; there are {weights}, "),
+        (
+            {"own": OWN | {"readinessPath": "/{port}"}},
+            "engines.own.readinessPath: {port} has no value; there is {model}",
+        ),
+        ({"vllm": OWN}, "engines.vllm: there is such an engine already; take another name"),
+        ({"Own": OWN}, "engines.Own"),
+    ],
+)
+def test_what_is_wrong_with_an_engine_of_ones_own_is_named(engines: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidSettings, match=f"^DAYBREAK_ENGINES: .*{re.escape(words)}"):
+        Settings.from_environment({"DAYBREAK_ENGINES": json.dumps(engines)})

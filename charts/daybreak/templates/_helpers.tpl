@@ -150,6 +150,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.reviewsTokens" . | eq "true" | quote }}
 - name: DAYBREAK_GATEWAY_PODS
   value: {{ include "daybreak.gatewayPods" . | quote }}
+- name: DAYBREAK_ENGINES
+  value: {{ .Values.engines | toJson | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

@@ -41,6 +41,7 @@ async def run(
         settings.platform,
         lease,
         client,
+        engines=settings.engines,
         namespaces=settings.namespaces,
         nodes=settings.watch_nodes,
         on_end=stop.set,

@@ -1,6 +1,6 @@
 """The parts of the operator, put together."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from daybreak.api.common import names
@@ -10,6 +10,7 @@ from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.profiles import EngineProfile
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
@@ -54,6 +55,7 @@ def assemble(
     lease: Lease,
     client: ModelClient,
     *,
+    engines: Mapping[str, EngineProfile],
     namespaces: Collection[str],
     nodes: bool,
     on_end: Callable[[], None],
@@ -66,6 +68,7 @@ def assemble(
         platform: Settings of the installation.
         lease: What is to be held before anything is written.
         client: Asks models.
+        engines: The engines that ModelServers may name.
         namespaces: Only these namespaces; none means all.
         nodes: Whether nodes are read.
         on_end: Called when the lease is lost, so that the process must end, and when it has ended.
@@ -90,7 +93,7 @@ def assemble(
     parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
     kinds: list[Kind] = [
         llm_services(parts, client, reports, ports),
-        model_servers(parts, client, reports, ports),
+        model_servers(parts, client, reports, ports, engines),
         serve_applications(parts, reports, ports),
         llm_batches(parts),
         llm_benchmarks(parts),

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from daybreak import versions
 from daybreak.api.common.base import ApiModel, readable
+from daybreak.api.modelserver.profiles import EngineProfile, with_own
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.platform import API_SERVER_PORTS, KUBERAY_NAMESPACE, Platform
@@ -74,6 +75,9 @@ class Settings:
     """DAYBREAK_GATEWAY_TOKENS: whether gateways prove who they are, by tokens that are reviewed."""
     gateway_pods: GatewayPods
     """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
+    engines: Mapping[str, EngineProfile]
+    """DAYBREAK_ENGINES: engines of ModelServers beside those of every installation, as JSON (the chart's
+    values of `engines`); here with these."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -123,6 +127,7 @@ class Settings:
             assigned_users=flag("ASSIGNED_USERS", "false"),
             gateway_tokens=flag("GATEWAY_TOKENS", "false"),
             gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
+            engines=_engines(text("ENGINES", "{}")),
             log_level=log_level,
             http_port=int(port),
         )
@@ -177,3 +182,13 @@ def _gateway_pods(text: str) -> GatewayPods:
     if wrong := gateway_pods.problems(pods):
         raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {'; '.join(wrong)}")
     return pods
+
+
+def _engines(text: str) -> Mapping[str, EngineProfile]:
+    """Read DAYBREAK_ENGINES. Raises InvalidSettings with what is wrong of each."""
+    try:
+        return with_own(text)
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_ENGINES: {readable(error, 'engines')}") from error
+    except ValueError as error:
+        raise InvalidSettings(f"DAYBREAK_ENGINES: {error}") from error

@@ -47,6 +47,24 @@ def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -
     assert opened["wake"]["recent"] == [opened["wake"]["seconds"]]
 
 
+def test_an_engine_that_speaks_something_else(player: Player) -> None:
+    own = {"engine": "custom", "image": "engine:1", "protocol": "V2"}
+    player.awake(**own)
+    status = CHAT.status(player.admin)
+    assert status["gate"]["protocol"] == "V2"
+    assert status["gate"]["backends"][0]["healthPath"] == "/v2/models/tiny/ready"
+    assert status["url"] == f"http://chat.{player.admin.namespace}.svc"
+
+
+def test_an_engine_of_the_installations_own(player: Player) -> None:
+    player.awake(engine="embedder")
+    pods = player.admin.get("Deployment", CHAT.objects["Deployment"])["spec"]["template"]["spec"]
+    [container] = pods["containers"]
+    assert (container["image"], container["args"]) == ("embedder:1", ["--model=/models/tiny"])
+    status = CHAT.status(player.admin)
+    assert (status["gate"]["protocol"], status["gate"]["backends"][0]["port"]) == ("Any", 8090)
+
+
 def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) -> None:
     player.awake()
     admin = player.admin
@@ -96,13 +114,13 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"engine": "nothing"}, "spec.engine"),
-        ({"engine": "custom"}, "every engine but vllm needs an image"),
+        ({"engine": "No!"}, "spec.engine"),
         ({"args": ["a"]}, "args belongs to engine custom"),
         ({"sleep": {"depth": "Cluster"}}, "a ModelServer has no Ray cluster"),
         ({"parallelism": {"tensor": 2}}, "accelerator kind cpu has no parallelism"),
         ({"accelerator": {"type": "H100"}}, "accelerator.type is Ray's name"),
         ({"replicas": 0}, "spec.replicas"),
+        ({"protocol": "Grpc"}, "spec.protocol"),
     ],
 )
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
@@ -112,8 +130,14 @@ def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admi
 
 
 def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
-    player.admin.create(CHAT.manifest(engineArgs={"max_model_length": 1}))
-    eventually("Stalled", lambda: CHAT.condition(player.admin, "Stalled").get("reason") == "InvalidSpec")
+    def told(words: str) -> bool:
+        stalled = CHAT.condition(player.admin, "Stalled")
+        return stalled.get("reason") == "InvalidSpec" and words in stalled["message"]
+
+    player.admin.create(CHAT.manifest(engine="vlm", engineArgs={"max_model_length": 1}))
+    eventually("an unknown engine", lambda: told("spec.engine: vlm is not known here; did you mean vllm?"))
+    player.admin.merge("ModelServer", NAME, {"spec": {"engine": "vllm"}})
+    eventually("Stalled", lambda: told("max_model_length"))
     assert "max_model_len" in CHAT.condition(player.admin, "Stalled")["message"]
     player.admin.merge("ModelServer", NAME, {"spec": {"engineArgs": {"max_model_length": None}}})
     eventually("it is made", lambda: CHAT.everything(player.admin))

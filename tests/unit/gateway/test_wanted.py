@@ -377,6 +377,10 @@ def test_the_defaults_of_routing_are_those_of_the_api() -> None:
     assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD
 
 
+PATHS = [("Any", "any"), ("V2", "v2"), ("Later", "any")]
+"""What passes by the protocol, one of a later operator too."""
+
+
 def engine(host: str | None = "10.0.0.5", owner: str = "server.tiny", **more: Any) -> dict[str, Any]:
     """A pod of a ModelServer."""
     labels = names.labels(owner, names.SERVER_COMPONENT) | {names.MODEL_LABEL: names.worker_group("small")}
@@ -407,6 +411,18 @@ def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
     assert claim.front.servers == ()
 
 
+@pytest.mark.parametrize(("protocol", "paths"), PATHS)
+def test_no_name_leads_to_a_model_server_of_another_protocol(protocol: str, paths: str) -> None:
+    found = model_server()
+    found["status"]["gate"]["protocol"] = protocol
+    claim = read(found, engine())
+    assert claim.models == ()
+    [only] = claim.gates
+    assert only.slot.model == "small", "keys are still for a model"
+    assert only.slot.paths == claim.front.slot.paths == paths
+    assert only.servers == (Server("10.0.0.5", 9000, max_connections=32),)
+
+
 def test_pods_of_others_are_not_a_model_servers() -> None:
     others = [engine(owner="server.other"), engine(owner="tiny"), engine(phase="Failed"), engine(None)]
     leaving = engine(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
@@ -424,6 +440,7 @@ def application(**spec: Any) -> dict[str, Any]:
     """A ServeApplication with a gate."""
     found = manifest(gate(entry("tiny"), backends=[{"cluster": "tiny-1", "weight": 100}]), **spec)
     found["spec"] = {"importPath": "a:b", **spec}
+    found["status"]["gate"]["protocol"] = spec.get("protocol", "Any")
     return {"kind": "ServeApplication", **found}
 
 
@@ -433,12 +450,9 @@ def ray_pod(role: str, address: str) -> dict[str, Any]:
     return {"metadata": {"name": role, "labels": labels}, "status": {"podIP": address, "phase": "Running"}}
 
 
-@pytest.mark.parametrize(
-    ("protocol", "paths"), [(None, "any"), ("Any", "any"), ("V2", "v2"), ("Later", "any")]
-)
-def test_an_application_is_asked_at_its_ray_head_alone(protocol: str | None, paths: str) -> None:
-    said = {} if protocol is None else {"protocol": protocol}
-    claim = read(application(**said), ray_pod("head", "10.0.0.5"), ray_pod("worker", "10.0.0.6"))
+@pytest.mark.parametrize(("protocol", "paths"), PATHS)
+def test_an_application_is_asked_at_its_ray_head_alone(protocol: str, paths: str) -> None:
+    claim = read(application(protocol=protocol), ray_pod("head", "10.0.0.5"), ray_pod("worker", "10.0.0.6"))
     assert claim.name == "application.tiny"
     [only] = claim.gates
     assert only.servers == (Server("10.0.0.5", 8000),)

@@ -10,11 +10,12 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
-from daybreak.kinds.modelserver.decide.decision import Decision, decide
+from daybreak.kinds.modelserver.decide.decision import Decision, decide, view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.kinds.modelserver.reconciler import question
 from daybreak.scheduling.turns import Turn
-from tests.unit.modelserver.servers import ASKED, NOW, QUIET, live, pod, seen, server
+from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, QUIET, live, pod, seen, server
 
 ONE = server()
 RUNS = configuration(live(ONE))
@@ -78,6 +79,33 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
     assert gate is not None
     [pods] = gate.backends
     assert (pods.cluster, pods.port, pods.health_path) == ("server.chat", 8000, "/health")
+
+
+@pytest.mark.parametrize(("protocol", "end"), [("OpenAI", "/v1"), ("V2", ""), ("Any", "")])
+def test_gateways_and_clients_are_told_what_it_speaks(protocol: str, end: str) -> None:
+    status = said(decide(seen(None, traffic=ASKED, spec={"protocol": protocol})))
+    assert status["gate"]["protocol"] == protocol
+    assert status["url"] == f"http://chat.default.svc{end}"
+
+
+@pytest.mark.parametrize(
+    ("spec", "host", "base", "path"),
+    [
+        ({}, "10.0.0.7", "http://10.0.0.7:8000/v1", ""),
+        (
+            CUSTOM | {"protocol": "V2", "port": 9000},
+            "fd00::7",
+            "http://[fd00::7]:9000",
+            "/v2/models/tiny/ready",
+        ),
+    ],
+)
+def test_a_question_is_one_of_its_protocol(spec: dict[str, Any], host: str, base: str, path: str) -> None:
+    one = server(**spec)
+    asked = question(view_of(seen(None, pod(one, podIP=host), spec=spec)), waking=True)
+    assert asked is not None
+    assert (asked.base, asked.path, asked.waking) == (base, path, True)
+    assert question(view_of(seen(None, pod(one, podIP=""), spec=spec)), waking=True) is None
 
 
 def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:

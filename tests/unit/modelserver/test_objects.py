@@ -66,6 +66,29 @@ def test_a_custom_engine_is_started_as_it_is_written() -> None:
     assert "args" not in plain
 
 
+@pytest.mark.parametrize(
+    ("spec", "ready", "answer"),
+    [
+        ({}, "/health", ""),
+        (CUSTOM, "/health", ""),
+        ({"protocol": "Any"}, "/health", ""),
+        (CUSTOM | {"protocol": "OpenAI", "readinessPath": "/up"}, "/up", ""),
+        (CUSTOM | {"protocol": "Any", "readinessPath": "/api/{model}"}, "/api/tiny", "/api/tiny"),
+        (CUSTOM | {"protocol": "V2"}, "/v2/models/tiny/ready", "/v2/models/tiny/ready"),
+        (CUSTOM | {"protocol": "V2", "readinessPath": "/v2/health/ready"}, *["/v2/health/ready"] * 2),
+    ],
+)
+def test_an_engine_is_asked_where_it_answers(spec: dict[str, Any], ready: str, answer: str) -> None:
+    one = server(**spec)
+    assert container(**spec)["readinessProbe"]["httpGet"]["path"] == one.readiness_path == ready
+    assert one.answer_path == answer, "none: a completion"
+
+
+def test_the_name_of_a_model_is_one_segment_of_a_path() -> None:
+    one = server(**CUSTOM, protocol="V2", model={"name": "qwen/3", "source": "file:///m"})
+    assert one.readiness_path == "/v2/models/qwen%2F3/ready"
+
+
 def test_sglang_is_started_with_its_own_names() -> None:
     found = container(
         **SGLANG,

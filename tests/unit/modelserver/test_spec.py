@@ -1,5 +1,6 @@
 """What may stand in a ModelServer, and what is refused with words that help."""
 
+import json
 from typing import Any
 
 import jsonschema
@@ -10,18 +11,18 @@ from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.source import OF_THE_HUB
 from daybreak.api.modelserver import crd, spec
 from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
-from daybreak.api.modelserver.profiles import EngineProfile, profiles, unknown
-from daybreak.api.modelserver.spec import EngineName
+from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown, with_own
 from daybreak.api.modelserver.validation import problems
+from daybreak.kinds.modelserver.observe.observer import read
 from scripts.json_schema import server_json_schema
 from scripts.server_api_docs import server_api_md
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}
 BY_RULE: list[tuple[dict[str, Any], str]] = [
-    ({"engine": "vlm"}, "spec.engine"),
-    ({"engine": "custom"}, "every engine but vllm needs an image"),
-    ({"engine": "sglang"}, "every engine but vllm needs an image"),
+    ({"engine": "vlm"}, "spec.engine: vlm is not known here; did you mean vllm?"),
+    ({"engine": "nothing"}, "spec.engine: nothing is not known here; there are vllm, sglang, "),
+    ({"engine": "No!"}, "spec.engine: "),
     ({"command": ["run"]}, "command belongs to engine custom: the others have their own"),
     ({"args": ["run"]}, "args belongs to engine custom: the others have their own"),
     ({"port": 9000}, "port belongs to engine custom: the others have their own"),
@@ -31,16 +32,8 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         "autoscaling.maxReplicas must not be below replicas",
     ),
     (
-        CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
-        "model.trustRemoteCode belongs to engines vllm and sglang",
-    ),
-    (
         {"model": MODEL | {"trustRemoteCode": True, "revision": "main"}},
         "trustRemoteCode runs code from the repository: pin it with revision, a commit of 40 hex digits",
-    ),
-    (
-        LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
-        "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
     ),
     ({"model": {"name": "tiny", "source": "file:///m", "revision": "main"}}, OF_THE_HUB[1].message),
     (
@@ -63,12 +56,42 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"colour": "red"}, "there is no such field"),
 ]
 BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
+    ({"engine": "custom"}, "spec.image: engine custom needs one"),
+    ({"engine": "sglang"}, "spec.image: engine sglang needs one"),
+    (
+        CUSTOM | {"args": ["--revision={revision}"]},
+        "spec.model.revision: engine custom needs one, since {revision} is among its arguments",
+    ),
     ({"engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: "),
     ({"engineArgs": {"tensor_parallel_size": 2}}, "parallelism.tensor"),
     ({"engineArgs": {"max_num_seqs": "many"}}, "spec.engineArgs.max_num_seqs"),
     (
         CUSTOM | {"engineArgs": {"max_model_len": 1}},
         "spec.engineArgs: engine custom takes none; write spec.args",
+    ),
+    (
+        CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
+        "spec.model.trustRemoteCode: engine custom cannot be told so",
+    ),
+    (
+        LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
+        "spec.model.revision: engine llama.cpp knows no revisions",
+    ),
+    (
+        {"engine": "triton", "image": "triton:1", "model": MODEL},
+        "spec.model.source: engine triton takes no hf:// model; use pvc://, image:// or file://",
+    ),
+    (
+        {"engine": "ollama", "image": "ollama:1", "engineArgs": {"a": 1}},
+        "spec.engineArgs: engine ollama takes none; write spec.env",
+    ),
+    (
+        {"engine": "triton", "image": "triton:1", "engineArgs": {"model_repository": "/other"}},
+        "spec.engineArgs.model_repository: the spec's own fields say it",
+    ),
+    (
+        {"engine": "tensorrt-llm", "image": "trt:1", "engineArgs": {"tp_size": 2}},
+        "spec.engineArgs.tp_size: the spec's own fields say it",
     ),
     (LLAMA | {"engineArgs": {"model": "/m"}}, "spec.engineArgs.model: the spec's own fields say it"),
     (LLAMA | {"engineArgs": {"hf_repo": "o/m"}}, "spec.engineArgs.hf_repo: the spec's own fields say it"),
@@ -78,6 +101,10 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     (SGLANG | {"engineArgs": {"lora": {"a": 1}}}, "spec.engineArgs.lora: write text, a number, true"),
     (CUSTOM | {"args": ["--model={weight}"]}, "spec.args: {weight} has no value; did you mean {weights}?"),
     (CUSTOM | {"command": ["{colour}"]}, "spec.command: {colour} has no value; there are {weights}"),
+    (
+        CUSTOM | {"readinessPath": "/{models}/up"},
+        "spec.readinessPath: {models} has no value; did you mean {model}?",
+    ),
     ({"model": {"name": "tiny", "source": "s3://bucket/m"}}, "nothing copies a bucket into the pod"),
     ({"resources": {"memory": "500m"}}, "spec.resources.memory: 500m is less than 1Mi"),
     (
@@ -144,6 +171,7 @@ def test_names_that_are_refused(name: str) -> None:
         CUSTOM | {"command": ["serve", "{weights}"], "args": ["--port={port}", "{}", '{"a": {"b": 1}}']},
         {"model": {"name": "t", "source": "s3://b/m"}, "engineArgs": {"load_format": "runai_streamer"}},
         CUSTOM | {"model": {"name": "t", "source": "s3://b/m"}},
+        CUSTOM | {"protocol": "Any", "readinessPath": "/models/{model}"},
         {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 4}, "state": "Asleep"},
         {"podTemplate": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A", "value": "b"}]}]}}},
     ],
@@ -155,19 +183,44 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     jsonschema.validate(whole, server_json_schema())
 
 
-def test_each_engine_has_a_profile_and_no_other() -> None:
-    assert set(profiles()) == set(EngineName)
+def test_every_template_has_its_values() -> None:
     for profile in profiles().values():
-        assert not list(unknown([*profile.command, *profile.args]))
+        assert not list(unknown(profile.of_container))
+        assert not list(unknown([profile.readiness_path, profile.asked_at], OF_PATHS))
 
 
 def test_a_profile_without_a_value_is_refused() -> None:
-    whole = profiles()[EngineName.VLLM].model_dump(by_alias=True)
+    whole = profiles()["vllm"].model_dump(by_alias=True)
     for field in ("port", "readinessPath", "flags"):
         with pytest.raises(ValueError, match="Field required"):
             EngineProfile.model_validate({name: value for name, value in whole.items() if name != field})
     with pytest.raises(ValueError, match="extra"):
         EngineProfile.model_validate({**whole, "colour": "red"})
+
+
+def test_an_engine_of_the_installations_own() -> None:
+    own = {
+        "image": "embedder:1",
+        "args": ["--model={weights}", "--revision={revision}"],
+        "flags": "none",
+        "port": 8090,
+        "readinessPath": "/{model}/up",
+        "protocol": "Any",
+    }
+    engines = with_own(json.dumps({"embedder": own}))
+    model = {"name": "tiny", "source": "hf://a/b", "revision": "main"}
+    one, wrong = read(manifest(engine="embedder", model=model), engines)
+    assert one is not None
+    assert wrong == ()
+    assert (one.image, one.profile.port, one.readiness_path) == ("embedder:1", 8090, "/tiny/up")
+    newer, _ = read(manifest(engine="embedder", model=model, image="embedder:2"), engines)
+    assert newer is not None
+    assert newer.image == "embedder:2"
+    [said] = read(manifest(engine="embedder", model=model | {"revision": None}), engines)[1]
+    assert "spec.model.revision: engine embedder needs one" in said
+    nobody, [said] = read(manifest(engine="embeder", model=model), engines)
+    assert nobody is None
+    assert said == "spec.engine: embeder is not known here; did you mean embedder?"
 
 
 def test_the_crd_names_itself_and_shows_its_state() -> None:

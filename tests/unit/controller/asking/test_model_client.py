@@ -178,3 +178,21 @@ async def test_many_questions_that_hang_delay_no_other() -> None:
             never.set()
             await asyncio.gather(*hanging)
             await client.close()
+
+
+@pytest.mark.parametrize(("path", "says"), [("/v2/models/m/ready", ""), ("/up", "answered 503: loads")])
+async def test_what_speaks_something_else_is_asked_at_a_path(path: str, says: str) -> None:
+    async def ready(_: web.Request) -> web.Response:
+        return web.Response(text="true")
+
+    async def loads(_: web.Request) -> web.Response:
+        return web.json_response({"error": "loads"}, status=503)
+
+    app = web.Application()
+    app.add_routes([web.get("/v2/models/m/ready", ready), web.get("/up", loads)])
+    asked, client = service(), HttpModelClient()
+    async with TestServer(app) as server:
+        base = str(server.make_url("")).rstrip("/")
+        answer = await client.ask(asked, asked.spec.models[0], base, 25.0, path)
+    await client.close()
+    assert answer == (Answer("m", False, f"{base}{path} {says}") if says else Answer("m", True))

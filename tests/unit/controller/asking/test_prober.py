@@ -36,7 +36,7 @@ class ModelClient:
         """Who never answers."""
         self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
+    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
         """What it was told to answer."""
         self.asked.append(model.name)
         await self.may_answer.wait()

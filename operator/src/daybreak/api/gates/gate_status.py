@@ -8,6 +8,7 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import SleepDepth
 
 MAX_GATES = 32
@@ -142,6 +143,8 @@ class GateStatus(ApiModel):
 
     port: Annotated[int, Field(ge=1, le=65535)]
     """The gateway's port for this service; the front Service leads to it."""
+    protocol: Protocol | None = None
+    """What passes there; absent: OpenAI's API."""
     backends: Annotated[list[GateBackend], Field(max_length=8)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster"]},

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
+from urllib.parse import quote
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import identity, read_spec
+from daybreak.api.common.custom_object import InvalidSpec, identity, read_spec
 from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.common.engine_args import nearest
 from daybreak.api.common.resource import GROUP, VERSION, Resource
-from daybreak.api.modelserver.profiles import EngineProfile, profiles
+from daybreak.api.gates.protocol import Protocol
+from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, filled, profiles
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.ray.model import Engine, Model, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
@@ -19,6 +22,8 @@ PLURAL = "modelservers"
 SHORT_NAME = "ms"
 MODEL_SERVERS = Resource(GROUP, VERSION, KIND, PLURAL)
 
+V2_READY = "/v2/models/{model}/ready"
+"""Where a server of the Open Inference Protocol says whether a model is ready."""
 NAME_LIMIT = 40
 """Longest name of a ModelServer: names of pods and labels of 63 characters are made of it, see `names`."""
 NAME_RULES = (
@@ -41,17 +46,25 @@ class ModelServer:
     uid: str
     generation: int
     spec: ModelServerSpec
+    engine: EngineProfile
+    """What is known of its engine, whatever the spec says of it."""
 
     @classmethod
-    def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
+    def from_manifest(
+        cls, manifest: Mapping[str, Any], engines: Mapping[str, EngineProfile] | None = None
+    ) -> Self:
         """Read a manifest as the API server gives it. Raises InvalidSpec.
 
-        Rules across fields are `validation.problems`.
+        Rules across fields are `validation.problems`. `engines` are those that there are; None: those of
+        every installation.
         """
-        return cls(
-            **identity(manifest),
-            spec=read_spec(manifest, NAME_RULES, ModelServerSpec),
-        )
+        spec = read_spec(manifest, NAME_RULES, ModelServerSpec)
+        known = profiles() if engines is None else engines
+        if spec.engine not in known:
+            near = nearest(spec.engine, known)
+            hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
+            raise InvalidSpec(f"spec.engine: {spec.engine} is not known here; {hint}")
+        return cls(**identity(manifest), spec=spec, engine=known[spec.engine])
 
     @property
     def owner(self) -> str:
@@ -65,17 +78,44 @@ class ModelServer:
 
     @property
     def profile(self) -> EngineProfile:
-        """How its engine is started, with what the spec says of that."""
+        """How its engine is started; of a custom one, with what the spec says of that."""
         spec = self.spec
+        if spec.engine != CUSTOM:
+            return self.engine
         said = {
             "command": spec.command,
             "args": spec.args,
             "port": spec.port,
-            "readiness_path": spec.readiness_path,
+            "readiness_path": spec.readiness_path or (V2_READY if spec.protocol is Protocol.V2 else None),
+            "protocol": spec.protocol,
         }
-        return profiles()[spec.engine].model_copy(
+        return self.engine.model_copy(
             update={name: value for name, value in said.items() if value is not None}
         )
+
+    @property
+    def image(self) -> str | None:
+        """Its image; None: that of the installation's Ray pods."""
+        return self.spec.image or self.engine.image
+
+    @property
+    def protocol(self) -> Protocol:
+        """What passes the gateway."""
+        return self.spec.protocol or self.profile.protocol
+
+    @property
+    def readiness_path(self) -> str:
+        """Path at which its engine answers 200 as soon as requests may come."""
+        return self._path(self.profile.readiness_path)
+
+    @property
+    def answer_path(self) -> str:
+        """Path at which its engine answers 200 when the model does; empty: it is asked for a completion."""
+        return self._path(self.profile.asked_at)
+
+    def _path(self, template: str) -> str:
+        [found] = filled([template], {"model": quote(self.spec.model.name, safe="")})
+        return found
 
     @property
     def model(self) -> Model:
@@ -104,7 +144,7 @@ class ModelServer:
         """The same with its pods, for what builds pods of any workload."""
         spec = self.spec
         runtime = Runtime(
-            image=spec.image,
+            image=self.image,
             image_pull_policy=spec.image_pull_policy,
             image_pull_secrets=spec.image_pull_secrets,
             env=spec.env,

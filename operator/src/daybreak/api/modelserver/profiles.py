@@ -1,6 +1,7 @@
 """Engine profiles: how an engine is started in a container, and where it answers.
 
-The list is engines.yaml. One that lacks something, or says something unknown, is an error when it is read.
+The list is engines.yaml, and what an installation adds to it. One that lacks something, or says something
+unknown, is an error when it is read.
 """
 
 import re
@@ -15,9 +16,16 @@ from pydantic import Field, TypeAdapter
 
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.engine_args import nearest
+from daybreak.api.gates.protocol import Protocol
 
-VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain")
+EngineName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
+"""The name of an engine."""
+CUSTOM = "custom"
+"""The engine that the spec itself describes."""
+VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain", "cache")
 """What a template may name."""
+OF_PATHS = ("model",)
+"""The same of a path."""
 _NAMED = re.compile(r"\{([A-Za-z_]+)\}")
 
 
@@ -27,7 +35,9 @@ class Flags(StrEnum):
     VLLM = "vllm"
     """As vLLM does: checked against its list, with what fields of the spec say."""
     PLAIN = "plain"
-    """As they are written, after all others."""
+    """As most command lines take them, after all others: with dashes."""
+    UNDERSCORES = "underscores"
+    """The same with underscores."""
     NONE = "none"
     """Not at all."""
 
@@ -35,9 +45,13 @@ class Flags(StrEnum):
 class EngineProfile(ApiModel):
     """One engine."""
 
-    command: list[str]
+    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
+    """Its image, where the spec names none."""
+    ray_image: bool = False
+    """Whether that is the image of the installation's Ray pods."""
+    command: list[str] = Field(default_factory=list)
     """Command; empty: the image's own."""
-    args: list[str]
+    args: list[str] = Field(default_factory=list)
     """Arguments, as templates."""
     of_hub: list[str] = Field(default_factory=list)
     """More of them for a model of the Hugging Face Hub."""
@@ -47,6 +61,10 @@ class EngineProfile(ApiModel):
     """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
     of_remote_code: list[str] = Field(default_factory=list)
     """More of them where code of the model's repository may run; likewise."""
+    env: dict[str, str] = Field(default_factory=dict)
+    """Environment, as templates; what the spec says of it goes before."""
+    hub: bool = True
+    """Whether it takes a model of the Hugging Face Hub."""
     flags: Flags
     """How arguments by name follow."""
     own: list[str] = Field(default_factory=list)
@@ -54,20 +72,70 @@ class EngineProfile(ApiModel):
     port: Annotated[int, Field(ge=1, le=65535)]
     """Where it listens."""
     readiness_path: Annotated[str, Field(pattern="^/[!-~]*$")]
-    """Path that answers 200 as soon as requests may come."""
+    """Path that answers 200 as soon as requests may come, as a template."""
+    protocol: Protocol = Protocol.OPENAI
+    """What it speaks."""
+    answer_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
+    """Path that answers 200 when the model does, as a template. Unset: with OpenAI's API it is asked for a
+    completion, with another protocol the readiness path is asked."""
+
+    @property
+    def of_container(self) -> Sequence[str]:
+        """Every template of the container."""
+        of_model = (*self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
+        return (*self.command, *self.args, *of_model, *self.env.values())
+
+    @property
+    def asked_at(self) -> str:
+        """Template of the path that answers 200 when the model does; empty: it is asked for a completion."""
+        return self.answer_path or ("" if self.protocol is Protocol.OPENAI else self.readiness_path)
 
     @property
     def taken(self) -> frozenset[str]:
         """Names of arguments that may not be given by name: the profile gives them."""
-        every = (*self.args, *self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
-        return frozenset((*self.own, *(word[2:] for word in every if word.startswith("--"))))
+        written = (word[2:].partition("=")[0] for word in self.of_container if word.startswith("--"))
+        return frozenset((*self.own, *map(flag_name, written)))
+
+    @property
+    def runs_remote_code(self) -> bool:
+        """Whether it can be told to run code of the model's repository."""
+        return self.flags is Flags.VLLM or bool(self.of_remote_code)
+
+    @property
+    def knows_revisions(self) -> bool:
+        """Whether it can be told of a model's revision."""
+        return self.flags is Flags.VLLM or any("{revision}" in each for each in self.of_container)
+
+
+_PROFILES = TypeAdapter(dict[EngineName, EngineProfile])
 
 
 @cache
 def profiles() -> Mapping[str, EngineProfile]:
     """The list, read once, by the engine's name."""
     text = resources.files("daybreak.api.modelserver").joinpath("engines.yaml").read_text(encoding="utf-8")
-    return TypeAdapter(dict[str, EngineProfile]).validate_python(yaml.safe_load(text))
+    return _PROFILES.validate_python(yaml.safe_load(text))
+
+
+def with_own(text: str) -> Mapping[str, EngineProfile]:
+    """The list with an installation's own ones, which are JSON in the form of engines.yaml.
+
+    Raises ValidationError where one has not the form, and ValueError with what else is wrong.
+    """
+    own = _PROFILES.validate_json(text)
+    if wrong := [f"engines.{name}{each}" for name, one in own.items() for each in _wrong(name, one)]:
+        raise ValueError("; ".join(wrong))
+    return {**profiles(), **own}
+
+
+def _wrong(name: str, profile: EngineProfile) -> Iterator[str]:
+    if name in profiles():
+        yield ": there is such an engine already; take another name"
+    for wrong in unknown(profile.of_container):
+        yield f": {wrong}"
+    for path, values in (("readinessPath", profile.readiness_path), ("answerPath", profile.answer_path)):
+        for wrong in unknown([values or ""], OF_PATHS):
+            yield f".{path}: {wrong}"
 
 
 def filled(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
@@ -80,15 +148,15 @@ def flag_name(name: str) -> str:
     return name.replace("_", "-")
 
 
-def unknown(templates: Sequence[str]) -> Iterator[str]:
+def unknown(templates: Sequence[str], values: tuple[str, ...] = VALUES) -> Iterator[str]:
     """What is wrong with templates: names that have no value, each with the nearest one."""
     for template in templates:
         for name in _NAMED.findall(template):
-            if name not in VALUES:
-                near = nearest(name, VALUES)
-                hint = f"did you mean {{{near}}}?" if near else "there are " + _listed(VALUES)
+            if name not in values:
+                near = nearest(name, values)
+                hint = f"did you mean {{{near}}}?" if near else _listed(values)
                 yield f"{{{name}}} has no value; {hint}"
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"{{{name}}}" for name in names)
+    return f"there {'is' if len(names) == 1 else 'are'} {', '.join(f'{{{name}}}' for name in names)}"

@@ -4,7 +4,6 @@ As with the other kinds, the models here are the one source of the CRD, the JSON
 """
 
 import re
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -14,7 +13,9 @@ from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, S
 from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.modelserver.profiles import CUSTOM, EngineName
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import (
     COMMIT_PATTERN,
@@ -27,19 +28,6 @@ from daybreak.api.ray.model import (
 
 Argument = Annotated[str, Field(max_length=4096)]
 Path = Annotated[str, Field(max_length=256, pattern="^/[!-~]*$")]
-
-
-class EngineName(StrEnum):
-    """The engines that are known."""
-
-    VLLM = "vllm"
-    """vLLM's own OpenAI server."""
-    SGLANG = "sglang"
-    """SGLang's server."""
-    LLAMA_CPP = "llama.cpp"
-    """llama.cpp's `llama-server`, for models in GGUF files."""
-    CUSTOM = "custom"
-    """Any image that speaks OpenAI's API."""
 
 
 class ServedModel(ApiModel):
@@ -70,8 +58,8 @@ class ServedModel(ApiModel):
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret: the engine's variable `HF_TOKEN`."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods, with engines vllm and sglang. An hf://
-    model then needs a commit as `revision`."""
+    """Whether code from the model's repository may run in the pods, with engines that can be told so: vllm,
+    sglang, tgi and tensorrt-llm. An hf:// model then needs a commit as `revision`."""
 
 
 class Autoscaling(ApiModel):
@@ -90,9 +78,9 @@ class Autoscaling(ApiModel):
 
 def _of_custom(field: str, name: str) -> Rule:
     return Rule(
-        f"self.engine == 'custom' || !has(self.{name})",
-        f"{name} belongs to engine custom: the others have their own",
-        lambda self: self.engine is EngineName.CUSTOM or getattr(self, field) is None,
+        f"self.engine == '{CUSTOM}' || !has(self.{name})",
+        f"{name} belongs to engine {CUSTOM}: the others have their own",
+        lambda self: self.engine == CUSTOM or getattr(self, field) is None,
     )
 
 
@@ -100,27 +88,10 @@ class ModelServerSpec(ApiModel):
     """An engine in a container, with one model."""
 
     rules = (
-        Rule(
-            "self.engine == 'vllm' || has(self.image)",
-            "every engine but vllm needs an image",
-            lambda self: self.engine is EngineName.VLLM or self.image is not None,
-        ),
         _of_custom("command", "command"),
         _of_custom("args", "args"),
         _of_custom("port", "port"),
         _of_custom("readiness_path", "readinessPath"),
-        Rule(
-            "self.engine in ['vllm', 'sglang'] || !self.model.trustRemoteCode",
-            "model.trustRemoteCode belongs to engines vllm and sglang",
-            lambda self: (
-                self.engine in (EngineName.VLLM, EngineName.SGLANG) or not self.model.trust_remote_code
-            ),
-        ),
-        Rule(
-            "self.engine != 'llama.cpp' || !has(self.model.revision)",
-            "model.revision: llama.cpp knows no revisions; engineArgs.hf_file names a file",
-            lambda self: self.engine is not EngineName.LLAMA_CPP or self.model.revision is None,
-        ),
         Rule(
             "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
             " || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
@@ -151,11 +122,13 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, or `custom` for any image that speaks OpenAI's API."""
+    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `mlflow`, or `custom` for any
+    image that answers over HTTP; or one of the installation's own (the chart's value `engines`)."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM."""
+    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM;
+    with an engine of the installation's own the one that it names. The others need one."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the kubelet pulls it."""
     image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
@@ -166,20 +139,27 @@ class ModelServerSpec(ApiModel):
     """Command of a custom engine. Unset: the image's own. In it, as in `args`, `{weights}` stands for the
     model's place (a Hugging Face repository, a path), `{model}` for its name, `{revision}` for its revision,
     `{tensor}` and `{pipeline}` for the accelerators of one replica, `{port}` for the port, and `{drain}` for
-    the seconds in which requests may end."""
+    the seconds in which requests may end, and `{cache}` for a directory that may be written to."""
     args: Annotated[list[Argument], Field(max_length=256)] | None = None
     """Arguments of a custom engine."""
     engine_args: EngineArgs | None = None
     """The engine's arguments by its own names. vLLM's (such as `max_model_len`) are checked against the list
-    of its version where the image is the operator's default. Those of `sglang` (`mem_fraction_static`) and
-    `llama.cpp` (`ctx_size`) are passed on as they are. Arguments that have a field of their own here are
-    refused. With vLLM, images, audio and video by URL are off unless `allowed_media_domains` names hosts."""
+    of its version where the image is the operator's default. Those of other engines, such as sglang's
+    `mem_fraction_static`, are passed on as they are. Arguments that have a field of their own here are
+    refused, and so are all with `ollama` and `custom`, which take none. With vLLM, images, audio and video by
+    URL are off unless `allowed_media_domains` names hosts."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Where a custom engine listens. Unset: 8000."""
     readiness_path: Path | None = None
-    """Path at which a custom engine answers 200 as soon as requests may come. Unset: `/health`."""
+    """Path at which a custom engine answers 200 as soon as requests may come; `{model}` stands there for the
+    model's name. Unset: `/health`, or with protocol `V2` `/v2/models/{model}/ready`."""
+    protocol: Protocol | None = None
+    """What the gateway lets through: `OpenAI`, the paths of OpenAI's API, and the address `llm` knows its
+    model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
+    engine with an API of its own. Unset: what the engine speaks by itself; of a custom one `OpenAI`."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
-    """Accelerators of one replica, tensor x pipeline, all in one pod. vLLM is told of it."""
+    """Accelerators of one replica, tensor x pipeline, all in one pod. Engines that can be told of it are: not
+    triton, ollama and mlflow."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
     """What it computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)

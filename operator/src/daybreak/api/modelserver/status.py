@@ -37,7 +37,7 @@ class ModelServerStatus(ApiModel):
     gate: GateStatus | None = None
     """How the gateway is to treat requests; absent without a gateway."""
     url: str | None = None
-    """Where an OpenAI client inside the cluster points its base URL."""
+    """Where a client inside the cluster points its base URL: with protocol OpenAI its paths begin there."""
     replicas: int = 0
     """Pods that are ready."""
     autoscaling: AutoscalingStatus | None = None

@@ -1,15 +1,14 @@
 """What is wrong with a ModelServer of the right form: rules across fields that CEL cannot say."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from daybreak.api.common import engine_args, names
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import Flags, flag_name, unknown
-from daybreak.api.modelserver.spec import EngineName
+from daybreak.api.modelserver.profiles import CUSTOM, OF_PATHS, EngineProfile, Flags, flag_name, unknown
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray.model import AcceleratorKind, EngineArgs
 
@@ -25,6 +24,7 @@ def problems(server: ModelServer) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
     return (
         *_engine(server),
+        *_told(server),
         *_source(server),
         *_sizes(server),
         *_claim(server),
@@ -40,17 +40,41 @@ def _engine(server: ModelServer) -> Iterator[str]:
     # CEL cannot see a map of values of any type.
     match profile.flags:
         case Flags.NONE if spec.engine_args:
-            yield "spec.engineArgs: engine custom takes none; write spec.args"
+            instead = "spec.args" if spec.engine == CUSTOM else "spec.env"
+            yield f"spec.engineArgs: engine {spec.engine} takes none; write {instead}"
             return
         case Flags.VLLM:
-            other = spec.image is not None
+            other = server.image is not None
             for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=other):
                 yield f"spec.engineArgs.{name}: {wrong}"
-        case Flags.PLAIN:
+        case Flags.PLAIN | Flags.UNDERSCORES:
             yield from _plain(spec.engine_args or {}, profile.taken)
     for field, templates in (("command", spec.command), ("args", spec.args)):
         for wrong in unknown(templates or ()):
             yield f"spec.{field}: {wrong}"
+    for wrong in unknown([spec.readiness_path or ""], OF_PATHS):
+        yield f"spec.readinessPath: {wrong}"
+
+
+def _told(server: ModelServer) -> Iterator[str]:
+    """What the engine cannot be told."""
+    engine, profile, model = server.spec.engine, server.profile, server.spec.model
+    if server.image is None and not profile.ray_image:
+        yield f"spec.image: engine {engine} needs one"
+    if model.trust_remote_code and not profile.runs_remote_code:
+        yield f"spec.model.trustRemoteCode: engine {engine} cannot be told so"
+    # The arguments of a custom one may have it.
+    if model.revision is not None and not profile.knows_revisions and engine != CUSTOM:
+        yield f"spec.model.revision: engine {engine} knows no revisions"
+    if model.revision is None and any("{revision}" in each for each in _always(profile)):
+        yield f"spec.model.revision: engine {engine} needs one, since {{revision}} is among its arguments"
+    if not profile.hub and ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE:
+        yield f"spec.model.source: engine {engine} takes no hf:// model; use pvc://, image:// or file://"
+
+
+def _always(profile: EngineProfile) -> Sequence[str]:
+    """Templates of a container whatever its model is."""
+    return (*profile.command, *profile.args, *profile.env.values())
 
 
 def _plain(arguments: EngineArgs, taken: Collection[str]) -> Iterator[str]:
@@ -67,7 +91,10 @@ def _source(server: ModelServer) -> Iterator[str]:
     spec = server.spec
     if ModelSource.parse(spec.model.source).scheme not in (Scheme.S3, Scheme.GCS):
         return
-    if spec.engine is EngineName.VLLM and (spec.engine_args or {}).get("load_format") not in READ_IN_PLACE:
+    if (
+        server.profile.flags is Flags.VLLM
+        and (spec.engine_args or {}).get("load_format") not in READ_IN_PLACE
+    ):
         yield (
             "spec.model.source: nothing copies a bucket into the pod; use engineArgs.load_format "
             "runai_streamer, or another source"

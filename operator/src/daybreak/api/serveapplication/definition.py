@@ -9,6 +9,7 @@ from daybreak.api.common import names
 from daybreak.api.common.custom_object import identity, read_spec
 from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
 from daybreak.api.common.resource import GROUP, VERSION, Resource
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.serveapplication.groups import Group, groups
@@ -59,6 +60,11 @@ class ServeApplication:
     def gate_name(self) -> str:
         """Name of its one gate."""
         return self.name
+
+    @property
+    def protocol(self) -> Protocol:
+        """What it speaks."""
+        return self.spec.protocol
 
     @cached_property
     def groups(self) -> Sequence[Group]:

@@ -3,7 +3,6 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
-from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -19,6 +18,7 @@ from daybreak.api.common.kubernetes_types import (
 )
 from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
 from daybreak.api.gates.access import Access
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
 from daybreak.api.ray.runtime import Head
@@ -26,17 +26,6 @@ from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
 
 IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 WORKING_DIR = r"^((s3|gs|https)://[!-~]+\.zip|(pvc|image)://[!-~]+)$"
-
-
-class Protocol(StrEnum):
-    """What the application speaks, which says what the gateway lets through."""
-
-    ANY = "Any"
-    """Any method, path and body."""
-    V2 = "V2"
-    """The Open Inference Protocol: the same below `/v2`."""
-    OPENAI = "OpenAI"
-    """OpenAI's API, as an LLMService: its paths, and the names of `models`."""
 
 
 class Code(ApiModel):

@@ -36,8 +36,11 @@ class Asked(Protocol):
 class ModelClient(Protocol):
     """Who asks. Tests without a cluster network pass their own."""
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
-        """Ask the model for one answer at a base URL, and wait so many seconds for it."""
+    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+        """Ask the model for one answer at a base URL, and wait so many seconds for it.
+
+        `path`: where 200 is an answer; empty: it is asked for one by OpenAI's API.
+        """
         ...
 
     async def close(self) -> None:
@@ -51,9 +54,14 @@ class HttpModelClient:
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float) -> Answer:
+    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
         """Ask the model for one answer at a base URL, and wait so many seconds for it."""
         try:
+            if path:
+                status, body = await self._fetch("GET", f"{base}{path}", None, patience)
+                if status == 200:
+                    return Answer(model.name, True)
+                return Answer(model.name, False, f"{base}{path} answered {status}: {_said(body)}")
             status, body = await self._fetch("GET", f"{base}/models", None, patience)
             if status != 200:
                 return Answer(model.name, False, f"{base}/models answered {status}: {_said(body)}")

@@ -32,6 +32,7 @@ class Question:
         base: Base URL at which it is asked.
         about: What it is asked as: an answer given as something else is thrown away.
         waking: Whether it is waking.
+        path: Where it answers 200 when the model does; empty: it is asked for a completion.
     """
 
     service: Asked
@@ -39,6 +40,7 @@ class Question:
     base: str
     about: object
     waking: bool = False
+    path: str = ""
 
 
 @dataclass
@@ -75,7 +77,7 @@ class Prober:
             _cancel(current)
 
     def _answer(self, key: Key, asked: dict[str, _State], question: Question) -> Answer | None:
-        about = (question.about, question.base, question.waking)
+        about = (question.about, question.base, question.path, question.waking)
         current = asked.get(question.model.name)
         if current is not None and current.about == about:
             answer, current.answer = current.answer, None
@@ -109,7 +111,7 @@ class Prober:
         model = question.model
         patience = WAKING_PATIENCE_SECONDS if question.waking else PATIENCE_SECONDS
         try:
-            return await self._client.ask(question.service, model, question.base, patience)
+            return await self._client.ask(question.service, model, question.base, patience, question.path)
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")
 

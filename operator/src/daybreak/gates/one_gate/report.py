@@ -153,7 +153,9 @@ def _gate(
     idle = idle_policy.idle_status(seen.gate, subject.spec.sleep, seen.sleep_state, state, looked)
     after = _after(view, state)
     gate = model_gate(subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle)
-    return GateStatus(port=seen.gateway.port, backends=list(backends), models=[gate])
+    return GateStatus(
+        port=seen.gateway.port, protocol=subject.protocol, backends=list(backends), models=[gate]
+    )
 
 
 def _after(view: AnyView, state: SleepState) -> tuple[str, ...]:

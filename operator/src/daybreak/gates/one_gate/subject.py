@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from daybreak.api.gates.access import Access
+from daybreak.api.gates.protocol import Protocol as Speaks
 from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.workload import RayWorkload
 
@@ -62,6 +63,11 @@ class Subject(Protocol):
     @property
     def gate_name(self) -> str:
         """Name of its gate."""
+        ...
+
+    @property
+    def protocol(self) -> Speaks:
+        """What it speaks."""
         ...
 
     @property

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
+from daybreak.api.common import names
 from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.protocol import Protocol
 from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.subject import Subject
@@ -16,6 +18,11 @@ from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
 
 S = TypeVar("S", bound=Observed[Any])
 T = TypeVar("T", bound=Subject)
+
+
+def address(protocol: Protocol, name: str, namespace: str) -> str:
+    """Base URL of a client in the cluster, of what speaks this."""
+    return (names.url if protocol is Protocol.OPENAI else names.address)(name, namespace)
 
 
 class View(ABC, Generic[S, T]):

@@ -12,14 +12,15 @@ from daybreak.api.common import names
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.ray.routing import RoutingPolicy
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 
-_PATHS = {"OpenAI": "", "V2": "v2"}
-"""What the gateway lets through to an application, by its protocol."""
+_PATHS = {Protocol.OPENAI: "", Protocol.V2: "v2"}
+"""What the gateway lets through, by the protocol. One of a newer operator that is unknown here: anything."""
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
@@ -105,7 +106,7 @@ def wanted(
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=not application and at(manifest, "spec", "runtime").get("directIngress") is not False,
-        paths=_PATHS.get(text(at(manifest, "spec").get("protocol")), "any") if application else "",
+        paths=_PATHS.get(text(gate.get("protocol")) or Protocol.OPENAI, "any"),  # type: ignore[call-overload]
         keys=keys,
         check=_check(gate),
         origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
@@ -120,6 +121,9 @@ def wanted(
     )
     if application:
         gates = tuple(_application_gate(gate, manifest, found) for gate in gates)
+    elif common.paths:
+        # Its requests bear no name of a model, so none leads to it.
+        gates = tuple(replace(gate, slot=replace(gate.slot, models=())) for gate in gates)
     return Wanted(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),

@@ -1,6 +1,9 @@
 """The kind ModelServer, as the operator runs it."""
 
+from collections.abc import Mapping
+
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.profiles import EngineProfile
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import OwnerKind
@@ -13,7 +16,11 @@ from daybreak.kube.resources import OF_SERVERS, PODS
 
 
 def model_servers(
-    parts: Parts, client: ModelClient, gateways: GatewaySource, ports: PortAllocator
+    parts: Parts,
+    client: ModelClient,
+    gateways: GatewaySource,
+    ports: PortAllocator,
+    engines: Mapping[str, EngineProfile],
 ) -> OwnerKind:
     """Who looks after every ModelServer.
 
@@ -22,10 +29,11 @@ def model_servers(
         client: Asks models.
         gateways: Knows what gateways say.
         ports: Gives out the gateways' ports.
+        engines: The engines that there are, by their names.
     """
     cache, platform = parts.cache, parts.platform
     prober = Prober(client, parts.enqueue_of(MODEL_SERVERS))
     behind = gateways if platform.gateway_image else None
-    observer = Observer(cache, behind, ports, parts.nodes, parts.turns)
+    observer = Observer(parts, behind, ports, engines)
     reconciler = Reconciler(parts.api, cache, observer, platform, prober, parts.applier, parts.may_act)
     return OwnerKind(MODEL_SERVERS, cache, (*OF_SERVERS, PODS), reconciler, [prober])

@@ -6,7 +6,7 @@ from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
-from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.objects.deployment import configuration, listens
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
@@ -44,11 +44,12 @@ def _replicas(view: View) -> int:
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
     """Whether the pods that run go on as they are though this operator would build them otherwise.
 
-    They do where the person has changed nothing of them, and they answer.
+    They do where the person has changed nothing of them, they answer, and gateways ask where they listen.
     """
     if of(wanted) is not DEPLOYMENTS:
         return False
     said, was = (
         text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (wanted, live)
     )
-    return said == was and configuration(wanted) != configuration(live) and view.answering
+    other = configuration(wanted) != configuration(live)
+    return said == was and other and view.answering and listens(wanted) == listens(live)

@@ -10,6 +10,7 @@ from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
 from daybreak.gates.one_gate.decision import held
 from daybreak.kinds.modelserver.decide.decision import Decision, decide, view_of
+from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kinds.modelserver.plan import make_plan
@@ -69,16 +70,20 @@ class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):
         if not decision.ask or seen.subject is None:
             self._prober.forget(key)
             return ()
-        view = view_of(seen)
-        address = min(text(at(pod.manifest, "status").get("podIP")) for pod in view.ready_now)
-        if not address:
-            return ()
-        host = f"[{address}]" if ":" in address else address
-        base = f"http://{host}:{seen.subject.profile.port}/v1"
-        about = (seen.subject.uid, view.current)
-        return self._prober.answers(
-            key, [Question(seen.subject, seen.subject.model, base, about, waking=held(decision))]
-        )
+        asked = question(view_of(seen), waking=held(decision))
+        return () if asked is None else self._prober.answers(key, [asked])
+
+
+def question(view: View, *, waking: bool) -> Question | None:
+    """What its engine is asked, in one of the pods that are ready; None: none of them has an address."""
+    server = view.server
+    address = min(text(at(pod.manifest, "status").get("podIP")) for pod in view.ready_now)
+    if not address:
+        return None
+    host = f"[{address}]" if ":" in address else address
+    path, about = server.answer_path, (server.uid, view.current)
+    base = f"http://{host}:{server.profile.port}{'' if path else '/v1'}"
+    return Question(server, server.model, base, about, waking=waking, path=path)
 
 
 def _replicas(status: ModelServerStatus) -> int:

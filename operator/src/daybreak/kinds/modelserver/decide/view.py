@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.one_gate import view
+from daybreak.gates.one_gate.view import address
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
@@ -28,8 +28,8 @@ class View(view.View[Observed, ModelServer]):
 
     @property
     def url(self) -> str:
-        """Where an OpenAI client points its base URL."""
-        return names.url(self.server.name, self.server.namespace)
+        """Where a client points its base URL."""
+        return address(self.server.protocol, self.server.name, self.server.namespace)
 
     @property
     def made(self) -> bool:

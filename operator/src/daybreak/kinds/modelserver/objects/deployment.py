@@ -8,11 +8,11 @@ from daybreak.api.common import names
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
-from daybreak.api.common.unstructured import at, text
+from daybreak.api.common.unstructured import at, mappings, text, whole
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
-from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, probe
+from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, environment, probe
 from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.ray.network import own_pods
@@ -52,6 +52,16 @@ def wishes(server: ModelServer) -> str:
     return digest(plain)
 
 
+def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
+    """Port and path at which the engine of its pods is asked whether it is ready."""
+    containers = at(deployment, "spec", "template", "spec").get("containers")
+    for each in mappings(containers):
+        if each.get("name") == ENGINE_CONTAINER:
+            asked = at(each, "readinessProbe", "httpGet")
+            return whole(asked.get("port")), text(asked.get("path"))
+    return 0, ""
+
+
 def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
     """Digest of what a Deployment's pods run, or a pod; empty: of none."""
     found = at(deployment_or_pod, "spec", "template", "metadata", "labels") or at(
@@ -77,7 +87,7 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         image=platform.image_of(workload),
         labels={names.MODEL_LABEL: names.worker_group(model.name)},
         ports={"http": server.profile.port},
-        env=pod_spec.environment(workload, _environment(server), weights.environment(model)),
+        env=pod_spec.environment(workload, _environment(server, own), weights.environment(model)),
         requests=dict(need.requests),
         places=places,
         claim=None if claim is None else claim.template_name,
@@ -104,10 +114,10 @@ def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:
     return weights.weights(server.owner, server.model, pull_policy)
 
 
-def _environment(server: ModelServer) -> dict[str, str]:
+def _environment(server: ModelServer, own: weights.Weights) -> dict[str, str]:
     model = server.model
-    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY}
-    if server.spec.image is not None:
+    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY} | environment(server, own)
+    if server.image is not None:
         # An image of somebody else's may have a home that our user cannot write to.
         found["HOME"] = pod_spec.CACHE_DIRECTORY
     if model.accelerator.kind is AcceleratorKind.GPU:

@@ -7,6 +7,7 @@ from typing import Any
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import Flags, filled, flag_name
+from daybreak.ray.pods.pod_spec import CACHE_DIRECTORY
 from daybreak.ray.pods.weights import Weights
 from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve.serve_config import engine_kwargs
@@ -17,16 +18,7 @@ PROBE_SECONDS = 2
 
 def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
     """`command` and `args` of the container."""
-    profile, found = server.profile, {}
-    values = {
-        "weights": place(weights),
-        "model": server.spec.model.name,
-        "revision": server.spec.model.revision or "",
-        "tensor": str(server.spec.parallelism.tensor),
-        "pipeline": str(server.spec.parallelism.pipeline),
-        "port": str(profile.port),
-        "drain": str(drain_seconds(server)),
-    }
+    profile, found, values = server.profile, {}, _values(server, weights)
     if words := filled(profile.command, values):
         found["command"] = words
     arguments = filled([*profile.args, *_of_model(server)], values)
@@ -34,10 +26,32 @@ def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
         case Flags.VLLM:
             arguments += flags(engine_kwargs(server.model, weights))
         case Flags.PLAIN:
-            arguments += plain_flags(server.spec.engine_args or {})
+            arguments += plain_flags(server.spec.engine_args or {}, "-")
+        case Flags.UNDERSCORES:
+            arguments += plain_flags(server.spec.engine_args or {}, "_")
     if arguments:
         found["args"] = arguments
     return found
+
+
+def environment(server: ModelServer, weights: Weights) -> dict[str, str]:
+    """Environment that the engine's profile gives it."""
+    env = server.profile.env
+    return dict(zip(env, filled(list(env.values()), _values(server, weights)), strict=True))
+
+
+def _values(server: ModelServer, weights: Weights) -> dict[str, str]:
+    """What templates stand for."""
+    return {
+        "weights": place(weights),
+        "model": server.spec.model.name,
+        "revision": server.spec.model.revision or "",
+        "tensor": str(server.spec.parallelism.tensor),
+        "pipeline": str(server.spec.parallelism.pipeline),
+        "port": str(server.profile.port),
+        "drain": str(drain_seconds(server)),
+        "cache": CACHE_DIRECTORY,
+    }
 
 
 def _of_model(server: ModelServer) -> list[str]:
@@ -64,9 +78,8 @@ def place(weights: Weights) -> str:
 
 def probe(server: ModelServer) -> dict[str, Any]:
     """Whether requests may come. An engine that loads for an hour is no failure, so nothing ends it."""
-    profile = server.profile
     return {
-        "httpGet": {"path": profile.readiness_path, "port": profile.port},
+        "httpGet": {"path": server.readiness_path, "port": server.profile.port},
         "periodSeconds": PROBE_SECONDS,
         "timeoutSeconds": 5,
         "failureThreshold": 3,
@@ -92,12 +105,15 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def plain_flags(arguments: Mapping[str, Any]) -> list[str]:
-    """Arguments as most command lines take them: a switch stands alone, and is left out where it is off."""
+def plain_flags(arguments: Mapping[str, Any], between: str) -> list[str]:
+    """Arguments as most command lines take them: a switch stands alone, and is left out where it is off.
+
+    `between` stands between the words of a name.
+    """
     found: list[str] = []
     for name, value in arguments.items():
         if value is None or value is False:
             continue
         words = value if isinstance(value, list) else [] if value is True else [value]
-        found += [f"--{flag_name(name)}", *map(str, words)]
+        found += [f"--{flag_name(name).replace('-', between)}", *map(str, words)]
     return found

@@ -20,8 +20,8 @@ from daybreak.problems.problem import Problem
 def status(view: View, blocked: Problem | None, state: SleepState | None) -> ModelServerStatus:
     """The status as it should be."""
     server = view.server
-    profile, asleep = server.profile, state is not None and state.asleep is not None
-    pods = GateBackend(cluster=server.owner, port=profile.port, health_path=profile.readiness_path)
+    asleep = state is not None and state.asleep is not None
+    pods = GateBackend(cluster=server.owner, port=server.profile.port, health_path=server.readiness_path)
     return ModelServerStatus(
         **report.common(view, blocked, state, [pods], _steps).fields(),
         url=view.url,

@@ -7,9 +7,9 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, text
 from daybreak.api.serveapplication.definition import KIND, ServeApplication
-from daybreak.api.serveapplication.spec import Protocol
 from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
+from daybreak.gates.one_gate.view import address
 from daybreak.gates.sleep_policy import node_wait
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.no_node_fits import no_node_fits
@@ -38,8 +38,7 @@ class View(view.View[Observed, ServeApplication]):
     def url(self) -> str:
         """Base URL of a client in the cluster."""
         own = self.application
-        address = names.url if own.spec.protocol is Protocol.OPENAI else names.address
-        return address(own.name, own.namespace)
+        return address(own.protocol, own.name, own.namespace)
 
     @property
     def made(self) -> bool:

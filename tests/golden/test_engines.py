@@ -1,0 +1,59 @@
+"""How each engine that is known is started, as text.
+
+Hardly any of their images runs in tests: a review reads what they would be told.
+"""
+
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.profiles import profiles
+from daybreak.api.modelserver.validation import problems
+from daybreak.kinds.modelserver.objects.deployment import deployment
+from tests.golden.test_samples import PLATFORM, Manifests, as_text
+
+SPEC: dict[str, dict[str, Any]] = {
+    "vllm": {"engineArgs": {"max_model_len": 4096}},
+    "sglang": {"engineArgs": {"mem_fraction_static": 0.8}},
+    "llama.cpp": {"engineArgs": {"ctx_size": 4096, "hf_file": "q4.gguf"}},
+    "tgi": {"engineArgs": {"max_concurrent_requests": 256}},
+    "tensorrt-llm": {"engineArgs": {"max_batch_size": 64}},
+    "triton": {"engineArgs": {"log_verbose": 1, "allow_metrics": "false"}},
+    "mlflow": {"engineArgs": {"workers": 2}},
+    "custom": {"args": ["serve", "{weights}"]},
+}
+"""What is said to each beside its model."""
+KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
+
+
+def started(engine: str, model: dict[str, Any], **more: Any) -> str:
+    """The engine's container, as far as the engine decides on it, and what is asked of it from outside."""
+    gpus = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
+    image = {} if engine == "vllm" else {"image": f"registry.example.com/{engine}:1"}
+    spec = {"engine": engine, "model": model, **image, **gpus, **SPEC.get(engine, {}), **more}
+    metadata = {"name": "chat", "namespace": "default", "uid": "0-0"}
+    one = ModelServer.from_manifest({"metadata": metadata, "spec": spec})
+    assert problems(one) == ()
+    [container] = deployment(one, PLATFORM, 1)["spec"]["template"]["spec"]["containers"]
+    container["env"] = [each for each in container["env"] if each["name"] in one.profile.env]
+    said = {name: container[name] for name in KEPT if container.get(name)}
+    return as_text(
+        [{**said, "protocol": str(one.protocol), "firstAnswer": one.answer_path or "a completion"}]
+    )
+
+
+@pytest.mark.parametrize("engine", sorted(profiles()))
+def test_of_a_path(engine: str, snapshot: SnapshotAssertion) -> None:
+    model = {"name": "chat", "source": "pvc://weights/deep"}
+    assert started(engine, model) == snapshot(extension_class=Manifests)
+
+
+@pytest.mark.parametrize("engine", sorted(name for name, profile in profiles().items() if profile.hub))
+def test_of_the_hub(engine: str, snapshot: SnapshotAssertion) -> None:
+    profile = profiles()[engine]
+    model: dict[str, Any] = {"name": "chat", "source": "hf://owner/name"}
+    if profile.knows_revisions:
+        model |= {"revision": "a" * 40, "trustRemoteCode": profile.runs_remote_code}
+    assert started(engine, model) == snapshot(extension_class=Manifests)

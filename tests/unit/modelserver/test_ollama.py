@@ -1,0 +1,79 @@
+"""What starts Ollama, run with a stand-in for the program: no image of Ollama's is here."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+from tests.unit.modelserver.test_objects import container
+
+STAND_IN = """#!/bin/sh
+echo "$OLLAMA_HOST $*" >> "$LOG"
+case $1 in
+serve)
+  case $OLLAMA_HOST in 127.*) ;; *) exit 0 ;; esac
+  touch "$LOG.up"
+  trap 'rm "$LOG.up"; exit 0' TERM
+  while :; do sleep 0.05; done
+  ;;
+list) [ -e "$LOG.up" ] ;;
+create) cat "$4" >> "$LOG" ;;
+pull) [ -z "$NO_NETWORK" ] ;;
+esac
+"""
+"""Keeps a record of what it is asked to do; `serve` ends at once where gateways would ask it."""
+INSIDE = "127.0.0.1:11433"
+
+
+def started(folder: Path, source: str, **environment: str) -> tuple[int, list[str]]:
+    """Run the container's command; its exit status, and what Ollama was told, with the address it had."""
+    program = folder / "bin" / "ollama"
+    program.parent.mkdir()
+    program.write_text(STAND_IN)
+    program.chmod(0o755)
+    found = container(engine="ollama", image="ollama:1", model={"name": "chat", "source": source})
+    log = folder / "log"
+    env = {"PATH": f"{program.parent}:{os.environ['PATH']}", "LOG": str(log), **environment}
+    words = [*found["command"], *found["args"]]
+    shell = subprocess.Popen(words, env=env, start_new_session=True)  # noqa: S603 -- the profile's own words
+    try:
+        status = shell.wait(60)
+    finally:
+        # With the container's first process go all of them.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+    asked = [line for line in log.read_text().splitlines() if not line.endswith(" list")]
+    return status, asked
+
+
+def test_a_file_is_made_a_model_before_anybody_is_answered(tmp_path: Path) -> None:
+    file = tmp_path / "m.gguf"
+    file.touch()
+    assert started(tmp_path, f"file://{file}") == (
+        0,
+        [
+            f"{INSIDE} serve",
+            f"{INSIDE} create chat -f /tmp/Modelfile",
+            f"FROM {file}",
+            "0.0.0.0:11434 serve",
+        ],
+    )
+
+
+def test_a_repository_is_pulled_and_has_the_models_name(tmp_path: Path) -> None:
+    assert started(tmp_path, "hf://owner/name") == (
+        0,
+        [
+            f"{INSIDE} serve",
+            f"{INSIDE} pull hf.co/owner/name",
+            f"{INSIDE} cp hf.co/owner/name chat",
+            "0.0.0.0:11434 serve",
+        ],
+    )
+
+
+def test_without_its_model_it_does_not_start(tmp_path: Path) -> None:
+    status, asked = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
+    assert status != 0
+    assert asked[-1] == f"{INSIDE} pull hf.co/owner/name"
