@@ -61,12 +61,23 @@ class RouteMirror(ApiModel):
 class Sticky(ApiModel):
     """What belongs together goes to the same backend."""
 
-    rules = (not_our_own("header"),)
+    rules = (
+        not_our_own("header"),
+        Rule(
+            "has(self.header) || (has(self.apiKey) && self.apiKey)",
+            "one of header and apiKey is needed: else nothing would stay together",
+            lambda self: self.header is not None or self.api_key,
+        ),
+    )
 
-    header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
+    header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")] | None = None
     """Requests with the same value of this header go to the same backend, through every gateway. Values are
     spread by weight; a change of weights moves as few of them as can be. Requests without the header are
-    spread one by one."""
+    spread by `apiKey`, else one by one. Unset: no header counts."""
+    api_key: bool = False
+    """Whether requests with an API key of the same name (`access.apiKeys[].name` of the services) go to the
+    same backend, in the same way, where the header says nothing. A key whose Secret gets another value stays
+    where it is."""
 
 
 class LLMRouteSpec(ApiModel):

@@ -46,7 +46,8 @@ class RouteReason(StrEnum):
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
     KEY_UNKNOWN = "KeyUnknown"
-    """A match asks for an API key that none of its services has; no request takes it."""
+    """A match asks for an API key that none of its services has, and no request takes it; or the route sticks
+    to keys, and none of its services has any."""
     CANARY_PROGRESSING = "CanaryProgressing"
     """The canary is on its way; the message says in which step, and what it waits for."""
     CANARY_PROMOTED = "CanaryPromoted"
@@ -127,6 +128,8 @@ class LLMRouteStatus(ApiModel):
     """How far the canary is; absent: there is none."""
     sticky_header: str | None = None
     """The header by whose value requests stay together."""
+    sticky_key: bool | None = None
+    """Whether those with API keys of one name do."""
     asleep: Asleep | None = None
     """What becomes of the share of a backend that sleeps."""
     conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_by("type"))] = Field(

@@ -223,10 +223,11 @@ local function set(text)
 end
 
 -- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
--- <match>+...:<copy>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- <match>+...:<copy>:<digest>/<name>+...,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
 -- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
 -- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
--- <user>+...:<ways>, percent-encoded as a whole once more. The last one is <service>/<port>/<per cent>/<model>, for copies.
+-- <user>+...:<ways>, percent-encoded as a whole once more. <copy> is <service>/<port>/<per cent>/<model>. The last ones are keys that
+-- requests stick to, by their names.
 local function share(text)
     ways.set(text)
     know()

@@ -129,7 +129,7 @@ def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Problem]:
-    """Keys that a match asks for, and that none of its services has."""
+    """Keys that a match asks for, or that the route sticks to, and that none of its services has."""
     for number, match in enumerate(route.spec.matches, 1):
         services = dict.fromkeys(backend.service for backend in match.backends if backend.weight > 0)
         there = {name for service in services for name in keys.get(service, ())}
@@ -140,6 +140,11 @@ def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Prob
                     f"{wants}, and no service that it leads to has one of that name ({', '.join(services)})"
                 )
                 yield Problem(RouteReason.KEY_UNKNOWN, said)
+    if route.spec.sticky is not None and route.spec.sticky.api_key:
+        services = dict.fromkeys(backend.service for backend in route.spec.every() if backend.service in keys)
+        if services and not any(keys[service] for service in services):
+            sticks = "sticky.apiKey: no service that the route leads to has API keys"
+            yield Problem(RouteReason.KEY_UNKNOWN, f"{sticks} ({', '.join(services)})")
 
 
 def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:

@@ -41,6 +41,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         "fallback": spec.fallback,
         "mirror": spec.mirror,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
+        "sticky_key": True if spec.sticky is not None and spec.sticky.api_key else None,
         "asleep": spec.asleep,
     }
     if decision.counted is not None:
