@@ -32,6 +32,15 @@ class Asleep(StrEnum):
     """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
 
 
+class Address(StrEnum):
+    """Where a route's names are served."""
+
+    SHARED = "Shared"
+    """At the namespace's address `llm`, beside all other names."""
+    OWN = "Own"
+    """There, and at a Service of the route's name, where no other name is served."""
+
+
 class RouteFallback(ApiModel):
     """A model that gets the requests that the one before it cannot take."""
 
@@ -143,6 +152,9 @@ class LLMRouteSpec(ApiModel):
     """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
     asleep: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+    address: Address = Address.SHARED
+    """Where the names are served: `Shared`, at the namespace's address `llm`, or `Own`, also at
+    `http://NAME.NAMESPACE.svc/v1`, a Service of the route's name that serves its names and no others."""
 
     def every(self) -> list[RouteBackend]:
         """The backends, and behind them, without a share, the models that are asked for another reason."""

@@ -69,6 +69,8 @@ class Share:
     holders: tuple[tuple[str, str], ...] = ()
     """Digests of API keys, in hexadecimal, and their names: requests with keys of one name go the same way.
     None: keys are no reason."""
+    port: int = 0
+    """The router's port of its own address, where its names are served and no others; 0: it has none."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -89,6 +91,7 @@ def word(share: Share) -> str:
         "+".join(_plain(_match(match)) for match in share.matches),
         _ways([share.mirror] if share.mirror else []),
         "+".join(f"{digest.lower()}/{_plain(name)}" for digest, name in share.holders),
+        str(share.port or ""),
     )
     return ":".join(parts)
 

@@ -79,6 +79,7 @@ def _share(
         matches=tuple(matches),
         mirror=_mirror(status.get("mirror"), services),
         holders=_holders(status, services) if status.get("stickyKey") is True else (),
+        port=whole(status.get("port")),
     )
 
 

@@ -16,6 +16,7 @@ local RANGE = 1 << 53  -- whole numbers up to here are exact as floating-point n
 
 local routes = {}  -- name of a route's object → route
 local names = {}   -- name that clients send → route
+local doors = {}   -- port of a route's own address → route
 local counts = {}  -- name of a route's object → way → requests; a way that has gone is counted on as long as the route is there
 
 -- Which way comes next.
@@ -117,6 +118,11 @@ function ways.named(name)
     return names[name]
 end
 
+-- The route of an address of its own, by its port; nil: there is none.
+function ways.at(port)
+    return doors[port]
+end
+
 -- All names, in no order.
 function ways.names()
     return names
@@ -140,9 +146,9 @@ end
 
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
-    local fresh, called, counted, since = {}, {}, {}, {}
-    local each = "([^,:]+)" .. (":([^,:]*)"):rep(9)
-    for id, sticky, keys, said, text, at, next_, matched, copied, held in words:gmatch(each) do
+    local fresh, called, counted, since, own = {}, {}, {}, {}, {}
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(10)
+    for id, sticky, keys, said, text, at, next_, matched, copied, held, port in words:gmatch(each) do
         local before, route = routes[id], { id = id, text = text, matched = matched, keys = {}, holders = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
@@ -163,10 +169,15 @@ function ways.set(words)
         for name in said:gmatch("[^+]+") do
             called[percent.decoded(name)] = route
         end
+        if port ~= "" then
+            -- Of two with one port, which should not be, the older one has it.
+            port = math.tointeger(tonumber(port))
+            own[port] = own[port] or route
+        end
         fresh[id], counted[id], since[id] = route, counts[id] or {}, at
     end
     tally.set(since)
-    routes, names, counts = fresh, called, counted
+    routes, names, counts, doors = fresh, called, counted, own
 end
 
 -- What each way has got: JSON, by the route's object and the way, as they were told (percent-encoded).
