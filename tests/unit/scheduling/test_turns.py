@@ -124,7 +124,63 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
     queued = replace(waiter("queued"), no_room_since=None, queued=True)
     assert decided(waiter("first", waited=90), queued)["queued"].after == ("default/first",)
     placed = replace(waiter("first", waited=90, holds={"a": 1}), no_room_since=None)
-    assert decided(placed, queued) == {}
+    found = decided(placed, queued)["queued"]
+    assert (found.after, found.place, found.look_again) == ((), 1, None)
+
+
+def measured(*seconds: int) -> Claim:
+    """An idle model for which such waits took so long."""
+    return replace(holder("idle", None, a=1), room_seconds=seconds)
+
+
+def test_who_waits_is_told_what_to_expect() -> None:
+    """By the median of what was measured: as long after the one before as such a wait takes."""
+    first = waiter("first", waited=90, first_since=ago(10), room_seconds=(30,))
+    others = [waiter("second", waited=60), waiter("third", waited=30)]
+    found = decided(*others, first, measured(20, 200))
+    places = {owner: turn.place for owner, turn in found.items()}
+    assert places == {"first": 1, "second": 2, "third": 3, "idle": 0}
+    assert found["first"].expected == NOW + timedelta(seconds=20)
+    assert found["second"].expected == NOW + timedelta(seconds=50)
+    assert found["third"].expected == NOW + timedelta(seconds=80)
+
+
+def test_what_to_expect_changes_only_where_it_has_not_come() -> None:
+    """Time alone changes a status rarely: past the median the longest wait counts, and then nothing."""
+    for waited, expected in ((10, 20), (29, 1), (30, 170), (199, 1), (200, None)):
+        first = waiter("first", waited=300, first_since=ago(waited))
+        found = decided(first, waiter("second", waited=60), measured(20, 30, 200))
+        moment = None if expected is None else NOW + timedelta(seconds=expected)
+        assert found["first"].expected == moment
+        assert found["second"].expected == (moment and moment + timedelta(seconds=30))
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    first, second = waiter("first", waited=90, first_since=ago(10)), waiter("second", waited=60)
+    assert decided(first, second, measured(20, 30))["second"].expected is None, "too few"
+    enough = measured(20, 30, 40)
+    late, night = waiter("late", overdue=True, waited=900), batch("night", waited=800)
+    found = decided(first, late, night, enough)
+    assert found["first"].expected is not None
+    assert found["late"].expected is found["night"].expected is None, "they wait until nobody else does"
+    assert decided(replace(first, first_since=None), second, enough)["second"].expected is None
+    other = replace(enough, resource="amd.com/gpu")
+    assert decided(first, second, other)["second"].expected is None, "of another kind of accelerator"
+
+
+def test_what_is_held_while_others_wait_for_it() -> None:
+    def waited_for(*claims: Claim) -> dict[str, int]:
+        found = decided(*claims, nodes=places(a=4, b=4))
+        return {owner: turn.waited_for for owner, turn in found.items() if turn.waited_for}
+
+    big = replace(holder("big", None, a=2, b=2), devices=2)
+    assert waited_for(waiter("w"), big, holder("small", 5, a=1)) == {"big": 1, "small": 1}
+    assert waited_for(waiter("w"), waiter("v", devices=2), big) == {"big": 3}
+    assert waited_for(waiter("w", devices=8), big) == {"big": 4}, "no more than it holds"
+    assert waited_for(waiter("big", devices=1), big) == {}, "its own other model waits"
+    assert waited_for(batch("night", waited=60), big) == {}, "a batch can wait"
+    half = waiter("half", waited=10, holds={"a": 1})
+    assert waited_for(waiter("w"), half) == {}, "who gives back what it holds is no holder"
 
 
 def test_who_comes_first() -> None:
