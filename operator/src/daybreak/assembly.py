@@ -90,7 +90,7 @@ def assemble(
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
-    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload))
+    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload), platform.node_wait)
     enqueue = partial(_enqueue, queue)
     parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
     kinds: list[Kind] = [

@@ -196,6 +196,30 @@ def test_each_kind_of_accelerator_is_apart() -> None:
     assert not decided(waiter("w"), other)["w"].after
 
 
+def after(node_wait: float, *claims: Claim) -> dict[str, Turn]:
+    """Turns by the workload's own name, where nodes may be added for so long."""
+    found = turns(claims, places(a=1), NOW, timedelta(seconds=node_wait))
+    return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
+
+
+def test_nobody_gives_way_while_nodes_may_be_added() -> None:
+    idle, early = holder("idle", 3600, a=1), waiter("w", waited=60)
+    found = after(120, early, waiter("v", waited=20), idle)
+    assert gives_way(found) == {}
+    assert {turn.after for turn in found.values()} == {()}, "their pods say what is needed"
+    assert found["w"].look_again == timedelta(seconds=120 - 60) + PATIENCE
+    assert gives_way(after(50, early, idle)) == {"idle": "default/w"}
+
+
+def test_who_comes_while_others_have_waited_for_nodes_is_in_the_queue_at_once() -> None:
+    """Else it could take the room that is made for them."""
+    found = after(120, waiter("w", waited=200), waiter("v", waited=20))
+    assert found["v"].after == ("default/w",)
+    # It comes first, has made its pods anew, and does not wait for nodes once more.
+    again = waiter("v", waited=6, first_since=ago(10))
+    assert gives_way(after(120, again, holder("idle", 3600, a=1))) == {"idle": "default/v"}
+
+
 @dataclass
 class Played:
     """A service in a played cluster: `pods` pods of `devices` GPUs each, asked once, idle when answered."""
@@ -209,6 +233,7 @@ class Played:
     queued: bool = False
     answered_at: int | None = None
     leaving: bool = False
+    first_since: datetime | None = None
 
 
 @settings(max_examples=300, deadline=None)
@@ -218,24 +243,35 @@ class Played:
         st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 5)), min_size=1, max_size=6
     ),
     order=st.randoms(use_true_random=False),
+    node_wait=st.sampled_from([0, 0, 20, 60]),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
-    nodes: list[int], services: list[tuple[int, int, int]], order: Any
+    nodes: list[int], services: list[tuple[int, int, int]], order: Any, node_wait: int
 ) -> None:
-    """The scheduler takes pods in any order. Nobody leaves but by turns."""
+    """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
+    leaves or gives anything back; once for all who wait at a time, not once for each."""
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
         Played(f"s{number}", devices, pods, asked)
         for number, (devices, pods, asked) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
-    for second in range(0, 60 * (len(some) + 1), 5):
+    wait, waited_from = timedelta(seconds=node_wait), None
+    for second in range(0, (60 + node_wait) * (len(some) + 1), 5):
         now = NOW + timedelta(seconds=second)
         _schedule(some, size, order, now, second)
-        found = turns([_claim(each, now) for each in some if second >= each.asked_at], places(**size), now)
+        claims = [_claim(each, now) for each in some if second >= each.asked_at]
+        found = turns(claims, places(**size), now, wait)
+        waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
+        if waited_from is not None and now - waited_from < wait:
+            assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
         for each in some:
             turn = found.get((each.name, "m"), Turn())
             each.queued = bool(turn.after)
+            if turn.after or each.answered_at is not None:
+                each.first_since = None
+            elif turn.place == 1:
+                each.first_since = each.first_since or now
             if each.leaving or turn.after:
                 each.placed, each.no_room_since, each.leaving = [], None, False
             elif turn.gives_way_to:
@@ -283,6 +319,7 @@ def _claim(each: Played, now: datetime) -> Claim:
         queued=each.queued,
         asked=not up,
         leaving=each.leaving,
+        first_since=each.first_since,
         yields_at=now if up and not each.leaving else None,
     )
 

@@ -85,11 +85,17 @@ class Claim:
         """Whether it wants room, and the scheduler has found none; maybe only for a moment."""
         return self.waits and (self.queued or self.no_room_since is not None)
 
-    def stuck(self, now: datetime) -> bool:
-        """Whether it wants room and finds none."""
-        if not self.short:
-            return False
-        return self.queued or (self.no_room_since is not None and now - self.no_room_since >= PATIENCE)
+    def stuck(self, now: datetime, node_wait: timedelta = timedelta(0)) -> bool:
+        """Whether it wants room and finds none, though it has waited for nodes that may be added.
+
+        Who came first before, and gave its pods back for that, has waited so long already.
+        """
+        return self.short and (self.queued or now >= self.patient_until(node_wait))
+
+    def patient_until(self, node_wait: timedelta = timedelta(0)) -> datetime:
+        """Until when it waits by itself."""
+        since = self.since if self.no_room_since is None else self.no_room_since
+        return since + PATIENCE + (node_wait if self.first_since is None else timedelta(0))
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,10 @@ NO_MATTER = Turn()
 
 
 def turns(
-    claims: Collection[Claim], nodes: Collection[NodeCapacity], now: datetime
+    claims: Collection[Claim],
+    nodes: Collection[NodeCapacity],
+    now: datetime,
+    node_wait: timedelta = timedelta(0),
 ) -> dict[tuple[str, str], Turn]:
     """Turns of those models for which it matters, by workload and model.
 
@@ -126,14 +135,19 @@ def turns(
         claims: All models that hold or want accelerators.
         nodes: The nodes; none: they are not known.
         now: The time.
+        node_wait: How long the scheduler must have found no room until anybody makes room, since nodes may be
+            added meanwhile. Who comes while others wait that long already is in the queue at once: nodes
+            would have come for those.
     """
     found: dict[tuple[str, str], Turn] = {}
     stuck: dict[str, list[Claim]] = {}
+    pressed = {claim.resource for claim in claims if claim.stuck(now, node_wait)}
     for claim in claims:
-        if claim.stuck(now):
+        patience = timedelta(0) if claim.resource in pressed else node_wait
+        if claim.stuck(now, patience):
             stuck.setdefault(claim.resource, []).append(claim)
         elif claim.waits and claim.no_room_since is not None:
-            found[claim.name] = Turn(look_again=claim.no_room_since + PATIENCE - now)
+            found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
     for resource, queue in stuck.items():
         same = [claim for claim in claims if claim.resource == resource]
         first, *others = sorted(queue, key=_rank)
