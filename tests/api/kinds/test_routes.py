@@ -210,6 +210,14 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
         f"http://chat.{admin.namespace}.svc/v1",
     )
     assert names.GATEWAY_ROUTE_PORTS[0] <= port["targetPort"] <= names.GATEWAY_ROUTE_PORTS[1]
+    # Written once, and then no more; and each route has a port of its own.
+    versions = [admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")]
+    admin.create(written("young", backends=[backend("one", "tiny")], address="Own"))
+    condition(admin, "Ready", "Routed", "young")
+    assert status(admin, "young")["port"] != found["port"]
+    assert versions == [
+        admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")
+    ]
     # It is repaired, and goes when it is not asked for any more.
     admin.merge("Service", "chat", {"spec": {"selector": {"app.kubernetes.io/name": "other"}}})
     eventually(
