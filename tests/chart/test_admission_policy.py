@@ -14,10 +14,11 @@ import pytest
 
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.definition import LLM_ROUTES, LLMRoute
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import KINDS, WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.kinds.llmroute.plan import own_service
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from tests.chart.tools import NAMESPACE, Helm, Manifest, dump, of_kind, one
@@ -33,6 +34,7 @@ from tests.golden.test_samples import (
     servers,
     services,
 )
+from tests.unit.llmroute.routes import route
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
@@ -81,6 +83,13 @@ def of_the_server(kind: str) -> Manifest:
 def of_the_application(kind: str) -> Manifest:
     """An object of a ServeApplication of the samples."""
     return copy.deepcopy(of_kind(of_application(applications()[0].values[0], MODELS), kind)[0])
+
+
+def of_a_route() -> Manifest:
+    """The own Service of an LLMRoute."""
+    manifest = route("chat", address="Own")
+    metadata = {**manifest["metadata"], "uid": "0-0", "namespace": MODELS}
+    return own_service(LLMRoute.from_manifest({**manifest, "metadata": metadata}), 19000)
 
 
 def of_gateway(kind: str) -> Manifest:
@@ -225,6 +234,15 @@ def test_what_the_operator_writes_for_an_application_is_admitted(operator: Hands
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
 
+def test_the_own_address_of_a_route_is_admitted(operator: Hands) -> None:
+    assert operator.create(of_a_route())
+    assert operator.apply(of_a_route())
+    other = of_gateway("ServiceAccount") | {"metadata": of_a_route()["metadata"]}
+    other["metadata"]["name"] = "route.chat-sa"
+    with pytest.raises(ClusterError, match="and a Service of an LLMRoute"):
+        operator.create(other)
+
+
 def test_the_gateway_is_admitted(operator: Hands) -> None:
     wanted = gateway(MODELS, WORKLOADS, PLATFORM, {"keys", "more"})
     wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
@@ -283,6 +301,16 @@ def test_no_pod_reaches_its_node(operator: Hands, somebody: Hands, kind: str, wo
 
 
 WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
+    "a route's Service of another name": (
+        of_a_route,
+        lambda m: m["metadata"].update(name="other"),
+        "and a Service of an LLMRoute",
+    ),
+    "a route's Service with the gateway's name": (
+        of_a_route,
+        lambda m: (m["metadata"].update(name="llm"), m["metadata"]["ownerReferences"][0].update(name="llm")),
+        "and a Service of an LLMRoute",
+    ),
     "the head on a path of the node": (
         lambda: of_sample("RayService"),
         lambda m: head(m)["volumes"].append(HOST_PATH),

@@ -93,6 +93,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
     assert environment(rendered) == {
         "DAYBREAK_NAMESPACE": "",
         "DAYBREAK_WATCH_NODES": "true",
+        "DAYBREAK_NODE_WAIT": "0s",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
         "DAYBREAK_KUBERAY_NAMESPACE": "kuberay-system",
@@ -128,6 +129,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
     assert environment(helm.template("--values", EVERYTHING)) == {
         "DAYBREAK_NAMESPACE": "research,serving",
         "DAYBREAK_WATCH_NODES": "false",
+        "DAYBREAK_NODE_WAIT": "3m",
         "DAYBREAK_OPERATOR_NAMESPACE": "metadata.namespace",
         "POD_NAME": "metadata.name",
         "DAYBREAK_KUBERAY_NAMESPACE": "ray-operators",
@@ -183,6 +185,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert settings.gateway_pods == GatewayPods()
     others = {
         "DAYBREAK_WATCH_NODES": "false",
+        "DAYBREAK_NODE_WAIT": "3m",
         "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
         "DAYBREAK_NETWORK_POLICY": "false",
         "DAYBREAK_EGRESS": '{"gateways": false}',
@@ -313,6 +316,8 @@ def test_readme_table_is_current() -> None:
         "kuberay.namespace=",
         "engines.own.port=9000",
         "engines.own.prot=9000",
+        "turns.nodeWait=soon",
+        "turns.wait=1m",
     ],
 )
 def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:

@@ -21,6 +21,8 @@ SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 SLOTS = 8
 ROUTER = -1
 """In place of a slot: the address that all models share."""
+OWN = -2
+"""In place of a slot: the own address of a route."""
 
 
 class AgentProcess:
@@ -29,7 +31,8 @@ class AgentProcess:
     def __init__(
         self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
     ) -> None:
-        self.router_port = free_ports(SLOTS + 1)
+        self.route_port = free_ports(SLOTS + 2)
+        self.router_port = self.route_port + 1
         self.first_port = self.router_port + 1
         self._log = folder / "agent.log"
         self.token_file = folder / "token"
@@ -47,6 +50,8 @@ class AgentProcess:
             "GATEWAY_FIRST_PORT": str(self.first_port),
             "GATEWAY_SLOTS": str(SLOTS),
             "GATEWAY_ROUTER_PORT": str(self.router_port),
+            "GATEWAY_ROUTE_FIRST_PORT": str(self.route_port),
+            "GATEWAY_ROUTE_SLOTS": "1",
             "GATEWAY_SERVE_PORT": str(serve_port),
             "GATEWAY_ADDRESS": "127.0.0.1",
             "GATEWAY_FOLDER": str(folder / "gw"),

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from tests.gateway.agent_process import ROUTER
+from tests.gateway.agent_process import OWN, ROUTER
 from tests.gateway.scene import Scene
 from tests.unit.llmroute.routes import backend, route
 
@@ -22,8 +22,8 @@ def write(scene: Scene, *weights: int, asleep: str = "Wake") -> None:
         {"service": service, "model": "tiny", "weight": weight, "share": 0.5, "state": "Open"}
         for service, weight in zip(("tiny", "other"), weights, strict=True)
     ]
-    counts = {"since": SINCE, "at": SINCE}
-    status = {"names": ["chat"], "backends": backends, "asleep": asleep, "counts": counts}
+    counts, port = {"since": SINCE, "at": SINCE}, scene.agent.route_port
+    status = {"names": ["chat"], "backends": backends, "asleep": asleep, "counts": counts, "port": port}
     scene.admin.merge("LLMRoute", "chat", {"status": status}, subresource="status")
 
 
@@ -49,6 +49,9 @@ async def test_a_route_is_carried_out_as_its_status_says(scene: Scene) -> None:
     # The sleeper is passed over.
     answers = [await scene.agent.ask(ROUTER, f"skip-{number}", BODY) for number in range(10)]
     assert Counter(status for status, _ in answers) == {200: 10}
+    # At its own address the route's name alone is served.
+    assert (await scene.agent.ask(OWN, "own", BODY))[0] == 200
+    assert (await scene.agent.ask(OWN, "a model", b'{"model": "tiny"}'))[0] == 404
     # Awake, it has its share, without a word of the operator's on the route.
     scene.head("other", "other-abcde")
     await scene.gate("Open", "other", slot=1)

@@ -1,6 +1,8 @@
 """Names that several models share, with real HAProxies: shares, sleepers, sessions, renamed bodies."""
 
 import asyncio
+import hashlib
+import io
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -128,6 +130,36 @@ async def test_requests_with_the_same_header_stay_together(town: Town) -> None:
     before = got(town)
     assert await ask_many(town, 100) == {200: 100}
     assert [now - then for now, then in zip(got(town), before, strict=True)] == [50, 50], "without the header"
+
+
+@pytest.mark.parametrize("size", [10, 40_000], ids=["first", "late"])
+async def test_requests_with_keys_of_one_name_stay_together(town: Town, size: int) -> None:
+    """Through which HAProxy ever they are chosen, and whichever of its values a key has."""
+    await town.wake(0)
+    await town.wake(1)
+    names = {f"key-{number}": f"team {number // 2}" for number in range(40)}
+    holders = tuple((hashlib.sha256(key.encode()).hexdigest(), name) for key, name in names.items())
+    await share(town, way(town, 0), way(town, 1), sticky="x-session-id", holders=holders)
+    text = {"messages": "x" * size, "model": "chat"}
+    where: dict[str, set[int]] = {}
+    for at, (key, name) in enumerate([*names.items()] * 2):
+        before = got(town)
+        brought = {"Authorization": f"Bearer {key}"} if at % 4 < 2 else {"X-Api-Key": key}
+        data = io.BytesIO(json.dumps(text).encode())
+        async with town.clients.post(town.url + CHAT, data=data, headers=brought) as answer:
+            assert answer.status == 200
+        where.setdefault(name, set()).add(
+            [now - then for now, then in zip(got(town), before, strict=True)].index(1)
+        )
+    assert all(len(each) == 1 for each in where.values())
+    assert min(Counter(each.copy().pop() for each in where.values()).values()) > 2
+    before = got(town)
+    for number in range(20):
+        assert await ask(town, f"other-{number}", Authorization="Bearer other") == 200
+        said = {"Authorization": "Bearer key-1", "X-Session-Id": f"{number}"}
+        assert await ask(town, f"said-{number}", **said) == 200
+    others = [now - then for now, then in zip(got(town), before, strict=True)]
+    assert min(others) >= 12, "an unknown key is spread one by one, and a header comes first"
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:

@@ -20,6 +20,7 @@ from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 
 SLOTS = 4
+OWN = 2
 MODELS = (("big", "org/small"), ("tiny", "tiny:7b"))
 MIB = 2**20
 
@@ -34,6 +35,9 @@ class Town:
         self.gateway = gateway
         self.serves = serves
         self.clients = clients
+        ports = router.config.route_ports
+        self.own_urls = [f"http://127.0.0.1:{port}" for port in ports]
+        """Own addresses of routes."""
         self.url = f"http://127.0.0.1:{router.config.port}"
         self.routes = {
             model: Route(gateway.config.first_port + slot, f"service-{slot}")
@@ -116,19 +120,26 @@ def router_settings() -> dict[str, Any]:
 
 @pytest.fixture
 async def town(tmp_path: Path, router_settings: dict[str, Any]) -> AsyncIterator[Town]:
-    first = free_ports(SLOTS + 1)
+    first = free_ports(SLOTS + 1 + OWN)
     folder = tmp_path / "gw"
     gateway = Gateway(
         GatewayConfig(
             folder=folder,
             address="127.0.0.1",
-            first_port=first + 1,
+            first_port=first + 1 + OWN,
             slots=SLOTS,
             max_connections=2000,
             head_timeout=120,
         )
     )
-    settings = {"address": "127.0.0.1", "head_timeout": 120, "max_connections": 1000, **router_settings}
+    own = range(first + 1, first + 1 + OWN)
+    settings = {
+        "route_ports": own,
+        "address": "127.0.0.1",
+        "head_timeout": 120,
+        "max_connections": 1000,
+        **router_settings,
+    }
     router = Router(RouterConfig(folder=folder, port=first, **settings))
     try:
         await gateway.start()

@@ -71,6 +71,10 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     exact.gateways(idle=60)
     other.opens()
     exact.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    # How long that took is kept, and for whom it was held meanwhile.
+    other.reaches("measured", lambda status: len(gate(status).get("room", {}).get("recent", ())) == 1)
+    exact.reaches("counted", lambda status: status["savings"].get("waitedFor", 0) > 0)
+    exact.reaches("counted no more", lambda status: "waitedForNow" not in status["savings"])
     # And back.
     exact.gateways(held=1)
     other.gateways(idle=60)

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ def test_everything_set() -> None:
             "DAYBREAK_GATEWAY_PODS": '{"priorityClassName": "high"}',
             "DAYBREAK_GATEWAY_TOKENS": "true",
             "DAYBREAK_ENGINES": json.dumps({"own": OWN}),
+            "DAYBREAK_NODE_WAIT": "2m30s",
             "DAYBREAK_LOG_LEVEL": "DEBUG",
             "DAYBREAK_HTTP_PORT": "9000",
             "POD_NAME": "operator-1",
@@ -67,11 +69,13 @@ def test_everything_set() -> None:
         True,
         GatewayPods(priority_class_name="high"),
         {**profiles(), "own": EngineProfile.model_validate(OWN)},
+        timedelta(seconds=150),
         "debug",
         9000,
     )
     platform = settings.platform
     assert (platform.gateway_egress, platform.api_server_ports) == (False, (7443,))
+    assert platform.node_wait == timedelta(seconds=150)
     assert platform.ray_egress == ({"to": []},)
     assert platform.gateway_pods.priority_class_name == "high"
     assert (platform.kuberay_namespace, platform.ray_image, platform.network_policy) == (
@@ -107,6 +111,9 @@ def test_namespaces(text: str, namespaces: tuple[str, ...], lease_in: str) -> No
         ("HTTP_PORT", "http"),
         ("HTTP_PORT", "0"),
         ("GATEWAY_REPLICAS", "0"),
+        ("NODE_WAIT", "soon"),
+        ("NODE_WAIT", "90"),
+        ("NODE_WAIT", "61m"),
     ],
 )
 def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:

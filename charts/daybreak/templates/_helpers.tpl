@@ -118,6 +118,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   {{- end }}
 - name: DAYBREAK_WATCH_NODES
   value: {{ include "daybreak.watchesNodes" . | default "false" | quote }}
+- name: DAYBREAK_NODE_WAIT
+  value: {{ .Values.turns.nodeWait | quote }}
 - name: DAYBREAK_OPERATOR_NAMESPACE
   valueFrom:
     fieldRef:

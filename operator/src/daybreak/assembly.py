@@ -84,11 +84,16 @@ def assemble(
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
-    reports.on_tallies = lambda namespace: _enqueue(queue, LLMRoutes.name, all_of(namespace), GATHER_SECONDS)
+
+    def enqueue_routes(namespace: str, after: float = 0.0) -> None:
+        _enqueue(queue, LLMRoutes.name, all_of(namespace), after)
+
+    route_ports = PortAllocator(cache, lambda key: enqueue_routes(key.namespace), names.GATEWAY_ROUTE_PORTS)
+    reports.on_tallies = lambda namespace: enqueue_routes(namespace, GATHER_SECONDS)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
-    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload))
+    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload), platform.node_wait)
     enqueue = partial(_enqueue, queue)
     parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
     kinds: list[Kind] = [
@@ -97,7 +102,7 @@ def assemble(
         serve_applications(parts, reports, ports),
         llm_batches(parts),
         llm_benchmarks(parts),
-        LLMRoutes(api, cache, platform, applier, reports, may_act),
+        LLMRoutes(api, cache, platform, applier, reports, may_act, route_ports),
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from daybreak.api.pods.gateway_pods import GatewayPods
@@ -46,6 +47,8 @@ class Platform:
     """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
     gateway_pods: GatewayPods = field(default_factory=GatewayPods)
     """What is set of them."""
+    node_wait: timedelta = timedelta(0)
+    """How long who finds no accelerators waits for nodes that may be added, until others give way."""
     operator_namespace: str = "default"
     """Where the operator runs: it asks models, and listens to gateways."""
 

@@ -5,18 +5,21 @@ import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import Field, ValidationError
 
 from daybreak import versions
 from daybreak.api.common.base import ApiModel, readable
+from daybreak.api.common.scalars import parse_duration
 from daybreak.api.modelserver.profiles import EngineProfile, with_own
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.platform import API_SERVER_PORTS, KUBERAY_NAMESPACE, Platform
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_LONGEST_NODE_WAIT = timedelta(hours=1)
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -78,6 +81,9 @@ class Settings:
     engines: Mapping[str, EngineProfile]
     """DAYBREAK_ENGINES: engines of ModelServers beside those of every installation, as JSON (the chart's
     values of `engines`); here with these."""
+    node_wait: timedelta
+    """DAYBREAK_NODE_WAIT: how long who finds no accelerators waits for nodes that an autoscaler may add,
+    until others give way; a duration such as 3m, at most 1h."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -128,6 +134,7 @@ class Settings:
             gateway_tokens=flag("GATEWAY_TOKENS", "false"),
             gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             engines=_engines(text("ENGINES", "{}")),
+            node_wait=_node_wait(text("NODE_WAIT", "0s")),
             log_level=log_level,
             http_port=int(port),
         )
@@ -150,6 +157,7 @@ class Settings:
             gateway_replicas=self.gateway_replicas,
             assigned_users=self.assigned_users,
             gateway_pods=self.gateway_pods,
+            node_wait=self.node_wait,
             operator_namespace=self.operator_namespace,
         )
 
@@ -162,6 +170,17 @@ def _namespaces(text: str) -> tuple[str, ...]:
             raise InvalidSettings(
                 f"DAYBREAK_NAMESPACE is {text!r}: use names of namespaces, separated by commas"
             )
+    return found
+
+
+def _node_wait(text: str) -> timedelta:
+    """Read DAYBREAK_NODE_WAIT."""
+    try:
+        found = parse_duration(text)
+    except ValueError:
+        found = None
+    if found is None or not timedelta(0) <= found <= _LONGEST_NODE_WAIT:
+        raise InvalidSettings(f"DAYBREAK_NODE_WAIT is {text!r}: use a duration such as 3m, at most 1h")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.common import names
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects import tiny
 from tests.api.operator_process import OperatorProcess
@@ -45,7 +46,7 @@ def service(admin: Admin, gated: OperatorProcess) -> Iterator[None]:
     admin.create(tiny("one"))
     eventually("its gate", lambda: (admin.get("LLMService", "one").get("status") or {}).get("gate"))
     yield
-    for name in ("chat", "young"):
+    for name in ("chat", "young", "llm"):
         if admin.get("LLMRoute", name):
             admin.delete("LLMRoute", name)
     if admin.get("LLMService", "one"):
@@ -184,6 +185,47 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     admin.create(written("young", names=["chat"]))
     condition(admin, "Accepted", "NameTaken", "young")
     assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
+
+
+def test_an_address_of_its_own(admin: Admin, service: None) -> None:
+    somebodys = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "chat"}}
+    admin.create({**somebodys, "spec": {"ports": [{"port": 80}]}})
+    admin.create(written(backends=[backend("one", "tiny")], address="Own"))
+    assert "Service/chat belongs to somebody else" in condition(admin, "Stalled", "AddressTaken")["message"]
+    condition(admin, "Accepted", "Routed")
+    assert "port" not in status(admin)
+    # Of the gateway's own name, too.
+    admin.create(written("llm", names=["free"], backends=[backend("one", "tiny")], address="Own"))
+    condition(admin, "Stalled", "AddressTaken", "llm")
+    admin.delete("LLMRoute", "llm")
+    admin.delete("Service", "chat")
+    condition(admin, "Ready", "Routed")
+    own = admin.get("Service", "chat")
+    (port,) = own["spec"]["ports"]
+    assert own["spec"]["selector"] == names.gateway_selector()
+    assert own["metadata"]["ownerReferences"][0]["kind"] == "LLMRoute"
+    found = status(admin)
+    assert (found["port"], found["url"]) == (
+        port["targetPort"],
+        f"http://chat.{admin.namespace}.svc/v1",
+    )
+    assert names.GATEWAY_ROUTE_PORTS[0] <= port["targetPort"] <= names.GATEWAY_ROUTE_PORTS[1]
+    # Written once, and then no more; and each route has a port of its own.
+    versions = [admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")]
+    admin.create(written("young", backends=[backend("one", "tiny")], address="Own"))
+    condition(admin, "Ready", "Routed", "young")
+    assert status(admin, "young")["port"] != found["port"]
+    assert versions == [
+        admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")
+    ]
+    # It is repaired, and goes when it is not asked for any more.
+    admin.merge("Service", "chat", {"spec": {"selector": {"app.kubernetes.io/name": "other"}}})
+    eventually(
+        "repaired", lambda: admin.get("Service", "chat")["spec"]["selector"] == own["spec"]["selector"]
+    )
+    admin.merge("LLMRoute", "chat", {"spec": {"address": "Shared"}})
+    eventually("gone", lambda: admin.get("Service", "chat") is None)
+    eventually("said", lambda: "port" not in status(admin))
 
 
 def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:

@@ -7,7 +7,7 @@ from daybreak.api.gates.gate_status import GateStatus, ModelGate
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
-from daybreak.gates.sleep_metrics import SAVINGS, IdleTimes, Savings, count_wakes
+from daybreak.gates.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes
 from daybreak.kube.cache import Key
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, Manifest, service
@@ -54,9 +54,55 @@ def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
     assert savings_before({}) is None
 
 
+def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
+    waited = Accelerators(held=2, waited_for=1)
+    sums = count(count(None, HELD, NOW), waited, later(10))
+    assert (sums.waited_for, sums.waited_for_now) == (None, 1)
+    # A new operator does not know yet that somebody waits, and then it does.
+    for second, now, expected in ((70, HELD, 60), (75, waited, 60), (85, SLEEPS, 70), (900, HELD, 70)):
+        said = sums.model_dump(mode="json", by_alias=True, exclude_none=True)
+        before = savings_before({"savings": said})
+        assert before == sums
+        sums = count(before, now, later(second))
+        assert sums.waited_for == expected
+    assert sums.held == 2 * 85, "it is a part of what was held"
+    # A clock that goes back counts nothing twice, and takes nothing away.
+    assert count(count(sums, waited, later(1000)), HELD, later(500)).waited_for == 70
+
+
+def test_prometheus_reads_what_others_wait_for() -> None:
+    savings = Savings(lambda: later(30))
+    savings.see(ONE, count(None, Accelerators(held=2, waited_for=2), NOW))
+    _, family = savings.collect()
+    assert [sample.value for sample in family.samples if sample.name.endswith("_total")] == [60]
+
+
+def test_prometheus_reads_how_long_a_wait_may_still_be() -> None:
+    waits = ExpectedWaits(lambda: later(30))
+    common: dict[str, Any] = {
+        "state": "Closed",
+        "epoch": 1,
+        "hold_seconds": 9,
+        "phase": "Waking",
+        "since": "x",
+    }
+    rooms = {
+        "a": {"expectedAt": "2026-01-02T03:05:05Z"},
+        "b": {"expectedAt": "2026-01-02T03:04:10Z"},
+        "c": None,
+    }
+    gates = [ModelGate.model_validate({"name": name, "room": room, **common}) for name, room in rooms.items()]
+    waits.see(ONE, GateStatus(port=20000, models=gates))
+    [family] = waits.collect()
+    assert {sample.labels["model"]: sample.value for sample in family.samples} == {"a": 30, "b": 0}
+    waits.see(ONE, None)
+    [family] = waits.collect()
+    assert not family.samples
+
+
 def told(savings: Savings) -> dict[tuple[str, str], float]:
     """What Prometheus would read, by service and state."""
-    [family] = savings.collect()
+    family, _ = savings.collect()
     return {
         (sample.labels["service"], sample.labels["state"]): sample.value
         for sample in family.samples
@@ -86,7 +132,8 @@ def test_what_a_sleeping_model_saves() -> None:
 
 
 def test_it_is_told_with_the_other_metrics() -> None:
-    assert [family.name for family in SAVINGS.collect()] == ["daybreak_gpu_seconds"]
+    told = [family.name for family in SAVINGS.collect()]
+    assert told == ["daybreak_gpu_seconds", "daybreak_gpu_waited_for_seconds"]
 
 
 def gates(**models: IdleStatus | None) -> GateStatus:

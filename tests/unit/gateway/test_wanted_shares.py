@@ -58,6 +58,10 @@ def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
     assert wanted_shares([route(asleep="Skip")], both)[0].ways == (A, B), "somebody must be woken"
 
 
+def test_a_route_with_an_address_of_its_own_has_a_port() -> None:
+    assert [each.port for each in wanted_shares([route(port=19000), route("talk", "2")], BOTH)] == [19000, 0]
+
+
 def test_a_name_is_the_models_first_and_then_the_older_routes() -> None:
     routes = [route("young", "2", names=["chat", "own", "a"]), route("old", "1", names=["chat"])]
     for order in (routes, routes[::-1]):
@@ -88,6 +92,16 @@ def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
     assert wanted_shares([route()], ended, now=100)[0].keys == (NOBODY,)
 
 
+def test_what_sticks_to_keys_knows_their_names() -> None:
+    one = (ApiKey("x", ONE), ApiKey("gone", NOBODY))
+    two = (ApiKey("other name of x", ONE), ApiKey("y", TWO))
+    keyed = [served("one", 20000, "a", keys=one), served("two", 20001, "b", keys=two)]
+    (found,) = wanted_shares([route(stickyKey=True)], keyed)
+    assert found.holders == ((ONE, "x"), (TWO, "y"))
+    assert wanted_shares([route()], keyed)[0].holders == ()
+    assert wanted_shares([route(stickyKey=True)], BOTH)[0].holders == ()
+
+
 def test_routes_are_a_word_whatever_the_names() -> None:
     assert words([]) == ""
     ways = (Way("s/1", "org/m", 20000, 2), A)
@@ -95,8 +109,10 @@ def test_routes_are_a_word_whatever_the_names() -> None:
     odd = Share("r:1", ("a+b,c", "ü"), ways, "X-Session-Id", ("AB", "cd"), "2026-01-01T00:00:00Z", last)
     assert words([odd, Share("none", ("n",), ())]) == (
         "r%3A1:X-Session-Id:ab+cd:a%2Bb%2Cc+%C3%BC:s%2F1/20000/2/org%2Fm+one/20000/9/a"
-        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b::,none:::n:::::"
+        ":2026-01-01T00%3A00%3A00Z:two/20001/500/b::::,none:::n:::::::"
     )
+    held = Share("r", ("n",), (), holders=((ONE.replace("1", "A"), "s/k"), (TWO, "b+c")), port=19000)
+    assert words([held]).endswith(f":{'a' * 64}/s%2Fk+{TWO}/b%2Bc:19000")
 
 
 def test_where_requests_go_on_to() -> None:

@@ -1,6 +1,7 @@
 """Which names lead where, and what the status says of it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 
 from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteReason
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, OwnAddress, models, seen_route
 from daybreak.kinds.llmroute.status.report import events, report
 from tests.unit.llmroute.routes import backend, route, service
 
@@ -54,6 +55,34 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
         ("b-tuned", 0.0, "Held"),
     ]
     assert (status.sticky_header, status.asleep) == ("X-Session-Id", "Skip")
+
+
+@pytest.mark.parametrize(
+    ("address", "ready", "said"),
+    [
+        (OwnAddress(19000, there=True), ("True", "Routed"), "every backend"),
+        (OwnAddress(None), ("False", "AddressTaken"), "has 256 own addresses for routes, and all are taken"),
+        (OwnAddress(19000, foreign="Service/chat"), ("False", "AddressTaken"), "Service/chat belongs to som"),
+        (OwnAddress(19000, leaving=True), ("False", "AddressTaken"), "a route that had this name before"),
+        (
+            OwnAddress(19000, refusal="Service chat: no"),
+            ("False", "AddressRefused"),
+            "refused Service chat: no",
+        ),
+        (OwnAddress(19000, refusal="no", there=True), ("False", "AddressRefused"), "refused no"),
+    ],
+)
+def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], said: str) -> None:
+    seen = observed([route(address="Own")], [service()])
+    seen = replace(seen, routes=(replace(seen.routes[0], address=address),))
+    status = report(seen.routes[0], decide(seen, NOW)["chat"], NOW)
+    assert conditions(status)["Ready"] == ready
+    assert said in message(status, "Ready")
+    stalled = ready[0] == "False" and not address.leaving
+    assert conditions(status)["Stalled"][0] == str(stalled)
+    assert status.names == ["chat"], "it is served at the common address, whatever becomes of its own"
+    where = ("http://chat.ns.svc/v1", 19000) if address.there else (None, None)
+    assert (status.url, status.port) == where
 
 
 def test_the_share_of_what_is_missing_goes_to_the_others() -> None:

@@ -52,6 +52,20 @@ def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
     assert "match 1 asks for the API key teem" in message(status, "Ready")
 
 
+def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
+    services, asked = [service(), service("two", "b")], route(sticky={"apiKey": True})
+    _, status = one(asked, services, keys={"one": frozenset(), "two": frozenset({"x"})})
+    assert status.sticky_key
+    assert status.sticky_header is None
+    assert conditions(status)["Stalled"] == ("True", "KeyUnknown")
+    assert "no service that the route leads to has API keys (one)" in message(status, "Ready")
+    _, status = one(asked, services, keys={"one": frozenset({"x"}), "two": frozenset()})
+    assert conditions(status)["Ready"] == ("True", "Routed")
+    _, status = one(route(sticky={"header": "x"}), services, keys={"one": frozenset()})
+    assert conditions(status)["Ready"] == ("True", "Routed")
+    assert status.sticky_key is None
+
+
 def test_gateways_compare_digests_and_patterns() -> None:
     both = [served("one", 20000, "a"), served("two", 20001, "b", keys=(ApiKey("team", ONE),))]
     said = {
@@ -82,7 +96,7 @@ def test_gateways_compare_digests_and_patterns() -> None:
     assert second.keys == (NOBODY,), "not everybody"
     assert third.headers[0][2] == "$^", "nobody"
     assert "," not in words([found])
-    assert words([found]).count(":") == 8
+    assert words([found]).count(":") == 10
 
 
 def test_a_sleeper_of_a_match_is_passed_over_too() -> None:

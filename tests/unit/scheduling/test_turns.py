@@ -124,7 +124,63 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
     queued = replace(waiter("queued"), no_room_since=None, queued=True)
     assert decided(waiter("first", waited=90), queued)["queued"].after == ("default/first",)
     placed = replace(waiter("first", waited=90, holds={"a": 1}), no_room_since=None)
-    assert decided(placed, queued) == {}
+    found = decided(placed, queued)["queued"]
+    assert (found.after, found.place, found.look_again) == ((), 1, None)
+
+
+def measured(*seconds: int) -> Claim:
+    """An idle model for which such waits took so long."""
+    return replace(holder("idle", None, a=1), room_seconds=seconds)
+
+
+def test_who_waits_is_told_what_to_expect() -> None:
+    """By the median of what was measured: as long after the one before as such a wait takes."""
+    first = waiter("first", waited=90, first_since=ago(10), room_seconds=(30,))
+    others = [waiter("second", waited=60), waiter("third", waited=30)]
+    found = decided(*others, first, measured(20, 200))
+    places = {owner: turn.place for owner, turn in found.items()}
+    assert places == {"first": 1, "second": 2, "third": 3, "idle": 0}
+    assert found["first"].expected == NOW + timedelta(seconds=20)
+    assert found["second"].expected == NOW + timedelta(seconds=50)
+    assert found["third"].expected == NOW + timedelta(seconds=80)
+
+
+def test_what_to_expect_changes_only_where_it_has_not_come() -> None:
+    """Time alone changes a status rarely: past the median the longest wait counts, and then nothing."""
+    for waited, expected in ((10, 20), (29, 1), (30, 170), (199, 1), (200, None)):
+        first = waiter("first", waited=300, first_since=ago(waited))
+        found = decided(first, waiter("second", waited=60), measured(20, 30, 200))
+        moment = None if expected is None else NOW + timedelta(seconds=expected)
+        assert found["first"].expected == moment
+        assert found["second"].expected == (moment and moment + timedelta(seconds=30))
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    first, second = waiter("first", waited=90, first_since=ago(10)), waiter("second", waited=60)
+    assert decided(first, second, measured(20, 30))["second"].expected is None, "too few"
+    enough = measured(20, 30, 40)
+    late, night = waiter("late", overdue=True, waited=900), batch("night", waited=800)
+    found = decided(first, late, night, enough)
+    assert found["first"].expected is not None
+    assert found["late"].expected is found["night"].expected is None, "they wait until nobody else does"
+    assert decided(replace(first, first_since=None), second, enough)["second"].expected is None
+    other = replace(enough, resource="amd.com/gpu")
+    assert decided(first, second, other)["second"].expected is None, "of another kind of accelerator"
+
+
+def test_what_is_held_while_others_wait_for_it() -> None:
+    def waited_for(*claims: Claim) -> dict[str, int]:
+        found = decided(*claims, nodes=places(a=4, b=4))
+        return {owner: turn.waited_for for owner, turn in found.items() if turn.waited_for}
+
+    big = replace(holder("big", None, a=2, b=2), devices=2)
+    assert waited_for(waiter("w"), big, holder("small", 5, a=1)) == {"big": 1, "small": 1}
+    assert waited_for(waiter("w"), waiter("v", devices=2), big) == {"big": 3}
+    assert waited_for(waiter("w", devices=8), big) == {"big": 4}, "no more than it holds"
+    assert waited_for(waiter("big", devices=1), big) == {}, "its own other model waits"
+    assert waited_for(batch("night", waited=60), big) == {}, "a batch can wait"
+    half = waiter("half", waited=10, holds={"a": 1})
+    assert waited_for(waiter("w"), half) == {}, "who gives back what it holds is no holder"
 
 
 def test_who_comes_first() -> None:
@@ -140,6 +196,30 @@ def test_each_kind_of_accelerator_is_apart() -> None:
     assert not decided(waiter("w"), other)["w"].after
 
 
+def after(node_wait: float, *claims: Claim) -> dict[str, Turn]:
+    """Turns by the workload's own name, where nodes may be added for so long."""
+    found = turns(claims, places(a=1), NOW, timedelta(seconds=node_wait))
+    return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
+
+
+def test_nobody_gives_way_while_nodes_may_be_added() -> None:
+    idle, early = holder("idle", 3600, a=1), waiter("w", waited=60)
+    found = after(120, early, waiter("v", waited=20), idle)
+    assert gives_way(found) == {}
+    assert {turn.after for turn in found.values()} == {()}, "their pods say what is needed"
+    assert found["w"].look_again == timedelta(seconds=120 - 60) + PATIENCE
+    assert gives_way(after(50, early, idle)) == {"idle": "default/w"}
+
+
+def test_who_comes_while_others_have_waited_for_nodes_is_in_the_queue_at_once() -> None:
+    """Else it could take the room that is made for them."""
+    found = after(120, waiter("w", waited=200), waiter("v", waited=20))
+    assert found["v"].after == ("default/w",)
+    # It comes first, has made its pods anew, and does not wait for nodes once more.
+    again = waiter("v", waited=6, first_since=ago(10))
+    assert gives_way(after(120, again, holder("idle", 3600, a=1))) == {"idle": "default/v"}
+
+
 @dataclass
 class Played:
     """A service in a played cluster: `pods` pods of `devices` GPUs each, asked once, idle when answered."""
@@ -153,6 +233,7 @@ class Played:
     queued: bool = False
     answered_at: int | None = None
     leaving: bool = False
+    first_since: datetime | None = None
 
 
 @settings(max_examples=300, deadline=None)
@@ -162,24 +243,35 @@ class Played:
         st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 5)), min_size=1, max_size=6
     ),
     order=st.randoms(use_true_random=False),
+    node_wait=st.sampled_from([0, 0, 20, 60]),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
-    nodes: list[int], services: list[tuple[int, int, int]], order: Any
+    nodes: list[int], services: list[tuple[int, int, int]], order: Any, node_wait: int
 ) -> None:
-    """The scheduler takes pods in any order. Nobody leaves but by turns."""
+    """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
+    leaves or gives anything back; once for all who wait at a time, not once for each."""
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
         Played(f"s{number}", devices, pods, asked)
         for number, (devices, pods, asked) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
-    for second in range(0, 60 * (len(some) + 1), 5):
+    wait, waited_from = timedelta(seconds=node_wait), None
+    for second in range(0, (60 + node_wait) * (len(some) + 1), 5):
         now = NOW + timedelta(seconds=second)
         _schedule(some, size, order, now, second)
-        found = turns([_claim(each, now) for each in some if second >= each.asked_at], places(**size), now)
+        claims = [_claim(each, now) for each in some if second >= each.asked_at]
+        found = turns(claims, places(**size), now, wait)
+        waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
+        if waited_from is not None and now - waited_from < wait:
+            assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
         for each in some:
             turn = found.get((each.name, "m"), Turn())
             each.queued = bool(turn.after)
+            if turn.after or each.answered_at is not None:
+                each.first_since = None
+            elif turn.place == 1:
+                each.first_since = each.first_since or now
             if each.leaving or turn.after:
                 each.placed, each.no_room_since, each.leaving = [], None, False
             elif turn.gives_way_to:
@@ -227,6 +319,7 @@ def _claim(each: Played, now: datetime) -> Claim:
         queued=each.queued,
         asked=not up,
         leaving=each.leaving,
+        first_since=each.first_since,
         yields_at=now if up and not each.leaving else None,
     )
 

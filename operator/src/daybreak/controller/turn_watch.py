@@ -31,11 +31,18 @@ class TurnWatch:
     Args:
         nodes: Knows the nodes.
         enqueue: Called with a workload that is to be looked at.
+        node_wait: How long who finds no room waits for nodes, until anybody makes room.
     """
 
-    def __init__(self, nodes: NodeWatch, enqueue: Callable[[Workload], None]) -> None:
+    def __init__(
+        self,
+        nodes: NodeWatch,
+        enqueue: Callable[[Workload], None],
+        node_wait: timedelta = timedelta(0),
+    ) -> None:
         self._nodes = nodes
         self._enqueue = enqueue
+        self._node_wait = node_wait
         self._claims: dict[Workload, tuple[Claim, ...]] = {}
         self._turns: dict[Workload, Turns] = {}
         """Only of workloads for which it matters."""
@@ -108,7 +115,8 @@ class TurnWatch:
         self._decided = (now, nodes)
         decided: dict[Workload, dict[str, Turn]] = {}
         offered = () if nodes is None else capacities(nodes)
-        for name, turn in turns([claim for _, claim in contested.values()], offered, now).items():
+        claims = [claim for _, claim in contested.values()]
+        for name, turn in turns(claims, offered, now, self._node_wait).items():
             decided.setdefault(contested[name][0], {})[name[1]] = turn
         for workload in {*self._turns, *decided}:
             if workload != own and self._turns.get(workload) != decided.get(workload):

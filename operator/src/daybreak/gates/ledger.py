@@ -1,4 +1,4 @@
-"""Accelerator seconds of a workload: held, spent on waking, and given back."""
+"""Accelerator seconds of a workload: held, spent on waking, given back, and held while others waited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +21,8 @@ class Accelerators:
     """By models on the way up."""
     given_back: int = 0
     """Not held, because of sleep."""
+    waited_for: int = 0
+    """Of those that are held awake: what others wait for."""
 
 
 def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> SavingsStatus:
@@ -28,13 +30,15 @@ def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> 
     time alone writes nothing."""
     if before is None:
         return _noted(SavingsStatus(since=written(moment), until=written(moment)), now)
-    if now == Accelerators(before.held_now, before.waking_now, before.given_back_now):
+    waited_for = before.waited_for_now or 0
+    if now == Accelerators(before.held_now, before.waking_now, before.given_back_now, waited_for):
         return before
     return _noted(counted(before, moment), now)
 
 
 def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
     """The sums up to a moment."""
+    waited_for = before.waited_for or 0.0
     passed = max(0.0, (moment - (parse_time(before.until) or moment)).total_seconds())
     return before.model_copy(
         update={
@@ -42,6 +46,7 @@ def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
             "held": round(before.held + passed * before.held_now, 1),
             "waking": round(before.waking + passed * before.waking_now, 1),
             "given_back": round(before.given_back + passed * before.given_back_now, 1),
+            "waited_for": round(waited_for + passed * (before.waited_for_now or 0), 1) or None,
         }
     )
 
@@ -56,4 +61,4 @@ def savings_before(status: Mapping[str, Any]) -> SavingsStatus | None:
 
 def _noted(savings: SavingsStatus, now: Accelerators) -> SavingsStatus:
     noted = {"held_now": now.held, "waking_now": now.waking, "given_back_now": now.given_back}
-    return savings.model_copy(update=noted)
+    return savings.model_copy(update={**noted, "waited_for_now": now.waited_for or None})

@@ -41,6 +41,7 @@ def see(owner: Key, savings: SavingsStatus | None, gate: GateStatus | None) -> N
     """Have metrics say what a status says; None: nothing, or the workload has gone."""
     sleep_metrics.SAVINGS.see(owner, savings)
     sleep_metrics.IDLE_TIMES.see(owner, gate)
+    sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
 def count(owner: Key, said: Said, gates: Iterable[tuple[Turned, str]]) -> None:

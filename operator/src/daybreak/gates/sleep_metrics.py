@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from daybreak.api.common.scalars import seconds
-from daybreak.api.common.unstructured import mapping, mappings, text, whole
+from daybreak.api.common.unstructured import mapping, mappings, parse_time, text, whole
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.savings_status import SavingsStatus
@@ -39,6 +39,11 @@ class Savings(Collector):
             "Accelerators of a service times seconds: held awake, held on the way up, given back by sleep.",
             labels=["namespace", "service", "state"],
         )
+        waited = CounterMetricFamily(
+            "daybreak_gpu_waited_for_seconds",
+            "Of those held awake: accelerators times seconds in which pods of others waited for them.",
+            labels=["namespace", "service"],
+        )
         now = self._clock()
         for key, before in list(self._known.items()):
             sums = counted(before, now)
@@ -46,7 +51,8 @@ class Savings(Collector):
                 ("held", sums.held), ("waking", sums.waking), ("given_back", sums.given_back)
             ):  # fmt: skip
                 family.add_metric([key.namespace, key.name, state], so_many)
-        yield family
+            waited.add_metric([key.namespace, key.name], sums.waited_for or 0.0)
+        yield from (family, waited)
 
 
 SAVINGS = Savings()
@@ -93,6 +99,43 @@ class IdleTimes(Collector):
 
 IDLE_TIMES = IdleTimes()
 REGISTRY.register(IDLE_TIMES)
+
+
+class ExpectedWaits(Collector):
+    """How long every model that waits for accelerators may still have to wait, from the statuses."""
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._clock = clock
+        self._known: dict[Key, dict[str, datetime]] = {}
+
+    def see(self, key: Key, gate: GateStatus | None) -> None:
+        """Say what the status of a service says of its gates; None: nothing, or it has gone."""
+        found = {}
+        for each in gate.models if gate is not None else ():
+            expected = each.room.expected_at if each.room is not None else None
+            if (moment := parse_time(expected or "")) is not None:
+                found[each.name] = moment
+        if found:
+            self._known[key] = found
+        else:
+            self._known.pop(key, None)
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """As prometheus_client asks for it, in the process's main thread or another one."""
+        family = GaugeMetricFamily(
+            "daybreak_expected_wait_seconds",
+            "Until a model may expect room for its pods, by what such waits have taken.",
+            labels=["namespace", "service", "model"],
+        )
+        now = self._clock()
+        for key, models in list(self._known.items()):
+            for model, moment in models.items():
+                family.add_metric([key.namespace, key.name, model], max(0.0, (moment - now).total_seconds()))
+        yield family
+
+
+EXPECTED_WAITS = ExpectedWaits()
+REGISTRY.register(EXPECTED_WAITS)
 
 
 def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

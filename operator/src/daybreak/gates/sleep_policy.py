@@ -10,7 +10,7 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
-from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, RoomStatus, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.gates.idle_policy import in_force
@@ -94,11 +94,12 @@ def model_gate(
     adapters: Sequence[str],
     after: Sequence[str] = (),
     idle: IdleStatus | None = None,
+    room: RoomStatus | None = None,
 ) -> ModelGate:
     """A model's gate as gateways read it.
 
     `adapters` are the names of those that can be asked for; `after` are services that come before it where
-    accelerators are scarce.
+    accelerators are scarce, and `room` is how it waits for them.
     """
     return ModelGate(
         name=model,
@@ -111,6 +112,7 @@ def model_gate(
         since=written(sleep_state.since),
         asleep=sleep_state.asleep,
         after=list(after)[:MAX_AFTER] or None,
+        room=room,
         wake=wake,
         idle=idle,
     )

@@ -1,4 +1,4 @@
-"""NetworkPolicies of pods of ours: who may come in, and what every pod needs to reach."""
+"""How pods of ours are reached: Services, and NetworkPolicies that say by whom, and what pods reach."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +10,26 @@ _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
 """On KubeRay's operator, however it was installed."""
 Peer = dict[str, Any]
+_HTTP_PORT = 80
+"""Where clients ask."""
+
+
+def front(selector: Mapping[str, str], target: int) -> dict[str, Any]:
+    """The spec of a Service that clients use: one stable address, which leads to that port of those pods."""
+    port = {
+        "name": "http",
+        "port": _HTTP_PORT,
+        "targetPort": target,
+        "protocol": "TCP",
+        "appProtocol": "http",
+    }
+    return {
+        "type": "ClusterIP",
+        # An address of each family that the cluster has.
+        "ipFamilyPolicy": "PreferDualStack",
+        "selector": dict(selector),
+        "ports": [port],
+    }
 
 
 def policy(

@@ -12,9 +12,10 @@ Both follow from what is seen at this moment; the only memory is that a model ha
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from statistics import median_low
 
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.scheduling.nodes import NodeCapacity
@@ -23,6 +24,8 @@ PATIENCE = timedelta(seconds=5)
 """How long the scheduler must have found no room for a pod: pods that end free theirs within seconds."""
 LOOK_AGAIN = timedelta(seconds=2)
 """How soon to look again while somebody waits: idleness grows by itself."""
+LEAST_MEASURED = 3
+"""Waits for a kind of accelerator that must have been measured before one is told what to expect."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,10 @@ class Claim:
     give way."""
     busy: bool = False
     """Whether it is asked at this moment, and gives way all the same."""
+    first_since: datetime | None = None
+    """Since when it has come first of those that wait; None: it does not, or that is not known yet."""
+    room_seconds: tuple[int, ...] = ()
+    """How long it has taken before, from when it came first until it had room."""
     stays_down: bool = False
     """Whether its turn is over: it is asked on its way to sleep, or in it, and is not to come back as long as
     another one waits."""
@@ -78,11 +85,17 @@ class Claim:
         """Whether it wants room, and the scheduler has found none; maybe only for a moment."""
         return self.waits and (self.queued or self.no_room_since is not None)
 
-    def stuck(self, now: datetime) -> bool:
-        """Whether it wants room and finds none."""
-        if not self.short:
-            return False
-        return self.queued or (self.no_room_since is not None and now - self.no_room_since >= PATIENCE)
+    def stuck(self, now: datetime, node_wait: timedelta = timedelta(0)) -> bool:
+        """Whether it wants room and finds none, though it has waited for nodes that may be added.
+
+        Who came first before, and gave its pods back for that, has waited so long already.
+        """
+        return self.short and (self.queued or now >= self.patient_until(node_wait))
+
+    def patient_until(self, node_wait: timedelta = timedelta(0)) -> datetime:
+        """Until when it waits by itself."""
+        since = self.since if self.no_room_since is None else self.no_room_since
+        return since + PATIENCE + (node_wait if self.first_since is None else timedelta(0))
 
 
 @dataclass(frozen=True)
@@ -96,6 +109,12 @@ class Turn:
     """The workload for whose sake it is to sleep, if nobody asks it meanwhile; empty: none."""
     held_by: tuple[str, ...] = ()
     """Workloads that hold the accelerators it wants."""
+    place: int = 0
+    """Its place among those that wait, 1 for the one that comes first; 0: it does not wait."""
+    expected: datetime | None = None
+    """When it may expect room, by what such waits have taken; None: that is not known."""
+    waited_for: int = 0
+    """Accelerators that it holds, and that others wait for."""
     look_again: timedelta | None = field(default=None, compare=False)
     """How soon time alone may change somebody's turn; None: never."""
 
@@ -105,7 +124,10 @@ NO_MATTER = Turn()
 
 
 def turns(
-    claims: Collection[Claim], nodes: Collection[NodeCapacity], now: datetime
+    claims: Collection[Claim],
+    nodes: Collection[NodeCapacity],
+    now: datetime,
+    node_wait: timedelta = timedelta(0),
 ) -> dict[tuple[str, str], Turn]:
     """Turns of those models for which it matters, by workload and model.
 
@@ -113,25 +135,34 @@ def turns(
         claims: All models that hold or want accelerators.
         nodes: The nodes; none: they are not known.
         now: The time.
+        node_wait: How long the scheduler must have found no room until anybody makes room, since nodes may be
+            added meanwhile. Who comes while others wait that long already is in the queue at once: nodes
+            would have come for those.
     """
     found: dict[tuple[str, str], Turn] = {}
     stuck: dict[str, list[Claim]] = {}
+    pressed = {claim.resource for claim in claims if claim.stuck(now, node_wait)}
     for claim in claims:
-        if claim.stuck(now):
+        patience = timedelta(0) if claim.resource in pressed else node_wait
+        if claim.stuck(now, patience):
             stuck.setdefault(claim.resource, []).append(claim)
         elif claim.waits and claim.no_room_since is not None:
-            found[claim.name] = Turn(look_again=claim.no_room_since + PATIENCE - now)
+            found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
     for resource, queue in stuck.items():
         same = [claim for claim in claims if claim.resource == resource]
         first, *others = sorted(queue, key=_rank)
-        holders = tuple(sorted({each.owner for each in same if any(each.holds.values()) and not each.waits}))
+        holding = [each for each in same if any(each.holds.values()) and not each.waits]
+        holders = tuple(sorted({each.owner for each in holding}))
+        expected = _expected(first, same, now)
+        found[first.name] = Turn(held_by=holders, place=1, expected=expected(0))
         before: tuple[str, ...] = (first.owner,)
-        for claim in others:
-            found[claim.name] = Turn(after=before, held_by=holders)
+        for number, claim in enumerate(others, 1):
+            room = None if claim.overdue or claim.background else expected(number)
+            found[claim.name] = Turn(after=before, held_by=holders, place=number + 1, expected=room)
             if len(before) < MAX_AFTER and claim.owner not in before:
                 before = (*before, claim.owner)
         if not first.queued and not first.background:
-            found[first.name] = Turn(held_by=holders, look_again=LOOK_AGAIN)
+            found[first.name] = replace(found[first.name], look_again=LOOK_AGAIN)
             behind = {claim.name for claim in others}
             stay = [claim for claim in same if not claim.leaving and claim.name not in behind]
             come = Counter[str]()
@@ -141,7 +172,29 @@ def turns(
             over = [claim for claim in same if claim.stays_down]
             for claim in (*over, *_yielding(first, stay, come, nodes, now)):
                 found[claim.name] = Turn(gives_way_to=first.owner)
+        for claim in holding:
+            if waited_for := _waited_for(claim, queue):
+                found[claim.name] = replace(found.get(claim.name, NO_MATTER), waited_for=waited_for)
     return found
+
+
+def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[[int], datetime | None]:
+    """When the one behind so many others may expect room: each has it as long after the one before as such a
+    wait took in the median. Of the first one nothing is known any more once it has waited longer than any."""
+    measured = sorted(seconds for claim in same for seconds in claim.room_seconds)
+    known = len(measured) >= LEAST_MEASURED and first.first_since is not None
+    if not known or first.overdue or first.background:
+        return lambda _: None
+    began, median = first.first_since or now, timedelta(seconds=median_low(measured))
+    likely = (began + length for length in (median, timedelta(seconds=measured[-1])))
+    soonest = next((moment for moment in likely if moment > now), None)
+    return lambda number: soonest and soonest + number * median
+
+
+def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
+    """Accelerators that a model holds and that others' pods wait for; a batch does not count: it can wait."""
+    wanted = sum(claim.devices for claim in queue if claim.owner != holder.owner and not claim.background)
+    return min(sum(holder.holds.values()), wanted)
 
 
 def _rank(claim: Claim) -> tuple[object, ...]:

@@ -53,6 +53,19 @@ def test_a_new_operator_reads_them_from_the_services() -> None:
     assert (ports.of(A), ports.of(B)) == (b, a)
 
 
+def test_routes_have_ports_of_their_own() -> None:
+    first, last = names.GATEWAY_ROUTE_PORTS
+    cache = Cache()
+    for each in (front("a", FIRST), front("route.b", first + 5, name="b"), front("route.c", FIRST, name="c")):
+        cache.put(SERVICES, each)
+    ports = PortAllocator(cache, ports=names.GATEWAY_ROUTE_PORTS)
+    assert ports.given("ns") == [Key("ns", "route.b")]
+    assert ports.of(Key("ns", "route.b")) == first + 5
+    others = {ports.of(Key("ns", f"route.{number}")) for number in range(last - first + 1)}
+    assert others == {None, *range(first, last + 1)} - {first + 5}
+    assert len(ports.given("ns")) == last - first + 1
+
+
 def test_who_is_new_does_not_get_what_is_given_out() -> None:
     own = known().of(A)
     ports = known(front("b", own))

@@ -45,6 +45,8 @@ GATEWAY_COMPONENT = "gateway"
 """Component label of a gateway's objects and pods."""
 GATEWAY_PORTS = (20000, 21023)
 """The gateway's ports for services, first and last: each service has one."""
+GATEWAY_ROUTE_PORTS = (19000, 19255)
+"""Its ports for LLMRoutes with an address of their own, first and last."""
 GATEWAY_ROUTER_PORT = 19999
 """The gateway's port for all models of the namespace."""
 ROUTER = "llm"
@@ -89,11 +91,14 @@ SERVER_PREFIX = "server."
 """The same for a ModelServer."""
 APPLICATION_PREFIX = "application."
 """The same for a ServeApplication."""
+ROUTE_PREFIX = "route."
+"""The same for an LLMRoute."""
 _OF_KIND = {
     "LLMBatch": BATCH_PREFIX,
     "LLMBenchmark": BENCHMARK_PREFIX,
     "ModelServer": SERVER_PREFIX,
     "ServeApplication": APPLICATION_PREFIX,
+    "LLMRoute": ROUTE_PREFIX,
 }
 _SERVICE_KIND = "LLMService"
 CODE_DIRECTORY = "/code"

@@ -92,6 +92,22 @@ class WakeStatus(ApiModel):
         return self.seconds is None
 
 
+class RoomStatus(ApiModel):
+    """How a model waits for accelerators that others hold, and what such waits have taken."""
+
+    place: Annotated[int, Field(ge=1)] | None = None
+    """Its place among those that wait for the same accelerators, 1 for the one that comes first; absent: it
+    does not wait."""
+    expected_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """When it may expect room: as long after the one before it as such a wait took in the median, by what all
+    services that take these accelerators have measured. Absent: fewer than three have been, or the one that
+    comes first has waited longer than any."""
+    first_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """Since when it has come first; absent: it does not."""
+    recent: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
+    """How long it took, from when it came first until it had room, in seconds, the last time at the end."""
+
+
 class ModelGate(ApiModel):
     """The gate of one model, and its sleep."""
 
@@ -117,6 +133,8 @@ class ModelGate(ApiModel):
     """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
     accelerators and come before it. It makes no pods until they have room. The first ones, where there are
     many."""
+    room: RoomStatus | None = None
+    """How it waits for accelerators that others hold; absent: it never did."""
     wake: WakeStatus | None = None
     """What waking from sleep has taken."""
     idle: IdleStatus | None = None

@@ -25,9 +25,14 @@ class SavingsStatus(ApiModel):
     """On the way up, before the first answer: what sleep costs."""
     given_back: Seconds = 0.0
     """What it would have held if it had not slept."""
+    waited_for: Seconds | None = None
+    """Of `held`: as many accelerators as pods of others wanted that found no room meanwhile. Where several
+    services hold what one waits for, each counts it. Absent: nobody has waited yet."""
     held_now: Count = 0
     """Accelerators held awake since `until`."""
     waking_now: Count = 0
     """Accelerators held on the way up since `until`."""
     given_back_now: Count = 0
     """Accelerators given back since `until`."""
+    waited_for_now: Count | None = None
+    """Accelerators held since `until` that others wait for; absent: nobody waits."""

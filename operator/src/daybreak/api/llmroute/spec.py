@@ -32,6 +32,15 @@ class Asleep(StrEnum):
     """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
 
 
+class Address(StrEnum):
+    """Where a route's names are served."""
+
+    SHARED = "Shared"
+    """At the namespace's address `llm`, beside all other names."""
+    OWN = "Own"
+    """There, and at a Service of the route's name, where no other name is served."""
+
+
 class RouteFallback(ApiModel):
     """A model that gets the requests that the one before it cannot take."""
 
@@ -61,12 +70,23 @@ class RouteMirror(ApiModel):
 class Sticky(ApiModel):
     """What belongs together goes to the same backend."""
 
-    rules = (not_our_own("header"),)
+    rules = (
+        not_our_own("header"),
+        Rule(
+            "has(self.header) || (has(self.apiKey) && self.apiKey)",
+            "one of header and apiKey is needed: else nothing would stay together",
+            lambda self: self.header is not None or self.api_key,
+        ),
+    )
 
-    header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
+    header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")] | None = None
     """Requests with the same value of this header go to the same backend, through every gateway. Values are
     spread by weight; a change of weights moves as few of them as can be. Requests without the header are
-    spread one by one."""
+    spread by `apiKey`, else one by one. Unset: no header counts."""
+    api_key: bool = False
+    """Whether requests with an API key of the same name (`access.apiKeys[].name` of the services) go to the
+    same backend, in the same way, where the header says nothing. A key whose Secret gets another value stays
+    where it is."""
 
 
 class LLMRouteSpec(ApiModel):
@@ -132,6 +152,9 @@ class LLMRouteSpec(ApiModel):
     """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
     asleep: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+    address: Address = Address.SHARED
+    """Where the names are served: `Shared`, at the namespace's address `llm`, or `Own`, also at
+    `http://NAME.NAMESPACE.svc/v1`, a Service of the route's name that serves its names and no others."""
 
     def every(self) -> list[RouteBackend]:
         """The backends, and behind them, without a share, the models that are asked for another reason."""

@@ -46,7 +46,13 @@ class RouteReason(StrEnum):
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
     KEY_UNKNOWN = "KeyUnknown"
-    """A match asks for an API key that none of its services has; no request takes it."""
+    """A match asks for an API key that none of its services has, and no request takes it; or the route sticks
+    to keys, and none of its services has any."""
+    ADDRESS_TAKEN = "AddressTaken"
+    """The route cannot have an address of its own: a Service of its name belongs to somebody else, or all
+    ports for such addresses are given. Its names are served at `llm`."""
+    ADDRESS_REFUSED = "AddressRefused"
+    """The API server refused the route's own Service; the message is its own."""
     CANARY_PROGRESSING = "CanaryProgressing"
     """The canary is on its way; the message says in which step, and what it waits for."""
     CANARY_PROMOTED = "CanaryPromoted"
@@ -127,8 +133,14 @@ class LLMRouteStatus(ApiModel):
     """How far the canary is; absent: there is none."""
     sticky_header: str | None = None
     """The header by whose value requests stay together."""
+    sticky_key: bool | None = None
+    """Whether those with API keys of one name do."""
     asleep: Asleep | None = None
     """What becomes of the share of a backend that sleeps."""
+    url: str | None = None
+    """The base URL of the route's own address, for OpenAI clients inside the cluster; absent: it has none."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """The gateway's port for it."""
     conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_by("type"))] = Field(
         default_factory=list
     )

@@ -138,7 +138,7 @@ def ray_owner(
 def gateway_owner(cpu: str | None) -> Owner:
     """What is owned of a gateway's pod, which asks for so many cores."""
     own = "the gateway's own"
-    first, last = names.GATEWAY_PORTS
+    (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     return Owner(
         container=names.GATEWAY_COMPONENT,
         alias=names.GATEWAY_COMPONENT,
@@ -161,6 +161,7 @@ def gateway_owner(cpu: str | None) -> Owner:
             names.GATEWAY_HTTP_PORT,
             names.GATEWAY_HEALTH_PORT,
             *range(first, last + 1),
+            *range(first_route, last_route + 1),
         },
         mounts={
             names.GATEWAY_FOLDER: own,

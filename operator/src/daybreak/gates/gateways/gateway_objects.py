@@ -13,7 +13,7 @@ from daybreak.api.common.resource import GROUP, Resource
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
 from daybreak.ray import ports
-from daybreak.ray.network import to_cluster
+from daybreak.ray.network import front, to_cluster
 from daybreak.ray.pods import merge_template
 from daybreak.ray.quantities import canonical
 
@@ -96,7 +96,7 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
 
     What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else.
     """
-    first, last = names.GATEWAY_PORTS
+    (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     operator = {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: platform.operator_namespace}},
         "podSelector": {"matchLabels": names.operator_selector()},
@@ -117,6 +117,7 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
                 {
                     "ports": [
                         {"protocol": "TCP", "port": first, "endPort": last},
+                        {"protocol": "TCP", "port": first_route, "endPort": last_route},
                         {"protocol": "TCP", "port": names.GATEWAY_ROUTER_PORT},
                         {"protocol": "TCP", "port": names.GATEWAY_HEALTH_PORT},
                     ]
@@ -133,26 +134,8 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
 
 def _router(namespace: str) -> Manifest:
     """The address of all models of the namespace: a request's body says which one it is for."""
-    port = {
-        "name": "http",
-        "port": 80,
-        "targetPort": names.GATEWAY_ROUTER_PORT,
-        "protocol": "TCP",
-        "appProtocol": "http",
-    }
-    return _object(
-        "v1",
-        "Service",
-        namespace,
-        name=names.ROUTER,
-        # An address of each family that the cluster has.
-        spec={
-            "type": "ClusterIP",
-            "ipFamilyPolicy": "PreferDualStack",
-            "selector": names.gateway_selector(),
-            "ports": [port],
-        },
-    )
+    spec = front(names.gateway_selector(), names.GATEWAY_ROUTER_PORT)
+    return _object("v1", "Service", namespace, name=names.ROUTER, spec=spec)
 
 
 def _disruption_budget(namespace: str) -> Manifest:
@@ -243,7 +226,7 @@ def _volume_name(secret: str) -> str:
 
 
 def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
-    first, last = names.GATEWAY_PORTS
+    (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     token = {
         "name": names.GATEWAY_PROOF_VOLUME,
         "mountPath": names.GATEWAY_PROOF_FOLDER,
@@ -262,6 +245,8 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             {"name": "GATEWAY_HEALTH_PORT", "value": str(names.GATEWAY_HEALTH_PORT)},
             {"name": "GATEWAY_FIRST_PORT", "value": str(first)},
             {"name": "GATEWAY_SLOTS", "value": str(last - first + 1)},
+            {"name": "GATEWAY_ROUTE_FIRST_PORT", "value": str(first_route)},
+            {"name": "GATEWAY_ROUTE_SLOTS", "value": str(last_route - first_route + 1)},
             {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
         ],
         "ports": [

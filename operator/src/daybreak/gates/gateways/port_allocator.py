@@ -1,4 +1,4 @@
-"""The gateway's ports: every workload of a namespace has one, and keeps it."""
+"""The gateway's ports: every workload of a namespace has one, and keeps it; so has a route's own address."""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -17,11 +17,19 @@ class PortAllocator:
     Args:
         cache: Where the front Services are known from.
         freed: Called with a service that got no port, when there is one for it.
+        ports: The first and the last one; None: those for workloads.
     """
 
-    def __init__(self, cache: Cache, freed: Callable[[Key], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        freed: Callable[[Key], None] = lambda _: None,
+        ports: tuple[int, int] | None = None,
+    ) -> None:
         self._cache = cache
         self._freed = freed
+        self.ports = ports or names.GATEWAY_PORTS
+        """The first and the last one."""
         self._taken: dict[str, dict[int, str]] = {}
         """By namespace: port → what stands for the workload."""
         self._given: dict[Key, int] = {}
@@ -42,6 +50,12 @@ class PortAllocator:
                 self._give(service, port)
         return port
 
+    def given(self, namespace: str) -> list[Key]:
+        """Who has a port in a namespace."""
+        if not self._learned:
+            self._learn()
+        return [Key(namespace, name) for name in self._taken.get(namespace, {}).values()]
+
     def forget(self, service: Key) -> None:
         """The service has gone: its port may be given to another one."""
         port = self._given.pop(service, None)
@@ -58,7 +72,7 @@ class PortAllocator:
         for manifest in sorted(self._cache.all(SERVICES), key=_age):
             metadata = manifest["metadata"]
             name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
-            port = _gateway_port(manifest)
+            port = self._port(manifest)
             if not name or names.kind_and_name(name)[1] != metadata["name"] or port is None:
                 continue
             if port not in self._taken.get(metadata["namespace"], {}):
@@ -71,7 +85,7 @@ class PortAllocator:
         self._taken.setdefault(service.namespace, {})[port] = service.name
 
     def _free(self, service: Key) -> int | None:
-        first, last = names.GATEWAY_PORTS
+        first, last = self.ports
         count = last - first + 1
         taken = self._taken.get(service.namespace, {})
         # The name says where the search begins, so that most services get the same port again whenever
@@ -83,17 +97,16 @@ class PortAllocator:
                 return port
         return None
 
+    def _port(self, manifest: Mapping[str, Any]) -> int | None:
+        first, last = self.ports
+        for port in manifest["spec"].get("ports") or ():
+            target = port.get("targetPort")
+            if isinstance(target, int) and first <= target <= last:
+                return target
+        return None
+
 
 def _age(service: Mapping[str, Any]) -> tuple[str, str, str]:
     """Sorts the older one first, and by name what is equally old."""
     metadata = service["metadata"]
     return metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]
-
-
-def _gateway_port(manifest: Mapping[str, Any]) -> int | None:
-    first, last = names.GATEWAY_PORTS
-    for port in manifest["spec"].get("ports") or ():
-        target = port.get("targetPort")
-        if isinstance(target, int) and first <= target <= last:
-            return target
-    return None

@@ -5,6 +5,7 @@ from typing import Any
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.ray.model import Model
 from daybreak.gates.one_gate.observed import Observed
+from daybreak.gates.room import first_since, room_seconds
 from daybreak.gates.sleep_policy import overdue
 from daybreak.gates.state_machine import busy, yields_at
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
@@ -44,6 +45,8 @@ def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
         priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),
         busy=busy(traffic),
+        first_since=first_since(gate) if waits else None,
+        room_seconds=room_seconds(gate),
         stays_down=leaving and policy.takes_turns and bool(traffic.held),
     )
     return (claim,)

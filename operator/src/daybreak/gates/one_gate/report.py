@@ -16,6 +16,7 @@ from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.one_gate import conditions
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.view import View
+from daybreak.gates.room import room_status
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import wake_history
@@ -152,7 +153,11 @@ def _gate(
     looked = idle_policy.Seen(seen.gateway.traffic, wake, seen.now)
     idle = idle_policy.idle_status(seen.gate, subject.spec.sleep, seen.sleep_state, state, looked)
     after = _after(view, state)
-    gate = model_gate(subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle)
+    has_room = any(pod.placed for pod in view.current_pods)
+    room = room_status(seen.gate, state, seen.turn, has_room=has_room, now=seen.now)
+    gate = model_gate(
+        subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle, room=room
+    )
     return GateStatus(
         port=seen.gateway.port, protocol=subject.protocol, backends=list(backends), models=[gate]
     )
@@ -171,12 +176,13 @@ def _savings(view: AnyView, state: SleepState | None) -> SavingsStatus | None:
     if state is None:
         return None
     before, held = savings_before(view.seen.status), view.gpus
+    waited_for = min(held, view.seen.turn.waited_for)
     if state.asleep is not None:
         workload = view.subject.workload
         least = sum(accelerators_awake(workload, model) for model in workload.models)
-        now = Accelerators(held=held, given_back=max(0, least - held))
+        now = Accelerators(held=held, given_back=max(0, least - held), waited_for=waited_for)
     elif state.gate is GateState.OPEN:
-        now = Accelerators(held=held)
+        now = Accelerators(held=held, waited_for=waited_for)
     else:
         now = Accelerators(waking=held)
     if before is None and now == Accelerators():

@@ -32,6 +32,8 @@ class Settings:
     """GATEWAY_SLOTS: how many services there can be."""
     router_port: int
     """GATEWAY_ROUTER_PORT: port of the address that all models of the namespace share."""
+    route_ports: range
+    """GATEWAY_ROUTE_FIRST_PORT and GATEWAY_ROUTE_SLOTS: ports for routes with addresses of their own."""
     serve_port: int
     """GATEWAY_SERVE_PORT: where Serve's proxy listens in head pods."""
     replica_port: int
@@ -64,6 +66,8 @@ class Settings:
         if not namespace:
             raise InvalidSettings("POD_NAMESPACE is missing: the namespace whose services are served")
         first_port = env.number("GATEWAY_FIRST_PORT", 20000, 1, 65535)
+        first_of_routes = env.number("GATEWAY_ROUTE_FIRST_PORT", 19000, 1, 65535)
+        routes = env.number("GATEWAY_ROUTE_SLOTS", 0, 0, 65536 - first_of_routes)
         since = env.text(DRAINING_SINCE)
         return cls(
             namespace=namespace,
@@ -71,6 +75,7 @@ class Settings:
             first_port=first_port,
             slots=env.number("GATEWAY_SLOTS", 1024, 1, 65536 - first_port),
             router_port=env.number("GATEWAY_ROUTER_PORT", 19999, 1, 65535),
+            route_ports=range(first_of_routes, first_of_routes + routes),
             serve_port=env.number("GATEWAY_SERVE_PORT", 8000, 1, 65535),
             replica_port=env.number("GATEWAY_REPLICA_PORT", 8100, 1, 65535),
             address=env.text("GATEWAY_ADDRESS", _every_address()),
@@ -113,6 +118,7 @@ class Settings:
             folder=self.folder,
             address=self.address,
             port=self.router_port,
+            route_ports=self.route_ports,
             budget_bytes=large_bytes(self.memory),
         )
 

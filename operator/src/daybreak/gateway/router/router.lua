@@ -16,6 +16,7 @@ local WHOLE = os.getenv("DAYBREAK_LATE") == "1"
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
 local NEXT = "txn.daybreak_next"    -- of a request that a backend of its route did not take, see ways.back()
+local DOOR = "txn.daybreak_door"    -- the port of a route's own address, where a request has come to one
 local OFFER = "txn.daybreak_offer"  -- told to the HAProxy that holds, where there is another backend
 
 -- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
@@ -34,21 +35,45 @@ local function invalid(txn, message, code, param)
     answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
 end
 
--- The models that may be named to who has a key of this digest (nil: none), in order: those of services that he may use.
-local function visible(digest)
+-- The route whose own address a request has come to. of: a transaction or an applet. nil: it has come to the common address;
+-- false: to one that no route has, or of which nothing was told yet.
+local function entered(of)
+    local door = of:get_var(DOOR)
+    if door then
+        return ways.at(math.tointeger(tonumber(door))) or false
+    end
+end
+
+-- Where a name leads, for requests that have come to an address, see entered(): a model's port and keys, or a route. A model's
+-- own name leads to the model; at a route's own address the route's names are all that there is.
+local function leads(name, address)
+    local route = ways.named(name)
+    if address ~= nil then
+        return nil, route == address and route or nil
+    end
+    return routes[name], not routes[name] and route or nil
+end
+
+-- The models that may be named at an address to who has a key of this digest (nil: none), in order: those of services that he
+-- may use.
+local function visible(digest, address)
     local names, asked = {}, {}
     for _, name in ipairs(known) do
-        local keys = (routes[name] or ways.named(name)).keys
-        if asked[keys] == nil then
+        local found, route = leads(name, address)
+        local keys = (found or route or {}).keys
+        if keys and asked[keys] == nil then
             asked[keys] = #keys == 0 or digest ~= nil and bearer.opens(digest, keys)
         end
-        names[#names + 1] = asked[keys] and name or nil
+        names[#names + 1] = keys and asked[keys] and name or nil
     end
     return names
 end
 
--- What is said where no model may be named.
-local function unnamed()
+-- What is said where no model may be named at an address.
+local function unnamed(address)
+    if address ~= nil then
+        return "At this address there are names of one route only, and they need an API key."
+    end
     return #known == 0 and "There is none in this namespace." or
         "There are models in this namespace whose names need an API key."
 end
@@ -60,13 +85,14 @@ end
 
 -- Answers who asks for one model by its name in the path.
 local function describe(txn)
-    answers.model(txn, visible(bearer.digest(txn)), txn.sf:path(), unnamed())
+    local address = entered(txn)
+    answers.model(txn, visible(bearer.digest(txn), address), txn.sf:path(), unnamed(address))
 end
 
 -- Answers who asks for all of them. Such a service sees no headers: HAProxy has looked at the key.
 local function list(applet)
     local digest = applet:get_var("txn.daybreak_digest")
-    answers.list(applet, visible(digest and digest:lower()))
+    answers.list(applet, visible(digest and digest:lower(), entered(applet)))
 end
 
 -- Whether the body ends with what is here. Nobody knows, where its length was not told.
@@ -98,6 +124,10 @@ end
 
 -- Chooses the service, by what is here of the body. A name that stands further behind is found where the body is whole.
 local function route(txn)
+    local address = entered(txn)
+    if address == false then
+        answers.refuse(txn, 503, "The route of this address is not known yet.", "server_error", "no_route", { retry_after = 5 })
+    end
     local text = txn.sf:req_body()
     local name, well_formed, given_up, from, to
     if model.FORMS[txn.sf:path()] then
@@ -127,9 +157,8 @@ local function route(txn)
         local chosen, tried, since = ways.back(back)
         return send_by(txn, chosen, name, from, to, nil, tried, since)
     end
-    local found = routes[name]
+    local found, chosen = leads(name, address)
     if not found then
-        local chosen = ways.named(name)
         if chosen then
             local match, more = matches.first(txn, chosen, text, is_whole(txn, text))
             if more then
@@ -140,7 +169,7 @@ local function route(txn)
             mirror.copy(txn, chosen, text, is_whole(txn, text), from, to)
             return
         end
-        answers.unknown(txn, name, visible(bearer.digest(txn)), unnamed())
+        answers.unknown(txn, name, visible(bearer.digest(txn), address), unnamed(address))
     end
     txn:set_var(PORT, found.port)
     txn:set_var(FOUND, percent.encoded(name))
@@ -223,10 +252,11 @@ local function set(text)
 end
 
 -- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
--- <match>+...:<copy>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
+-- <match>+...:<copy>:<digest>/<name>+...:<own port>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
 -- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
 -- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
--- <user>+...:<ways>, percent-encoded as a whole once more. The last one is <service>/<port>/<per cent>/<model>, for copies.
+-- <user>+...:<ways>, percent-encoded as a whole once more. <copy> is <service>/<port>/<per cent>/<model>. Then come keys that
+-- requests stick to, by their names, and the port of the route's own address; none: it has none.
 local function share(text)
     ways.set(text)
     know()

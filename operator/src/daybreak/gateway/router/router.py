@@ -71,6 +71,8 @@ class RouterConfig:
     """The address that it is reached at, in HAProxy's words; `*` is every IPv4 address, and `::` every one of
     both families."""
     port: int = 19999
+    route_ports: range = range(0)
+    """Ports for routes that have an address of their own; none: no route has one."""
     gateway_address: str = "127.0.0.1"
     """The address (IPv4) of the HAProxy that holds."""
     max_connections: int = 2000
@@ -150,7 +152,7 @@ class RouterConfig:
     @property
     def descriptors(self) -> int:
         """File descriptors that it needs."""
-        return 2 * self.max_connections + _OWN_DESCRIPTORS
+        return 2 * self.max_connections + len(self.route_ports) + _OWN_DESCRIPTORS
 
 
 @dataclass(frozen=True)
@@ -204,7 +206,8 @@ class Router:
         config = self.config
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors != resource.RLIM_INFINITY and descriptors < config.descriptors:
-            config = replace(config, max_connections=max(1, (descriptors - _OWN_DESCRIPTORS) // 2))
+            other = config.descriptors - 2 * config.max_connections
+            config = replace(config, max_connections=max(1, (descriptors - other) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         config.short_map.write_text("")
         config.file.write_text(render(config))
@@ -354,6 +357,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         paths=PATHS,
         port=config.port,
         replica_paths=REPLICA_PATHS,
+        route_ports=config.route_ports,
         share_bytes=config.share_bytes,
         small=_SMALL,
         socket=config.socket,

@@ -66,6 +66,11 @@ class Share:
     """Requests that go other ways; the first one that holds."""
     mirror: Way | None = None
     """Where copies of requests go; its weight is how many in a hundred."""
+    holders: tuple[tuple[str, str], ...] = ()
+    """Digests of API keys, in hexadecimal, and their names: requests with keys of one name go the same way.
+    None: keys are no reason."""
+    port: int = 0
+    """The router's port of its own address, where its names are served and no others; 0: it has none."""
 
 
 def words(shares: Collection[Share]) -> str:
@@ -85,6 +90,8 @@ def word(share: Share) -> str:
         _ways(share.fallback),
         "+".join(_plain(_match(match)) for match in share.matches),
         _ways([share.mirror] if share.mirror else []),
+        "+".join(f"{digest.lower()}/{_plain(name)}" for digest, name in share.holders),
+        str(share.port or ""),
     )
     return ":".join(parts)
 

@@ -78,7 +78,20 @@ def _share(
         fallback=tuple(fallback),
         matches=tuple(matches),
         mirror=_mirror(status.get("mirror"), services),
+        holders=_holders(status, services) if status.get("stickyKey") is True else (),
+        port=whole(status.get("port")),
     )
+
+
+def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple[tuple[str, str], ...]:
+    """The keys of all services that a route leads to, and their names. Of two names of one key, the first."""
+    backends = (text(backend.get("service")) for backend in mappings(status.get("backends")))
+    found: dict[str, str] = {}
+    for service in (services[name] for name in backends if name in services):
+        for key in service.front.slot.keys:
+            if key.digest != NOBODY:
+                found.setdefault(key.digest, key.name)
+    return tuple(sorted(found.items()))
 
 
 def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:

@@ -1,10 +1,11 @@
 -- Routes: names that clients send as a model, and that lead to models of several services, each with its share.
 --
 -- Smooth weighted round robin: after any number of requests no way has had a whole one more than its share, nor as many
--- fewer as there are ways. A request with the header that a route sticks to goes where that header's value leads: weighted
--- rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and a way that comes or goes
--- moves only the values that are its own.
+-- fewer as there are ways. A request with the header that a route sticks to goes where that header's value leads, else where the
+-- name of its API key does: weighted rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and
+-- a way that comes or goes moves only the values that are its own.
 
+local bearer = require("bearer")
 local matches = require("matches")
 local percent = require("percent")
 local tally = require("tally")
@@ -15,6 +16,7 @@ local RANGE = 1 << 53  -- whole numbers up to here are exact as floating-point n
 
 local routes = {}  -- name of a route's object → route
 local names = {}   -- name that clients send → route
+local doors = {}   -- port of a route's own address → route
 local counts = {}  -- name of a route's object → way → requests; a way that has gone is counted on as long as the route is there
 
 -- Which way comes next.
@@ -76,12 +78,20 @@ function ways.back(text)
     return routes[id], tried, since
 end
 
+-- What a request sticks to; "": nothing.
+local function value_of(txn, route)
+    local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
+    if value == "" and next(route.holders) then
+        value = route.holders[bearer.digest(txn) or ""] or ""
+    end
+    return value
+end
+
 -- Chooses the way of a request, and counts it. nil: there is none. Returns also what the HAProxy that holds is told.
 -- match: from matches.first(), or nil. tried, since: of a request that has come back, from ways.back().
 function ways.choose(txn, route, match, tried, since)
     local among = match or route
-    local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
-    local way
+    local value, way = value_of(txn, route), nil
     if tried then
         way = fallback(route, tried)
     elseif value ~= "" then
@@ -108,6 +118,11 @@ function ways.named(name)
     return names[name]
 end
 
+-- The route of an address of its own, by its port; nil: there is none.
+function ways.at(port)
+    return doors[port]
+end
+
 -- All names, in no order.
 function ways.names()
     return names
@@ -131,10 +146,10 @@ end
 
 -- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
 function ways.set(words)
-    local fresh, called, counted, since = {}, {}, {}, {}
-    local each = "([^,:]+)" .. (":([^,:]*)"):rep(8)
-    for id, sticky, keys, said, text, at, next_, matched, copied in words:gmatch(each) do
-        local before, route = routes[id], { id = id, text = text, matched = matched, keys = {} }
+    local fresh, called, counted, since, own = {}, {}, {}, {}, {}
+    local each = "([^,:]+)" .. (":([^,:]*)"):rep(10)
+    for id, sticky, keys, said, text, at, next_, matched, copied, held, port in words:gmatch(each) do
+        local before, route = routes[id], { id = id, text = text, matched = matched, keys = {}, holders = {} }
         if before and before.text == text then
             route.ways, route.weight = before.ways, before.weight
         else
@@ -148,13 +163,21 @@ function ways.set(words)
         for digest in keys:gmatch("%x+") do
             table.insert(route.keys, digest)
         end
+        for digest, name in held:gmatch("(%x+)/([^+]+)") do
+            route.holders[digest] = percent.decoded(name)
+        end
         for name in said:gmatch("[^+]+") do
             called[percent.decoded(name)] = route
+        end
+        if port ~= "" then
+            -- Of two with one port, which should not be, the older one has it.
+            port = math.tointeger(tonumber(port))
+            own[port] = own[port] or route
         end
         fresh[id], counted[id], since[id] = route, counts[id] or {}, at
     end
     tally.set(since)
-    routes, names, counts = fresh, called, counted
+    routes, names, counts, doors = fresh, called, counted, own
 end
 
 -- What each way has got: JSON, by the route's object and the way, as they were told (percent-encoded).

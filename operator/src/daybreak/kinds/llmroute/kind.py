@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Collection
 
+from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.gateway_reports import GatewayReports
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
+from daybreak.kube.resources import OF_ROUTES
 from daybreak.platform import Platform
 
 ALL = "routes"
@@ -36,10 +39,11 @@ class LLMRoutes:
         applier: Writes objects.
         reports: What gateways tell.
         may_act: Whether the lease is held this moment.
+        ports: Gives out the gateways' ports for routes with an address of their own.
     """
 
     name = LLM_ROUTES.kind
-    watched: Collection[Resource] = frozenset((LLM_ROUTES, LLM_SERVICES))
+    watched: Collection[Resource] = frozenset((LLM_ROUTES, LLM_SERVICES, *OF_ROUTES))
 
     def __init__(
         self,
@@ -49,14 +53,17 @@ class LLMRoutes:
         applier: Applier,
         reports: GatewayReports,
         may_act: Callable[[], bool],
+        ports: PortAllocator,
     ) -> None:
         self._cache = cache
-        observer = Observer(cache, reports.told, gateway=bool(platform.gateway_image))
+        observer = Observer(cache, reports.told, ports, gateway=bool(platform.gateway_image))
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
-        """All routes of the namespace: at once for a route, soon for a service, if there is a route."""
+        """All routes of the namespace: at once for one or its own Service, soon for an LLMService."""
         mine = Key(key.namespace, ALL)
+        if resource in OF_ROUTES:
+            return (mine, 0.0) if names.name_of(self.name, key.name) is not None else None
         if resource is LLM_ROUTES:
             return mine, 0.0
         return (mine, GATHER_SECONDS) if mine in self.objects() else None

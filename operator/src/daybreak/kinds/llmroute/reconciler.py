@@ -1,54 +1,99 @@
-"""One reconcile of all routes of a namespace, which share its names: observe → decide → status."""
+"""One reconcile of all routes of a namespace, which share names: observe → plan → apply → decide → status."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.definition import LLM_ROUTES, LLMRoute
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
+from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
-from daybreak.kinds.llmroute.observe.observed import SeenRoute
+from daybreak.kinds.llmroute.observe.observed import OwnAddress, SeenRoute
 from daybreak.kinds.llmroute.observe.observer import Observer
+from daybreak.kinds.llmroute.plan import make_plan
 from daybreak.kinds.llmroute.status.report import again, events, report
-from daybreak.kube.apply import Applier
+from daybreak.kube.apply import Applier, Occupied
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 
 
 class Reconciler:
-    """Says of the routes of a namespace which names lead where.
+    """Makes the own addresses of a namespace's routes, and says which names lead where.
 
     Args:
         api: The API server.
         cache: What is known of the cluster.
         observer: Reads it.
-        applier: Writes objects; a route has none.
+        applier: Writes objects.
         may_act: Whether the lease is held this moment.
     """
 
     def __init__(
         self, api: Api, cache: Cache, observer: Observer, applier: Applier, may_act: Callable[[], bool]
     ) -> None:
+        self._cache = cache
         self._observer = observer
+        self._applier = applier
         self._writer = Writer(api, cache, applier, LLM_ROUTES, may_act)
 
     async def reconcile(self, namespace: str) -> float | None:
-        """Write the statuses that have changed. Raises the last error when one could not be written.
+        """Write what has changed. Raises the last error when something could not be written.
 
-        Returns when there is something to write again, in seconds; None: at a change.
+        Returns when there is something to do again, in seconds; None: at a change.
         """
-        seen, now = self._observer.observe(namespace), datetime.now(UTC)
-        decisions = decide(seen, now)
-        waits = [wait for each in seen.routes if (wait := again(each, decisions[each.name], now))]
+        seen, later = self._observer.observe(namespace), Again()
         failed: ApiError | None = None
+        routes, unsure = [], set()
         for each in seen.routes:
             try:
+                routes.append(await self._address(each, later))
+            except ApiError as error:  # the others are seen to all the same
+                routes.append(each)
+                unsure.add(each.name)
+                failed = error
+        seen, now = replace(seen, routes=tuple(routes)), datetime.now(UTC)
+        decisions = decide(seen, now)
+        for each in (each for each in seen.routes if each.name not in unsure):
+            later.after(*(wait for wait in [again(each, decisions[each.name], now)] if wait))
+            try:
                 await self._say(each, decisions[each.name], now)
-            except ApiError as error:  # the others are told all the same
+            except ApiError as error:
                 failed = error
         if failed is not None:
             raise failed
-        return min(waits, default=None)
+        return later.seconds
+
+    async def _address(self, each: SeenRoute, later: Again) -> SeenRoute:
+        """Make the Service of a route what it should be. Returns what has come of it."""
+        route, address = each.route, each.address
+        if route is None or (address is not None and address.foreign):
+            return each
+        address = address or OwnAddress(None)
+        plan = await make_plan(route, address.port, self._cache, self._applier)
+        if plan.foreign:
+            later.after(FOREIGN_SECONDS)
+            address = replace(address, foreign=plan.foreign[0])
+        elif plan.leaving:
+            later.after(SOON_SECONDS)
+            address = replace(address, leaving=True)
+        else:
+            address = await self._carry_out(route, address, plan, later)
+        return replace(each, address=address) if each.address is not None else each
+
+    async def _carry_out(self, route: LLMRoute, address: OwnAddress, plan: Plan, later: Again) -> OwnAddress:
+        """Make its Service what a plan says."""
+        try:
+            applied = await self._writer.carry_out(Key(route.namespace, route.name), route.uid, plan)
+        except Occupied:  # the next look sees by whom
+            later.at_once()
+            return replace(address, leaving=True)
+        refusal = applied.refusal if applied is not None else ""
+        if refusal:
+            later.after(REFUSED_SECONDS)
+        there = [target for target in plan.targets if target.live is not None or not refusal]
+        return replace(address, refusal=refusal, there=bool(there))
 
     async def _say(self, each: SeenRoute, decision: Decision, now: datetime) -> None:
         """Write the status if it has changed, and post what has turned."""

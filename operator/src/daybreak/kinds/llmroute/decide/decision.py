@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 
+from daybreak.api.common import names
 from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.matches import RouteBackend
@@ -13,7 +14,10 @@ from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
-from daybreak.kinds.llmroute.observe.observed import Observed, SeenRoute
+from daybreak.kinds.llmroute.observe.observed import Observed, OwnAddress, SeenRoute
+from daybreak.problems.redact import excerpt
+
+_REFUSAL_LIMIT = 2000
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def _one(
         counted=shares.counted,
         canary=shares.canary,
         unaccepted=tuple(_taken(route, owners)),
-        unready=(*problems, *_keys(route, seen.keys)),
+        unready=(*problems, *_keys(route, seen.keys), *_address(each.address)),
     )
 
 
@@ -128,8 +132,27 @@ def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
             )
 
 
+def _address(address: OwnAddress | None) -> Iterator[Problem]:
+    """Why a route has not the address of its own that it asks for."""
+    if address is None:
+        return
+    if address.foreign:
+        said = f"{address.foreign} belongs to somebody else: remove it, or rename the LLMRoute"
+        yield Problem(RouteReason.ADDRESS_TAKEN, said)
+    elif address.port is None:
+        first, last = names.GATEWAY_ROUTE_PORTS
+        said = f"the namespace's gateway has {last - first + 1} own addresses for routes, and all are taken"
+        yield Problem(RouteReason.ADDRESS_TAKEN, said)
+    elif address.leaving:
+        said = "the Service of a route that had this name before is still there"
+        yield Problem(RouteReason.ADDRESS_TAKEN, said, waits=True)
+    elif address.refusal:
+        said = f"the API server refused {excerpt(address.refusal, _REFUSAL_LIMIT)}"
+        yield Problem(RouteReason.ADDRESS_REFUSED, said)
+
+
 def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Problem]:
-    """Keys that a match asks for, and that none of its services has."""
+    """Keys that a match asks for, or that the route sticks to, and that none of its services has."""
     for number, match in enumerate(route.spec.matches, 1):
         services = dict.fromkeys(backend.service for backend in match.backends if backend.weight > 0)
         there = {name for service in services for name in keys.get(service, ())}
@@ -140,6 +163,11 @@ def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Prob
                     f"{wants}, and no service that it leads to has one of that name ({', '.join(services)})"
                 )
                 yield Problem(RouteReason.KEY_UNKNOWN, said)
+    if route.spec.sticky is not None and route.spec.sticky.api_key:
+        services = dict.fromkeys(backend.service for backend in route.spec.every() if backend.service in keys)
+        if services and not any(keys[service] for service in services):
+            sticks = "sticky.apiKey: no service that the route leads to has API keys"
+            yield Problem(RouteReason.KEY_UNKNOWN, f"{sticks} ({', '.join(services)})")
 
 
 def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:

@@ -18,6 +18,22 @@ _STATES = {
 
 
 @dataclass(frozen=True)
+class OwnAddress:
+    """The own address that a route asks for."""
+
+    port: int | None
+    """The gateway's port for it; None: all are given."""
+    foreign: str = ""
+    """Somebody else's object that has its name, as `Kind/name`."""
+    leaving: bool = False
+    """Whether an object is still there that must go before the route's own comes."""
+    refusal: str = ""
+    """What the API server has refused, with its words; empty: nothing."""
+    there: bool = False
+    """Whether the Service is there."""
+
+
+@dataclass(frozen=True)
 class SeenRoute:
     """One LLMRoute."""
 
@@ -28,6 +44,8 @@ class SeenRoute:
     """Why not."""
     told: tuple[Told, ...] = ()
     """What each gateway has told of what its backends have got."""
+    address: OwnAddress | None = None
+    """Its own address; None: it asks for none."""
 
     @property
     def name(self) -> str:

@@ -1,14 +1,26 @@
 """Gathers everything known of a namespace's LLMRoutes: from the cache, and from what gateways tell."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.spec import Address
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.plan import label_of
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.gateways.tallies import Told
-from daybreak.kinds.llmroute.observe.observed import Observed, keys, models, seen_route
-from daybreak.kube.cache import Cache
+from daybreak.kinds.llmroute.observe.observed import (
+    Observed,
+    OwnAddress,
+    SeenRoute,
+    keys,
+    models,
+    seen_route,
+)
+from daybreak.kube.cache import Cache, Key
 
 
 class Observer:
@@ -17,12 +29,21 @@ class Observer:
     Args:
         cache: What is known of the cluster.
         told: Says what each gateway of a namespace has told of a route.
+        ports: Gives out the gateways' ports for routes with an address of their own.
         gateway: Whether there are gateways in this installation.
     """
 
-    def __init__(self, cache: Cache, told: Callable[[str, str], tuple[Told, ...]], *, gateway: bool) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        told: Callable[[str, str], tuple[Told, ...]],
+        ports: PortAllocator,
+        *,
+        gateway: bool,
+    ) -> None:
         self._cache = cache
         self._told = told
+        self._ports = ports
         self._gateway = gateway
 
     def observe(self, namespace: str) -> Observed:
@@ -35,6 +56,7 @@ class Observer:
             ),
             key=lambda seen: seen.seniority,
         )
+        routes = self._addressed(namespace, routes)
         services = {each["metadata"]["name"]: each for each in self._of(LLM_SERVICES, namespace)}
         return Observed(
             tuple(routes),
@@ -43,7 +65,31 @@ class Observer:
             self._gateway,
         )
 
+    def _addressed(self, namespace: str, routes: list[SeenRoute]) -> list[SeenRoute]:
+        """The same, with ports for those that ask for an address of their own; of others they are free."""
+        asking = {
+            label_of(LLM_ROUTES, Key(namespace, each.name)): each
+            for each in routes
+            # What a spec asks for that cannot be used, nobody knows: what it has stays.
+            if self._gateway and (each.route is None or each.route.spec.address is Address.OWN)
+        }
+        for owner in self._ports.given(namespace):
+            if owner not in asking:
+                self._ports.forget(owner)
+        ports = {each.name: self._ports.of(owner) for owner, each in asking.items() if each.route is not None}
+        return [
+            replace(each, address=OwnAddress(ports[each.name], _reserved(each.name)))
+            if each.name in ports
+            else each
+            for each in routes
+        ]
+
     def _of(self, kind: Resource, namespace: str) -> list[Manifest]:
         keys = (key for key in self._cache.keys(kind) if key.namespace == namespace)
         found = (self._cache.get(kind, key) for key in keys)
         return [manifest for manifest in found if manifest is not None]
+
+
+def _reserved(name: str) -> str:
+    """The object that a route's own Service would be, where it is the gateway's; empty: it is not."""
+    return f"Service/{name}" if name == names.ROUTER else ""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from daybreak.api.common import names
 from daybreak.api.common.unstructured import condition, mapping, whole
 from daybreak.api.llmroute.canary import CanaryPhase
 from daybreak.api.llmroute.spec import LLMRouteSpec
@@ -41,7 +42,9 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         "fallback": spec.fallback,
         "mirror": spec.mirror,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
+        "sticky_key": True if spec.sticky is not None and spec.sticky.api_key else None,
         "asleep": spec.asleep,
+        **_address(seen),
     }
     if decision.counted is not None:
         found, update["counts"] = got(before, decision.counted, now)
@@ -49,6 +52,14 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     if decision.canary is not None:
         update["canary"] = decision.canary.status
     return status.model_copy(update=update)
+
+
+def _address(seen: SeenRoute) -> dict[str, Any]:
+    """The route's own address, once it is there."""
+    address, route = seen.address, seen.route
+    if route is None or address is None or not address.there:
+        return {}
+    return {"url": names.url(route.name, route.namespace), "port": address.port}
 
 
 def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:

@@ -5,7 +5,6 @@ same Ray cluster, the same configuration (replica numbers aside), and Ray Serve 
 A model that sleeps is not asked, for that would wake it.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -23,6 +22,7 @@ from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import PodView, accelerators
 from daybreak.ray.views.ray_service_view import HEALTHY
 from daybreak.scheduling.replica_size import pods_per_replica
+from daybreak.scheduling.turn_words import waiting
 
 
 @dataclass(frozen=True)
@@ -138,8 +138,7 @@ def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
 def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]) -> str:
     ray, ready = snapshot.ray, any(pod.ready for pod in here)
     if before := snapshot.before_it(model):
-        held = _held(snapshot.turn(model).held_by)
-        return f"it waits for accelerators: {_several(before)} before it{held}"
+        return waiting(before, snapshot.turn(model))
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
@@ -170,19 +169,3 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
         case ModelState.ASLEEP:
             return "it sleeps; a request wakes it"
     return ""
-
-
-def _held(owners: Sequence[str]) -> str:
-    """Who holds what is waited for, as the end of a sentence."""
-    if not owners:
-        return ""
-    more = f" and {len(owners) - 3} more" if len(owners) > 3 else ""
-    return f"; they are held by {', '.join(owners[:3])}{more}"
-
-
-def _several(owners: Sequence[str]) -> str:
-    """Who comes first, as the beginning of a sentence with its verb."""
-    if len(owners) == 1:
-        return f"{owners[0]} comes"
-    more = f" and {len(owners) - 2} more" if len(owners) > 2 else ""
-    return f"{owners[0]}, {owners[1]}{more} come"

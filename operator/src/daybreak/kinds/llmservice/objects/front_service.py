@@ -10,10 +10,9 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.metadata import metadata
-from daybreak.ray import ports
+from daybreak.ray import network, ports
 from daybreak.scheduling.replica_size import pods_per_replica
 
-PORT = 80
 _NO_CLUSTER = ""
 """No pod bears this as its cluster's name."""
 
@@ -31,19 +30,8 @@ def front_service(svc: LLMService, active_cluster: str | None, gateway_port: int
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(svc, names.front_service(svc.name), "front"),
-        "spec": {
-            "type": "ClusterIP",
-            # An address of each family that the cluster has.
-            "ipFamilyPolicy": "PreferDualStack",
-            "selector": to_ray if gateway_port is None else names.gateway_selector(),
-            "ports": [
-                {
-                    "name": "http",
-                    "port": PORT,
-                    "targetPort": ports.SERVE if gateway_port is None else gateway_port,
-                    "protocol": "TCP",
-                    "appProtocol": "http",
-                }
-            ],
-        },
+        "spec": network.front(
+            to_ray if gateway_port is None else names.gateway_selector(),
+            ports.SERVE if gateway_port is None else gateway_port,
+        ),
     }

@@ -3,6 +3,7 @@
 from daybreak.api.common import names
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.ray.model import Model
+from daybreak.gates.room import first_since, room_seconds
 from daybreak.gates.sleep_policy import overdue
 from daybreak.gates.state_machine import busy, yields_at
 from daybreak.kinds.llmservice.observe.observed import Observed
@@ -51,5 +52,7 @@ def _claim(seen: Observed, model: Model, devices: int, pods: list[PodView]) -> C
         priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),
         busy=busy(traffic),
+        first_since=first_since(gate) if waits else None,
+        room_seconds=room_seconds(gate),
         stays_down=leaving and policy.takes_turns and bool(traffic.held),
     )

@@ -20,6 +20,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates import idle_policy, sleep_policy
+from daybreak.gates.room import room_status
 from daybreak.gates.sleep_policy import told_to_clients
 from daybreak.gates.state_machine import Health, SleepState
 from daybreak.gates.wake_history import wake_history
@@ -93,7 +94,7 @@ def status(
         phase_since=written(since or snapshot.now) if phase else None,
         asleep=sleep_policy.depth(sleep_states.values()),
         access=_access(service) if sleep_states else None,
-        gate=_gate(seen, snapshot, lora, sleep_states, wakes),
+        gate=_gate(seen, snapshot, models, lora, sleep_states, wakes),
         url=names.url(service.name, service.namespace),
         replicas=_replicas(service, models),
         gpus=sum(model.gpus for model in models),
@@ -135,12 +136,14 @@ def _wakes(
 def _gate(
     seen: Observed,
     snapshot: Snapshot,
+    models: Sequence[ModelHealth],
     lora: Mapping[str, Adapters],
     sleep_states: Mapping[str, SleepState],
     wakes: Mapping[str, WakeStatus | None],
 ) -> GateStatus | None:
     if seen.gateway is None:
         return None
+    roomy = {model.name for model in models if model.has_room}
     gates = [
         sleep_policy.model_gate(
             name,
@@ -150,6 +153,9 @@ def _gate(
             adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN),
             after=_after(seen.turn(name), state),
             idle=_idle(seen, snapshot, name, state, wakes[name]),
+            room=room_status(
+                seen.gates.get(name), state, seen.turn(name), has_room=name in roomy, now=seen.now
+            ),
         )
         for name, state in sleep_states.items()
     ]

@@ -1,6 +1,7 @@
 """What a service has held of accelerators, and what its sleep has saved."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.savings_status import SavingsStatus
@@ -16,7 +17,8 @@ def savings(
     seen: Observed, service: LLMService, models: Sequence[ModelHealth], sleep_states: Mapping[str, SleepState]
 ) -> SavingsStatus | None:
     """The sums of now; None of a service without accelerators, or without a gateway, which never sleeps."""
-    now = held(service, models, sleep_states)
+    waited_for = sum(seen.turn(model.name).waited_for for model in models)
+    now = replace(held(service, models, sleep_states), waited_for=waited_for)
     before = savings_before(seen.status)
     if not sleep_states or (before is None and now == Accelerators()):
         return None

@@ -14,6 +14,7 @@ from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView
+from daybreak.scheduling.turn_words import waiting
 
 
 class View(view.View[Observed, ModelServer]):
@@ -113,7 +114,7 @@ class View(view.View[Observed, ModelServer]):
     def doing(self) -> str:
         """What is waited for."""
         if self.queued:
-            return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+            return waiting(self.seen.turn.after, self.seen.turn)
         if self.seen.deployment is None or not self.current_pods:
             return "its pods are being made"
         if self.ready_now:

@@ -8,8 +8,6 @@ from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.ray import network
 
-PORT = 80
-
 
 def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, Any]:
     """The Service that clients use.
@@ -17,26 +15,14 @@ def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, An
     It leads to the gateway's port for the server, or without a gateway to the pods.
     """
     to_pods = {names.SERVICE_LABEL: server.owner}
-    target = server.profile.port if gateway_port is None else gateway_port
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(server, names.front_service(server.name), "front"),
-        "spec": {
-            "type": "ClusterIP",
-            # An address of each family that the cluster has.
-            "ipFamilyPolicy": "PreferDualStack",
-            "selector": to_pods if gateway_port is None else names.gateway_selector(),
-            "ports": [
-                {
-                    "name": "http",
-                    "port": PORT,
-                    "targetPort": target,
-                    "protocol": "TCP",
-                    "appProtocol": "http",
-                }
-            ],
-        },
+        "spec": network.front(
+            to_pods if gateway_port is None else names.gateway_selector(),
+            server.profile.port if gateway_port is None else gateway_port,
+        ),
     }
 
 

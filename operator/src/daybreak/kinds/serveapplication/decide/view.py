@@ -19,6 +19,7 @@ from daybreak.problems.serve_problems import deployment_problem, service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
 from daybreak.scheduling.schedulable import schedulable
+from daybreak.scheduling.turn_words import waiting
 
 _ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
 """What Serve says of an application that it changes, also while its replicas go on answering."""
@@ -157,7 +158,7 @@ class View(view.View[Observed, ServeApplication]):
     def doing(self) -> str:
         """What is waited for."""
         if self.queued:
-            return f"it waits for accelerators after {', '.join(self.seen.turn.after)}"
+            return waiting(self.seen.turn.after, self.seen.turn)
         if self.without_code and not self.made:
             return "its code is being looked for"
         heads = [pod for pod in self.current_pods if pod.role == HEAD]

@@ -8,7 +8,6 @@ from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.ray import network, ports
 
-PORT = 80
 _HEAD = "head"
 
 
@@ -19,21 +18,10 @@ def front_service(application: ServeApplication, gateway_port: int | None) -> di
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(application, names.front_service(application.name), "front"),
-        "spec": {
-            "type": "ClusterIP",
-            # An address of each family that the cluster has.
-            "ipFamilyPolicy": "PreferDualStack",
-            "selector": to_head if gateway_port is None else names.gateway_selector(),
-            "ports": [
-                {
-                    "name": "http",
-                    "port": PORT,
-                    "targetPort": ports.SERVE if gateway_port is None else gateway_port,
-                    "protocol": "TCP",
-                    "appProtocol": "http",
-                }
-            ],
-        },
+        "spec": network.front(
+            to_head if gateway_port is None else names.gateway_selector(),
+            ports.SERVE if gateway_port is None else gateway_port,
+        ),
     }
 
 

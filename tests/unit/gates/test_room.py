@@ -1,0 +1,87 @@
+"""How a model waits for accelerators, and what such waits have taken: kept in the status."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, RoomStatus
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.room import first_since, room_seconds, room_status
+from daybreak.gates.state_machine import SleepState
+from daybreak.scheduling.turn_words import waiting
+from daybreak.scheduling.turns import NO_MATTER, Turn
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+WAKING = SleepState(Phase.WAKING, NOW, None, GateState.CLOSED, 1)
+AWAKE = SleepState(Phase.AWAKE, NOW, None, GateState.OPEN, 2)
+ASLEEP = SleepState(Phase.ASLEEP, NOW, SleepDepth.WORKERS, GateState.CLOSED, 3)
+FIRST, SECOND = Turn(place=1), Turn(after=("default/x",), place=2)
+
+
+def gate(room: RoomStatus | None) -> ModelGate:
+    """A gate as the status says it."""
+    more: dict[str, Any] = {"state": "Closed", "epoch": 1, "hold_seconds": 60, "phase": "Waking"}
+    return ModelGate(name="m", since="2026-01-02T03:04:05Z", room=room, **more)
+
+
+def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
+    """What is said after looks, each so many seconds after the first one."""
+    said: RoomStatus | None = None
+    for second, state, turn, has_room in steps:
+        moment = NOW + timedelta(seconds=second)
+        said = room_status(gate(said), state, turn, has_room=has_room, now=moment)
+    return said
+
+
+def test_who_never_waits_says_nothing() -> None:
+    steps = ((0, WAKING, NO_MATTER, False), (1, WAKING, NO_MATTER, True), (9, AWAKE, NO_MATTER, True))
+    assert history(*steps) is None
+
+
+def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
+    queued = ((0, WAKING, SECOND, False), (10, WAKING, FIRST, False))
+    said = history(*queued)
+    assert said is not None
+    assert (said.place, said.first_since, said.recent) == (1, "2026-01-02T03:04:15Z", [])
+    assert first_since(gate(said)) == NOW + timedelta(seconds=10)
+    # It makes its pods, and the scheduler has not said that it finds no room.
+    trying = (*queued, (12, WAKING, NO_MATTER, False))
+    said = history(*trying)
+    assert said is not None
+    assert (said.place, said.first_since) == (None, "2026-01-02T03:04:15Z")
+    said = history(*trying, (40, WAKING, NO_MATTER, True), (90, AWAKE, NO_MATTER, True))
+    assert said == RoomStatus(recent=[30])
+    assert room_seconds(gate(said)) == (30,)
+
+
+def test_what_ended_without_room_is_not_measured() -> None:
+    assert history((0, WAKING, FIRST, False), (50, ASLEEP, NO_MATTER, False)) is None
+    overtaken = history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False))
+    assert overtaken == RoomStatus(place=2)
+    # From when it came first again.
+    again = ((60, WAKING, FIRST, False), (65, WAKING, NO_MATTER, True))
+    assert history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False), *again) == RoomStatus(recent=[5])
+
+
+def test_the_last_waits_are_kept() -> None:
+    steps = [
+        (each, WAKING, FIRST, False) if at == 0 else (each + number, WAKING, NO_MATTER, True)
+        for number in range(12)
+        for at, each in enumerate((100 * number, 100 * number))
+    ]
+    said = history(*steps)
+    assert said is not None
+    assert said.recent == list(range(2, 12))
+
+
+def test_what_to_expect_is_said_while_it_waits() -> None:
+    expecting = Turn(
+        after=("default/x",), place=2, expected=NOW + timedelta(minutes=1), held_by=("default/y",)
+    )
+    said = history((0, WAKING, expecting, False))
+    assert said is not None
+    assert said.expected_at == "2026-01-02T03:05:05Z"
+    assert waiting(expecting.after, expecting) == (
+        "it waits for accelerators: default/x comes before it; they are held by default/y; its place is 2; "
+        "by waits before, room is there at 2026-01-02T03:05:05Z"
+    )
+    assert history((0, WAKING, expecting, True)) is None
