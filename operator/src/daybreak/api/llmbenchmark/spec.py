@@ -160,7 +160,7 @@ class LLMBenchmarkSpec(ApiModel):
     once, where they are better beyond noise and the model is still the one that was measured; only arguments
     of `sweep` are. The chart's value `benchmarks.patchServices` must allow it."""
     output: BenchmarkOutput | None = None
-    """Where the report goes. Unset: the figures are in the status only."""
+    """Where the report goes beside the ConfigMap that `status.report` names. Unset: nowhere else."""
     suspend: bool = False
     """Gives everything back. When it is false again the benchmark begins anew."""
     ttl_after_finished: Duration = "0s"

@@ -201,6 +201,19 @@ class PatchStatus(ApiModel):
     """How it is."""
 
 
+class ReportStatus(ApiModel):
+    """Where the report is kept in the cluster."""
+
+    config_map: Annotated[str, Field(max_length=253)] | None = None
+    """The ConfigMap that has it, which goes with the benchmark; absent: it could not be kept."""
+    files: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=8)] = Field(
+        default_factory=list
+    )
+    """Its keys: `report.html`, `curve.png`, `results.json`, as far as there is room for them."""
+    message: Annotated[str, Field(max_length=1024)] | None = None
+    """What was not kept, and why."""
+
+
 class LLMBenchmarkStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -242,6 +255,8 @@ class LLMBenchmarkStatus(ApiModel):
     """Digest of what the benchmark began with."""
     measured: Annotated[str, Field(max_length=64)] | None = None
     """Digest of the engine that is measured, as the spec or the LLMService said when its Job was made."""
+    report: ReportStatus | None = None
+    """Where the report of the last end is kept; absent: there was none."""
     patch: PatchStatus | None = None
     """What `applyTo: Patch` has written; absent without it."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(

@@ -13,6 +13,7 @@ from daybreak.controller.events import Event
 from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
 from daybreak.kinds.llmbenchmark.objects.desired import desired
+from daybreak.kinds.llmbenchmark.objects.report_map import fitting, report_map
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from daybreak.kube.cache import Key
@@ -44,6 +45,14 @@ class BenchmarkKind:
         """Its objects."""
         benchmark = seen.subject
         return [] if benchmark is None else desired(benchmark, decision.target, self._platform)
+
+    def keeps(self, seen: Observed, decision: Decision) -> dict[str, Any] | None:
+        """The report, of the job's last word."""
+        benchmark, said = seen.subject, seen.progress
+        if benchmark is None or said is None or not said.final or seen.finished or seen.deleting:
+            return None
+        files = fitting(said.files or {})
+        return report_map(benchmark, files) if files else None
 
     def known(self, seen: Observed) -> Collection[Resource]:
         """All are Kubernetes' own."""

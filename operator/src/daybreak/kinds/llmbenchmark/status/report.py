@@ -9,6 +9,7 @@ from daybreak.controller.events import Event
 from daybreak.controller.jobs import status
 from daybreak.kinds.llmbenchmark.decide.decision import Decision
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
+from daybreak.kinds.llmbenchmark.status.kept import kept
 from daybreak.kinds.llmbenchmark.status.steps import gain_status, step_status, words
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
@@ -26,6 +27,7 @@ def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
         update["progress"] = verdict.message[:256] if verdict.phase is JobPhase.RUNNING else None
         if seen.progress is not None:
             update |= _measured(seen.progress)
+            update["report"] = kept(seen) if verdict.final and not seen.finished else before.report
     return before.model_copy(update=update)
 
 
