@@ -8,7 +8,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
-from daybreak.controller.again import Again
+from daybreak.controller.again import SOON_SECONDS, Again
 from daybreak.controller.events import Event
 from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
@@ -70,7 +70,13 @@ class BenchmarkKind:
         """Nothing is counted."""
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
-        """What is missing may come."""
-        verdict = decision.verdict
+        """What is missing may come, and so may the next run."""
+        verdict, turn = decision.verdict, decision.turn
+        if turn is not None and turn.begins:
+            again.at_once()
+        elif turn is not None and turn.clears:
+            again.after(SOON_SECONDS)
+        elif turn is not None and turn.next is not None:
+            again.within(turn.next - seen.now)
         if not decision.apply and verdict is not None and verdict.stalled and not verdict.final:
             again.after(MISSING_SECONDS)
