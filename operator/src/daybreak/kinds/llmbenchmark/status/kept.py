@@ -20,6 +20,6 @@ def kept(seen: Observed) -> ReportStatus | None:
         return ReportStatus(message=message[:_MESSAGE_LIMIT])
     files = fitting(said)
     missing = [name for name in FILES if name not in files]
-    message = f"not kept for want of room ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
+    left = f"not kept for want of room ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
     name = names.benchmark_report(seen.subject.name) if files else None
-    return ReportStatus(config_map=name, files=list(files), message=message)
+    return ReportStatus(config_map=name, files=list(files), message=left)
