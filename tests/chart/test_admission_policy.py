@@ -14,10 +14,12 @@ import pytest
 
 from cluster import ClusterError, ControlPlane
 from daybreak.api.common import names
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmroute.definition import LLM_ROUTES, LLMRoute
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import KINDS, WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.kinds.llmbenchmark.objects.report_map import report_map
 from daybreak.kinds.llmroute.plan import own_service
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
@@ -73,6 +75,12 @@ def of_the_batch(kind: str) -> Manifest:
 def of_the_benchmark(kind: str) -> Manifest:
     """An object of a benchmark of the samples."""
     return copy.deepcopy(of_kind(of_benchmark(benchmarks()[0].values[0], MODELS), kind)[0])
+
+
+def of_a_report(sample: Manifest) -> Manifest:
+    """The ConfigMap with the report of a benchmark."""
+    metadata = {"uid": "0-0", **sample["metadata"], "namespace": MODELS}
+    return report_map(LLMBenchmark.from_manifest({**sample, "metadata": metadata}), {"report.html": "<p>"})
 
 
 def of_the_server(kind: str) -> Manifest:
@@ -215,7 +223,7 @@ def test_what_the_operator_writes_for_a_batch_is_admitted(operator: Hands, sampl
 
 @pytest.mark.parametrize("sample", benchmarks())
 def test_what_the_operator_writes_for_a_benchmark_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = of_benchmark(sample, MODELS)
+    wanted = [*of_benchmark(sample, MODELS), of_a_report(sample)]
     assert len(operator.create(*wanted).splitlines()) == len(wanted)
     assert len(operator.apply(*wanted).splitlines()) == len(wanted)
 
@@ -350,6 +358,16 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda: of_the_benchmark("Job"),
         lambda m: m["spec"]["template"]["spec"]["containers"][0].update(command=["bash"]),
         "runs daybreak_runtime.benchmark",
+    ),
+    "a ConfigMap of another name": (
+        lambda: of_a_report(benchmarks()[0].values[0]),
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a ConfigMap of a service": (
+        lambda: of_a_report(benchmarks()[0].values[0]),
+        lambda m: m["metadata"]["ownerReferences"][0].update(kind="LLMService"),
+        "named after",
     ),
     "a ModelServer's Deployment of another name": (
         lambda: of_the_server("Deployment"),

@@ -186,7 +186,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - apiGroups: [""]
   apiVersions: [v1]
   operations: {{ . }}
-  resources: [services, serviceaccounts, persistentvolumeclaims]
+  resources: [services, serviceaccounts, persistentvolumeclaims, configmaps]
 - apiGroups: [batch]
   apiVersions: [v1]
   operations: {{ . }}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.llmbatch.definition import QUEUE_LABEL
 from daybreak_runtime.batch.progress import Progress
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.batches import NIGHT, kuberay_says
@@ -114,6 +115,45 @@ def test_suspended_and_resumed(admin: Admin, job: Progress) -> None:
     admin.merge("LLMBatch", "night", {"spec": {"suspend": False}})
     again = eventually("a RayJob", lambda: admin.get("RayJob", "night"))
     assert again["metadata"]["uid"] != before
+
+
+def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
+    admin: Admin, operator: OperatorProcess
+) -> None:
+    """What Kueue writes is played: `suspend` of the RayJob, and at admission nodes for its pods."""
+    wanted = NIGHT.manifest()
+    wanted["metadata"]["labels"] = {QUEUE_LABEL: "gpus"}
+    admin.create(wanted)
+    job = eventually("a RayJob", lambda: admin.get("RayJob", "night"))
+    assert job["metadata"]["labels"][QUEUE_LABEL] == "gpus"
+    [group] = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert group["replicas"] == group["minReplicas"] == group["maxReplicas"]
+    admin.merge("RayJob", "night", {"spec": {"suspend": True}})
+    eventually("queued", lambda: NIGHT.condition(admin, "Reconciling").get("reason") == "Queued")
+    # What may change of the batch reaches the RayJob, beside what Kueue has written.
+    admin.merge("LLMBatch", "night", {"spec": {"ttlAfterFinished": "60s"}})
+    eventually(
+        "the RayJob's other time",
+        lambda: admin.get("RayJob", "night")["spec"]["ttlSecondsAfterFinished"] == 60,
+    )
+    assert admin.get("RayJob", "night")["spec"]["suspend"] is True
+    # It is admitted.
+    group["template"]["spec"]["nodeSelector"] = {"pool": "gpus"}
+    cluster = {"workerGroupSpecs": [group]}
+    admin.merge("RayJob", "night", {"spec": {"suspend": False, "rayClusterSpec": cluster}})
+    eventually("not queued", lambda: NIGHT.condition(admin, "Reconciling").get("reason") == "Progressing")
+    generation = admin.get("RayJob", "night")["metadata"]["generation"]
+    operator.kill()
+    operator.start()
+    operator.wait_ready()
+    # Its place is taken from it: it waits again, and is not made anew.
+    admin.merge("RayJob", "night", {"spec": {"suspend": True}})
+    eventually("queued again", lambda: NIGHT.condition(admin, "Reconciling").get("reason") == "Queued")
+    found = admin.get("RayJob", "night")
+    assert found["metadata"]["uid"] == job["metadata"]["uid"]
+    assert found["metadata"]["generation"] == generation + 1, "the operator has written nothing"
+    [group] = found["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    assert group["template"]["spec"]["nodeSelector"] == {"pool": "gpus"}
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     course.trials += [trial({"max_num_seqs": 2}, 6.0), trial({"max_num_seqs": 4}, None)]
     course.now, course.stopped = "", "max_num_seqs: 4 does not start"
     job.course(course, Gain(2.0, 0.02), 0.01)
+    job.keep({"report.html": "<p>page</p>", "curve.png": "aGk=", "other.html": "not known"})
     assert job.end(), "the job ends when its last word stands in the status"
     found = TUNE.phase(admin, "Succeeded")
     assert found["recommended"] == {"max_num_seqs": 2}
@@ -61,6 +62,12 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert [each["settings"] for each in found["steps"]] == [{}, {"max_num_seqs": 2}, {"max_num_seqs": 4}]
     assert found["steps"][2]["failure"] == "out of memory"
     assert found["stopped"] == "max_num_seqs: 4 does not start"
+    report = admin.get("ConfigMap", "tune-report")
+    assert (report["data"], report["binaryData"]) == ({"report.html": "<p>page</p>"}, {"curve.png": "aGk="})
+    [owner] = report["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("LLMBenchmark", "tune", True)
+    assert found["report"]["configMap"] == "tune-report"
+    assert found["report"]["files"] == ["report.html", "curve.png"]
     # The Job goes by its own time; what stands in the status stays, and nothing is made anew.
     admin.delete("Pod", "tune-pod")
     admin.delete("Job", "tune-benchmark")
@@ -69,6 +76,17 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert "Succeeded" in {each["reason"] for each in events}
     assert TUNE.status(admin)["phase"] == "Succeeded"
     assert admin.get("Job", "tune-benchmark") is None
+
+
+def test_a_report_whose_name_is_taken_does_not_hold_up_the_end(admin: Admin, job: Progress) -> None:
+    admin.create({"kind": "ConfigMap", "metadata": {"name": "tune-report"}, "data": {"a": "theirs"}})
+    job.course(Course([trial({}, 3.0)]), None, 0.01)
+    job.keep({"report.html": "<p>"})
+    assert job.end()
+    found = TUNE.phase(admin, "Succeeded")
+    assert found["report"]["message"] == "not kept: ConfigMap/tune-report belongs to somebody else"
+    assert admin.get("ConfigMap", "tune-report")["data"] == {"a": "theirs"}
+    admin.delete("ConfigMap", "tune-report")
 
 
 def test_a_copy_of_a_service_is_made_once_the_service_is_there(

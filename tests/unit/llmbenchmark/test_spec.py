@@ -27,6 +27,10 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     (of_service(where="Service"), "a sweep starts engines anew"),
     ({"applyTo": "Patch"}, "applyTo Patch writes what a sweep has found"),
     (of_service() | {"applyTo": "Patch", "sweep": None}, "applyTo Patch writes what a sweep has found"),
+    (
+        of_service() | {"applyTo": "Patch", "schedule": {"start": "0 2 * * *"}},
+        "applyTo Patch writes once: with a schedule",
+    ),
     ({"output": {"uri": "file:///x"}}, "write pvc://claim/path"),
     ({"output": {"uri": "pvc://a/../b"}}, "'..' may not stand in a path"),
     ({"colour": "red"}, "there is no such field"),
@@ -42,6 +46,8 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
         "a benchmark fills no claim",
     ),
     ({"model": {"name": "a", "source": "hf://a/b", "parallelism": {"pipeline": 2}}}, "placement STRICT_PACK"),
+    ({"schedule": {"start": "0 25 * * *"}}, "spec.schedule.start: 0 25 * * * has a bad hour"),
+    ({"schedule": {"start": "0 2 * * *", "timeZone": "Europe/Berlim"}}, "did you mean Europe/Berlin?"),
     ({"sweep": [{"argument": "chat_template", "values": ["x" * 110_000]}]}, "more than a job can be told"),
 ]
 
@@ -66,7 +72,7 @@ def test_every_rule_is_tried() -> None:
         if isinstance(each, type) and issubclass(each, ApiModel) and each.__module__ == module.__name__
         for rule in each.rules
     ]
-    assert len(own) == 5
+    assert len(own) == 6
     for message in own:
         assert any(words in message or message in words for _, words in BY_RULE), message
 

@@ -65,7 +65,7 @@ OF_GATEWAYS = (
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (*OWNED, *OF_BATCHES, *OF_BENCHMARKS, *OF_GATEWAYS, RAY_CLUSTERS)
+    for resource in (*OWNED, *OF_BATCHES, *OF_BENCHMARKS, *OF_GATEWAYS, CONFIG_MAPS, RAY_CLUSTERS)
 }
 
 

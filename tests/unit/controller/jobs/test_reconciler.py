@@ -90,6 +90,10 @@ class TrialKind:
     def desired(self, seen: Seen, decision: Decision) -> Sequence[dict[str, Any]]:
         return [wanted("one-job")]
 
+    def keeps(self, seen: Seen, decision: Decision) -> dict[str, Any] | None:
+        content = seen.progress.message if seen.progress is not None else ""
+        return wanted("one-report") if content else None
+
     def known(self, seen: Seen) -> Collection[Resource]:
         return self.owned
 
@@ -241,6 +245,22 @@ async def test_its_end_is_written_and_looked_at_at_once_so_that_its_job_hears_of
     around = Around(progress=JobWords("Succeeded", final=True), job=wanted("one-job"))
     assert await reconciled(around) == 0.0
     assert around.did == ["status Succeeded"], "nothing is applied any more"
+
+
+async def test_what_is_kept_of_its_end_is_written_before_the_status_tells_it() -> None:
+    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=wanted("one-job"))
+    assert await reconciled(around) == 0.0
+    assert around.did == ["apply one-report", "status Succeeded"]
+
+
+async def test_what_cannot_be_kept_does_not_hold_up_the_end() -> None:
+    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=wanted("one-job"))
+    around.refuses = True
+    assert await reconciled(around) == 0.0
+    around.live_objects["one-report"] = wanted("one-report", labels={})
+    around.refuses = False
+    assert await reconciled(around) == 0.0
+    assert around.did == ["status Succeeded", "status Succeeded"]
 
 
 async def test_a_status_that_stands_is_not_written() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from daybreak_runtime.batch.order import Order, Place, Request
 from daybreak_runtime.batch.output import Answer, Fenced, Output
@@ -123,6 +124,17 @@ def test_a_column_of_the_input_named_answer_harms_nothing(tmp_path: Path) -> Non
     first.flush()
     again = begun(tmp_path)
     assert (again.done, again.failed) == ({0}, 0)
+
+
+@pytest.mark.parametrize(("response", "kind"), [(0.5, "float"), ([0.5, 0.25], "list<element: float>")])
+def test_scores_and_vectors_have_their_own_types_in_parquet(tmp_path: Path, response: Any, kind: str) -> None:
+    output = begun(tmp_path, kind="Parquet")
+    output.take([Answer(0, {"q": "a"}, {"response": response}), Answer(1, {"q": "b"}, error="no")])
+    output.finish()
+    [part] = tmp_path.glob("part-*.parquet")
+    found = parquet.read_table(part)
+    assert str(found.schema.field("response").type) == kind
+    assert found.column("response").to_pylist() == [response, None]
 
 
 def test_csv(tmp_path: Path) -> None:

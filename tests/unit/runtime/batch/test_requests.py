@@ -143,3 +143,18 @@ async def test_why_an_answer_ended() -> None:
 
     found = [json.loads(each["answer"]) async for each in in_json(said(), "i", {0: 4, 1: 4, 2: None})]
     assert [each["finish_reason"] for each in found] == ["length", "stop", "stop"]
+
+
+async def test_a_score_is_one_number_and_more_are_no_score() -> None:
+    async def said() -> Any:
+        yield {"i": 0, "embeddings": [0.25], "num_input_tokens": 3}
+        yield {"i": 1, "embeddings": [0.25, 0.75], "num_input_tokens": 3}
+        yield {"i": 2, "__inference_error__": "too long"}
+
+    found = [each async for each in in_json(said(), "i", {}, "score")]
+    assert json.loads(found[0]["answer"]) == {"response": 0.25, "prompt_tokens": 3}
+    assert json.loads(found[1]["answer"]) == {}
+    assert "2 numbers and no score" in found[1]["__inference_error__"]
+    assert found[2]["__inference_error__"] == "too long"
+    classes = [each async for each in in_json(said(), "i", {}, "classify")]
+    assert json.loads(classes[1]["answer"])["response"] == [0.25, 0.75]

@@ -256,6 +256,11 @@ def benchmark_job(benchmark: str) -> str:
     return f"{benchmark}-benchmark"
 
 
+def benchmark_report(benchmark: str) -> str:
+    """Name of the ConfigMap with the report of an LLMBenchmark."""
+    return f"{benchmark}-report"
+
+
 def benchmark_manager(benchmark: str, uid: str) -> str:
     """Field manager of what an LLMBenchmark writes into an LLMService.
 

@@ -43,9 +43,9 @@ class Task(StrEnum):
     EMBED = "embed"
     """It makes a vector of it."""
     CLASSIFY = "classify"
-    """It gives the probabilities of its classes."""
+    """It gives the probabilities of its classes, as a vector."""
     SCORE = "score"
-    """It gives a score (reward models)."""
+    """It gives one number: a model with one label, such as a reward model."""
 
 
 class InputFormat(StrEnum):

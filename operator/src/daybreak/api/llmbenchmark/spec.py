@@ -113,9 +113,21 @@ class BenchmarkOutput(ApiModel):
     `curve.svg`, `curve.png` and `results.json` are written there at the end."""
 
 
+class BenchmarkSchedule(ApiModel):
+    """When it runs, again and again: at night, for instance."""
+
+    start: Annotated[str, Field(min_length=9, max_length=128)]
+    """When a run begins: a cron expression of five fields, such as `0 2 * * *`."""
+    time_zone: Annotated[str, Field(min_length=1, max_length=64)] = "UTC"
+    """Time zone of `start`, such as `Europe/Berlin`."""
+    starting_deadline: PositiveDuration = "1h"
+    """How much later a run may begin that could not at its time, since the operator or the service was away.
+    What is later than that is left out, and so is a start during a run."""
+
+
 class LLMBenchmarkSpec(ApiModel):
-    """A load, and what is tried under it. Once it has begun, only `suspend`, `applyTo` and
-    `ttlAfterFinished` may change."""
+    """A load, and what is tried under it. Once it has begun, only `suspend`, `schedule`, `applyTo` and
+    `ttlAfterFinished` may change; with a `schedule` everything may between two runs."""
 
     rules = (
         Rule(
@@ -136,6 +148,11 @@ class LLMBenchmarkSpec(ApiModel):
             lambda self: (
                 self.apply_to is ApplyTo.RECOMMEND or (self.service_ref is not None and bool(self.sweep))
             ),
+        ),
+        Rule(
+            "!has(self.schedule) || !has(self.applyTo) || self.applyTo != 'Patch'",
+            "applyTo Patch writes once: with a schedule, leave it at Recommend",
+            lambda self: self.schedule is None or self.apply_to is ApplyTo.RECOMMEND,
         ),
     )
 
@@ -160,9 +177,12 @@ class LLMBenchmarkSpec(ApiModel):
     once, where they are better beyond noise and the model is still the one that was measured; only arguments
     of `sweep` are. The chart's value `benchmarks.patchServices` must allow it."""
     output: BenchmarkOutput | None = None
-    """Where the report goes. Unset: the figures are in the status only."""
+    """Where the report goes beside the ConfigMap that `status.report` names. Unset: nowhere else."""
+    schedule: BenchmarkSchedule | None = None
+    """When it runs, again and again. Unset: at once, and once."""
     suspend: bool = False
-    """Gives everything back. When it is false again the benchmark begins anew."""
+    """Gives everything back. When it is false again the benchmark begins anew; with a `schedule`, at the next
+    start."""
     ttl_after_finished: Duration = "0s"
     """How long the pod, with its log, is kept after the end."""
     runtime: Runtime = Field(default_factory=Runtime)

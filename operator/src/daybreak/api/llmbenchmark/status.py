@@ -11,6 +11,8 @@ from daybreak.api.ray.model import EngineArgs
 
 STEP_LIMIT = 256
 """Most steps of a benchmark."""
+RUN_LIMIT = 10
+"""Most runs of a schedule that are remembered."""
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
@@ -81,6 +83,8 @@ class BenchmarkReason(StrEnum):
     """Loads are being measured."""
     SUSPENDED = "Suspended"
     """`spec.suspend` is true."""
+    SCHEDULED = "Scheduled"
+    """The next run waits for its time."""
     FINISHED = "Finished"
     """The steps are in the status; the message says what came of them."""
     INVALID_SPEC = "InvalidSpec"
@@ -201,6 +205,42 @@ class PatchStatus(ApiModel):
     """How it is."""
 
 
+class ReportStatus(ApiModel):
+    """Where the report is kept in the cluster."""
+
+    config_map: Annotated[str, Field(max_length=253)] | None = None
+    """The ConfigMap that has it, which goes with the benchmark; absent: it could not be kept."""
+    files: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=8)] = Field(
+        default_factory=list
+    )
+    """Its keys: `report.html`, `curve.png`, `results.json`, as far as there is room for them."""
+    message: Annotated[str, Field(max_length=1024)] | None = None
+    """What was not kept, and why."""
+
+
+class RunStatus(ApiModel):
+    """A run of the schedule that has ended."""
+
+    scheduled: Moment | None = None
+    """The start that it went by."""
+    started: Moment | None = None
+    """When its Job was made."""
+    finished: Moment | None = None
+    """When it ended."""
+    phase: BenchmarkPhase
+    """`Succeeded` or `Failed`."""
+    reason: Annotated[str, Field(max_length=64)]
+    """Of its condition."""
+    message: Annotated[str, Field(max_length=500)] | None = None
+    """What came of it."""
+    best: StepStatus | None = None
+    """The best step that keeps the limits."""
+    gain: GainStatus | None = None
+    """The best beside that run's baseline."""
+    gpu_seconds: Annotated[float, Field(ge=0)] = 0.0
+    """What it has cost."""
+
+
 class LLMBenchmarkStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -242,6 +282,16 @@ class LLMBenchmarkStatus(ApiModel):
     """Digest of what the benchmark began with."""
     measured: Annotated[str, Field(max_length=64)] | None = None
     """Digest of the engine that is measured, as the spec or the LLMService said when its Job was made."""
+    scheduled_run: Moment | None = None
+    """With a `schedule`: the start that the run goes by which is under way, or has ended last."""
+    next_run: Moment | None = None
+    """When the next run begins; absent without a `schedule`, and while it is suspended."""
+    schedule: Annotated[str, Field(max_length=256)] | None = None
+    """The schedule that `nextRun` goes by."""
+    runs: Annotated[list[RunStatus], Field(max_length=RUN_LIMIT)] = Field(default_factory=list)
+    """Runs of the schedule that have ended, the last one first."""
+    report: ReportStatus | None = None
+    """Where the report of the last end is kept; absent: there was none."""
     patch: PatchStatus | None = None
     """What `applyTo: Patch` has written; absent without it."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from daybreak import versions
 from daybreak.api.common import engine_args
+from daybreak.api.gates import schedule_rules
 from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.ray.model import Model, Placement
@@ -11,7 +12,7 @@ from daybreak.api.ray.model import Model, Placement
 
 def problems(benchmark: LLMBenchmark) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
-    return (*_sweep(benchmark), *_model(benchmark), *too_long(benchmark.spec))
+    return (*_sweep(benchmark), *_model(benchmark), *_schedule(benchmark), *too_long(benchmark.spec))
 
 
 def _sweep(benchmark: LLMBenchmark) -> Iterator[str]:
@@ -38,6 +39,11 @@ def _model(benchmark: LLMBenchmark) -> Iterator[str]:
             "spec.model.cache: a benchmark fills no claim; name one that holds the weights in "
             "spec.model.source (pvc://claim/path)"
         )
+
+
+def _schedule(benchmark: LLMBenchmark) -> Iterator[str]:
+    if benchmark.spec.schedule is not None:
+        yield from schedule_rules.problems_of("spec.schedule", benchmark.spec.schedule)
 
 
 def model_problems(model: Model, where: str) -> Iterator[str]:

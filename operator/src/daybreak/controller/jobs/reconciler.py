@@ -18,6 +18,7 @@ from daybreak.controller.writer import Writer
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
+from daybreak.kube.resources import of
 
 Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)
@@ -69,6 +70,13 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
 
     def desired(self, seen: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
         """The objects as they should be, those that others need first; asked where they are to be applied."""
+        ...
+
+    def keeps(self, seen: Seen_contra, decision: Decided) -> dict[str, Any] | None:
+        """What of its end is kept beside the status, and is written before that tells the end; None: nothing.
+
+        It is written once, and not watched: when the job is gone nobody knows what stood in it.
+        """
         ...
 
     def known(self, seen: Seen_contra) -> Collection[Resource]:
@@ -147,6 +155,12 @@ class Reconciler(Generic[Seen, Decided, Status]):
                 return None  # the object is gone
             seen = applied
             decision = kind.decide(seen)
+        kept = kind.keeps(seen, decision)
+        if kept is not None:
+            last = await self._kept(owner, seen, kept)
+            if last is None:
+                return None
+            seen = last
         after = kind.report(seen, decision)
         said = await self._writer.say(
             key, seen.manifest, after, lambda before, _: kind.news(before, after), seen.now
@@ -162,6 +176,16 @@ class Reconciler(Generic[Seen, Decided, Status]):
             again.after(COUNT_SECONDS)
         kind.look_again(seen, decision, again)
         return again.seconds
+
+    async def _kept(self, owner: Owner, seen: Seen, kept: dict[str, Any]) -> Seen | None:
+        """Keep what is left of its end. Returns what is seen then; None: the object is gone."""
+        plan = await make_plan(
+            owner, [kept], (of(kept),), self._kind.job, lambda *_: False, self._cache, self._applier
+        )
+        if plan.foreign:
+            return replace(seen, foreign=plan.foreign)
+        applied = await self._writer.carry_out(owner.key, owner.uid, plan)
+        return None if applied is None else replace(seen, foreign=(), refusal=applied.refusal)
 
     async def _applied(self, owner: Owner, seen: Seen, decision: Decided, again: Again) -> Seen | None:
         """Apply what is decided. Returns what is seen then; None: the object is gone."""

@@ -85,11 +85,11 @@ def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict
 
 def _conditions(seen: Seen, verdict: Verdict) -> list[Condition]:
     phase, reason, message = verdict.phase, verdict.reason, verdict.message
-    under_way = not verdict.final and not verdict.stalled and phase is not JobPhase.SUSPENDED
+    still = verdict.final or verdict.stalled or verdict.waiting or phase is JobPhase.SUSPENDED
     made = [
         Made(JobConditionType.COMPLETE, phase is JobPhase.SUCCEEDED, reason, message),
         Made(JobConditionType.FAILED, phase is JobPhase.FAILED, reason, message),
-        Made(JobConditionType.RECONCILING, under_way, reason, message),
+        Made(JobConditionType.RECONCILING, not still, reason, message),
         Made(JobConditionType.STALLED, verdict.stalled, reason, message),
     ]
     return dated(seen.status, made, seen.now, seen.generation)

@@ -22,6 +22,8 @@ class Verdict:
     message: str
     stalled: bool = False
     """Whether somebody has to act."""
+    waiting: bool = False
+    """Whether it waits for a time: nothing is on the way."""
 
     @property
     def final(self) -> bool:

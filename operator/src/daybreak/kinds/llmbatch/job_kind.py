@@ -45,6 +45,9 @@ class BatchKind:
         batch = seen.subject
         return [] if batch is None else desired(batch, self._platform, running=decision.running)
 
+    def keeps(self, seen: Observed, decision: Decision) -> None:
+        """Nothing: its output is where `spec.output` says."""
+
     def known(self, seen: Observed) -> Collection[Resource]:
         """Without KubeRay there are no RayJobs."""
         return [each for each in OF_BATCHES if each is not RAY_JOBS or seen.kuberay_installed]

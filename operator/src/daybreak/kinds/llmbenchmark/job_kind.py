@@ -8,11 +8,12 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
-from daybreak.controller.again import Again
+from daybreak.controller.again import SOON_SECONDS, Again
 from daybreak.controller.events import Event
 from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
 from daybreak.kinds.llmbenchmark.objects.desired import desired
+from daybreak.kinds.llmbenchmark.objects.report_map import fitting, report_map
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from daybreak.kube.cache import Key
@@ -45,6 +46,14 @@ class BenchmarkKind:
         benchmark = seen.subject
         return [] if benchmark is None else desired(benchmark, decision.target, self._platform)
 
+    def keeps(self, seen: Observed, decision: Decision) -> dict[str, Any] | None:
+        """The report, of the job's last word."""
+        benchmark, said = seen.subject, seen.progress
+        if benchmark is None or said is None or not said.final or seen.finished or seen.deleting:
+            return None
+        files = fitting(said.files or {})
+        return report_map(benchmark, files) if files else None
+
     def known(self, seen: Observed) -> Collection[Resource]:
         """All are Kubernetes' own."""
         return OF_BENCHMARKS
@@ -61,7 +70,13 @@ class BenchmarkKind:
         """Nothing is counted."""
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
-        """What is missing may come."""
-        verdict = decision.verdict
+        """What is missing may come, and so may the next run."""
+        verdict, turn = decision.verdict, decision.turn
+        if turn is not None and turn.begins:
+            again.at_once()
+        elif turn is not None and turn.clears:
+            again.after(SOON_SECONDS)
+        elif turn is not None and turn.next is not None:
+            again.within(turn.next - seen.now)
         if not decision.apply and verdict is not None and verdict.stalled and not verdict.final:
             again.after(MISSING_SECONDS)

@@ -19,6 +19,9 @@ HEAD_RESOURCE = "daybreak-head"
 """Ray resource that only the head has (the operator's `names.HEAD_RESOURCE`)."""
 ERROR_LIMIT = 2000
 """Longest error of a row, in characters."""
+ENGINE_TASKS = {"score": "classify"}
+"""What vLLM 0.29 calls a task, where that is another name. It has no `score` any more, nor what Ray 2.60 asks
+for then (`convert: reward`); a score is a classification with one class."""
 _SLIVER = 0.0001
 """Of a resource that says where something runs, and is not used up."""
 _ENGINE_STAGE = "vLLMEngineStage"
@@ -51,7 +54,7 @@ def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iter
     config = vLLMEngineProcessorConfig(
         model_source=engines.source,
         engine_kwargs=dict(engines.engine_args),
-        task_type=request.task,
+        task_type=ENGINE_TASKS.get(request.task, request.task),
         batch_size=engines.batch_size,
         concurrency=engines.replicas,
         max_concurrent_batches=concurrent_batches(engines),
@@ -67,7 +70,7 @@ def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iter
     from daybreak_runtime.batch.stage_classes import JsonEngine, Prepare
 
     stage = processor.stages[_ENGINE_STAGE]
-    kwargs = {**stage.fn_constructor_kwargs, "adapters": dict(engines.adapters)}
+    kwargs = {**stage.fn_constructor_kwargs, "adapters": dict(engines.adapters), "task": request.task}
     # A copy: a field that is set has the stage work out anew what its actors ask for, and ask for a GPU.
     processor.stages[_ENGINE_STAGE] = stage.model_copy(
         update={"fn": JsonEngine, "fn_constructor_kwargs": kwargs}
@@ -152,13 +155,24 @@ def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str
 
 
 async def in_json(
-    udf: AsyncIterator[dict[str, Any]], index: str, most: Mapping[int, int | None]
+    udf: AsyncIterator[dict[str, Any]], index: str, most: Mapping[int, int | None], task: str = "generate"
 ) -> AsyncIterator[dict[str, Any]]:
     """What the engine stage says of each row, as text; `most` is how many tokens each may have."""
     async for output in udf:
         error = str(output.get("__inference_error__") or "")[:ERROR_LIMIT]
         answer = {} if error else _said(output, most.get(output[index]))
+        if task == "score" and not error:
+            answer, error = _score(answer)
         yield {index: output[index], "answer": as_text(answer), "__inference_error__": error}
+
+
+def _score(answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    """The one number of an answer, or why it is none."""
+    found = answer["response"]
+    if isinstance(found, list) and len(found) == 1:
+        return {**answer, "response": found[0]}, ""
+    count = len(found) if isinstance(found, list) else 0
+    return {}, f"the model gives {count} numbers and no score: take one with one label, or task classify"
 
 
 def _said(output: dict[str, Any], most: int | None) -> dict[str, Any]:

@@ -268,7 +268,9 @@ def _parquet(rows: Sequence[Answer]) -> bytes:
         "finish_reason": pyarrow.string(),
     }
     vectors = any(isinstance(value, list) for value in columns["response"])
-    types["response"] = pyarrow.list_(pyarrow.float32()) if vectors else pyarrow.string()
+    numbers = any(isinstance(value, float) for value in columns["response"])
+    alone = pyarrow.float32() if numbers else pyarrow.string()
+    types["response"] = pyarrow.list_(pyarrow.float32()) if vectors else alone
     arrays = {}
     for name, values in columns.items():
         try:

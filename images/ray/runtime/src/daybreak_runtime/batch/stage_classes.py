@@ -37,7 +37,8 @@ class Prepare:
 class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the images only
     """Ray Data LLM's engine stage, with texts before and behind it."""
 
-    def __init__(self, *args: Any, adapters: dict[str, str], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, adapters: dict[str, str], task: str, **kwargs: Any) -> None:
+        self._task = task
         kwargs["expected_input_keys"] = []
         super().__init__(*args, **kwargs)
         from vllm.lora.request import LoRARequest
@@ -67,7 +68,7 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
             except Exception as error:  # noqa: BLE001 -- an image that is none is its row's error
                 said = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
                 yield {self.IDX_IN_BATCH_COLUMN: index, "answer": "", "__inference_error__": said}
-        async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN, most):
+        async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN, most, self._task):
             yield output
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from daybreak_runtime.benchmark.awake import awake
 from daybreak_runtime.benchmark.engines import EngineFailed, fetch, started
+from daybreak_runtime.benchmark.files import files, kept
 from daybreak_runtime.benchmark.load import Target
 from daybreak_runtime.benchmark.order import Order, Service
 from daybreak_runtime.benchmark.outcome import Settings
-from daybreak_runtime.benchmark.picture import png, svg
 from daybreak_runtime.benchmark.progress import Progress, plain
-from daybreak_runtime.benchmark.report import curves, html, table
+from daybreak_runtime.benchmark.report import table
 from daybreak_runtime.benchmark.run import ENGINE_FAILED, Course, Run, Start
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage
@@ -46,11 +46,8 @@ def save(order: Order, run: Run) -> None:
     if order.output is None:
         return
     place = storage(order.output)
-    found = plain(run.course, run.gain, run.noise.relative)
-    place.write("results.json", json.dumps(found, indent=1).encode())
-    place.write("report.html", html(order, found).encode())
-    place.write("curve.svg", svg(curves(order, found)).encode())
-    place.write("curve.png", png(curves(order, found)))
+    for name, content in files(order, run).items():
+        place.write(name, content)
 
 
 def main() -> int:
@@ -71,6 +68,8 @@ def main() -> int:
     try:
         _weights(order)
         run.run()
+        if not alone:
+            progress.keep(kept(files(order, run)))
         save(order, run)
     except JobProblem as problem:
         log.error("%s: %s", problem.reason, problem.message)

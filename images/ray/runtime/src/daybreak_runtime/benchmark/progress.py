@@ -1,5 +1,6 @@
 """Telling how far a benchmark is."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from daybreak_runtime.benchmark.outcome import Step, Trial
@@ -22,6 +23,10 @@ class Progress(ProgressPort):
     def course(self, course: Course, gain: Gain | None, relative_noise: float) -> None:
         """How far it is."""
         self.say(**plain(course, gain, relative_noise))
+
+    def keep(self, files: Mapping[str, str]) -> None:
+        """What of the report the operator is to keep, by names of files."""
+        self.say(files=dict(files))
 
 
 def plain(course: Course, gain: Gain | None, relative_noise: float) -> dict[str, Any]:

@@ -3,9 +3,12 @@
 import contextlib
 import io
 import os
+import shutil
+import tempfile
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -14,6 +17,18 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 INPUT_MISSING = "InputMissing"
 NO_ACCESS = "NoAccess"
+_REFUSED = (
+    "ACCESS_DENIED",
+    "AccessDenied",
+    "403",
+    "Forbidden",
+    "InvalidAccessKeyId",
+    "NoSuchBucket",
+    "OAuth2 access token",
+)
+"""Words of refusals that are no PermissionError."""
+GCS_SECONDS = 120.0
+"""How long Google's client tries again; by itself a quarter of an hour, also where a pod has no identity."""
 _BLOCK = 1024 * 1024
 """How much is read from a bucket at a time, in bytes."""
 
@@ -110,7 +125,9 @@ class BucketStorage:
 
         parts = urlsplit(uri)
         with _explained(uri):
-            self._fs: Any = _s3(fs) if parts.scheme == "s3" else fs.GcsFileSystem()
+            self._fs: Any = _s3(fs) if parts.scheme == "s3" else _gcs(fs)
+        # pyarrow 26 did not come back from open_input_file of a Google bucket (test_gcs); streams it reads.
+        self._copies = parts.scheme == "gs"
         self._kinds = fs.FileType
         self._selector = fs.FileSelector
         self._root = (parts.netloc + parts.path).rstrip("/")
@@ -135,6 +152,8 @@ class BucketStorage:
     def open(self, path: str) -> IO[bytes]:
         """Open a file for reading."""
         with _explained(path):
+            if self._copies:
+                return _copied(self._fs.open_input_stream(path))
             # pyarrow's own file knows no lines.
             return io.BufferedReader(self._fs.open_input_file(path), _BLOCK)
 
@@ -155,6 +174,15 @@ def storage(uri: str) -> Storage:
     return LocalStorage(unquote(parts.path)) if parts.scheme == "file" else BucketStorage(uri)
 
 
+def _copied(stream: Any) -> IO[bytes]:
+    """What a stream holds, on the pod's own disk: Parquet is read at any place."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115 -- who asked for it closes it
+    with stream:
+        shutil.copyfileobj(stream, file, _BLOCK)
+    file.seek(0)
+    return file
+
+
 def _s3(fs: Any) -> Any:
     """pyarrow knows AWS's own addresses only, unless it is told another one (such as MinIO's)."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
@@ -162,6 +190,18 @@ def _s3(fs: Any) -> Any:
         return fs.S3FileSystem()
     parts = urlsplit(endpoint)
     return fs.S3FileSystem(endpoint_override=parts.netloc, scheme=parts.scheme)
+
+
+def _gcs(fs: Any) -> Any:
+    """Google's own address, and the pod's identity; or an emulator's address, which asks for none."""
+    limit = timedelta(seconds=GCS_SECONDS)
+    emulator = os.environ.get("STORAGE_EMULATOR_HOST")
+    if not emulator:
+        return fs.GcsFileSystem(retry_time_limit=limit)
+    parts = urlsplit(emulator if "://" in emulator else f"http://{emulator}")
+    return fs.GcsFileSystem(
+        anonymous=True, endpoint_override=parts.netloc, scheme=parts.scheme, retry_time_limit=limit
+    )
 
 
 def _entry(path: Path, name: str) -> Entry:
@@ -184,7 +224,6 @@ def _explained(place: str) -> Iterator[None]:
     except PermissionError as error:
         raise JobProblem(NO_ACCESS, f"no right to {place}: {error.strerror or error}") from error
     except OSError as error:
-        refused = ("ACCESS_DENIED", "AccessDenied", "403", "Forbidden", "InvalidAccessKeyId", "NoSuchBucket")
-        if any(word in str(error) for word in refused):
+        if any(word in str(error) for word in _REFUSED):
             raise JobProblem(NO_ACCESS, f"no right to {place}: {error}") from error
         raise

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, replace
 
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import mapping
-from daybreak.api.jobs.words import JobPhase
+from daybreak.api.common.custom_object import known_status
+from daybreak.api.common.unstructured import condition, mapping, text, written
+from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
-from daybreak.api.llmbenchmark.status import BenchmarkReason
+from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict
+from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
@@ -21,26 +23,75 @@ class Decision(decision.Decision):
 
     target: Target | None = None
     """What is measured; None: there is to be no Job."""
+    turn: Turn | None = None
+    """Where it stands in its schedule; None: it has none."""
 
 
 def decide(seen: Observed) -> Decision:
     """Decide."""
+    when = turn(seen)
+    between = _between_runs(seen, when)
+    return between or replace(_run(seen, when), turn=when)
+
+
+def _between_runs(seen: Observed, when: Turn | None) -> Decision | None:
+    """What is decided while no run of a schedule is under way; None: there is one, or no schedule."""
+    scheduled = seen.subject is not None and seen.subject.spec.schedule is not None
+    begun, may = text(seen.status.get("job")), not seen.deleting
+    if when is None:
+        if not (scheduled and seen.finished):
+            return None
+        # The end of the last run stands in the status, and what is wrong with the next one has to be said.
+        message = "; ".join(seen.problems)
+        wrong = Verdict(seen.phase_before, BenchmarkReason.INVALID_SPEC, message, stalled=True)
+        return Decision(apply=False, running=False, verdict=wrong, job=begun)
+    if when.begins:
+        message = "a run of the schedule begins"
+        begins = Verdict(JobPhase.PENDING, BenchmarkReason.PROGRESSING, message)
+        return Decision(apply=False, running=False, verdict=begins, job="", turn=when)
+    if seen.finished:
+        clears = when.clears and may
+        return Decision(apply=clears, running=False, verdict=_mended(seen), job=begun, turn=when)
+    if when.run is not None or begun or (seen.subject is not None and seen.subject.spec.suspend):
+        return None
+    message = f"the next run begins at {written(when.next)}" if when.next is not None else "no run comes"
+    waits = Verdict(JobPhase.PENDING, BenchmarkReason.SCHEDULED, message, waiting=True)
+    said = verdict.not_applied(seen, "benchmark") or waits
+    return Decision(apply=may, running=False, verdict=said, job="", turn=when)
+
+
+def _mended(seen: Observed) -> Verdict | None:
+    """The end of the last run, where the status says that the spec is wrong instead; None: it says it."""
+    runs = known_status(LLMBenchmarkStatus, seen.status).runs
+    if not runs or condition(seen.status, "Stalled").get("reason") != BenchmarkReason.INVALID_SPEC:
+        return None
+    last = runs[0]
+    phase = JobPhase(last.phase)
+    reason = BenchmarkReason(last.reason) if last.reason in list(BenchmarkReason) else JobReason.JOB_FAILED
+    return Verdict(phase, reason, last.message or "", stalled=phase is JobPhase.FAILED)
+
+
+def _run(seen: Observed, when: Turn | None) -> Decision:
     begun = seen.begun_with(names.BENCHMARK_ANNOTATION)
     settled = Decision.settled(seen, begun)
     if settled is not None or seen.subject is None:
         return settled or Decision(apply=False, running=False, verdict=None, job=begun)
     suspended = seen.subject.spec.suspend
     wanted, missing = (None, "") if suspended else _target(seen.subject, seen)
+    meaning = "it begins anew when that is false" if when is None else "no run begins until that is false"
     found = Decision.going_on(
         seen,
-        _verdict(seen, suspended=suspended, missing=missing),
+        _verdict(seen, suspended=meaning if suspended else "", missing=missing),
         begun=begun,
         digest=job_digest(seen.subject),
         suspended=suspended,
         waits=bool(missing),
         noun="benchmark",
-        anew="make a new LLMBenchmark",
+        anew="make a new LLMBenchmark" if when is None else "wait for the next run",
     )
+    if suspended and when is not None:
+        # The run under way is given up: the next one is begun with the spec of its time.
+        found = replace(found, job="")
     # Where a Job runs, the service it was copied from may go: the copy stays.
     return replace(found, apply=found.apply and not missing, target=wanted)
 
@@ -53,11 +104,11 @@ def _target(benchmark: LLMBenchmark, seen: Observed) -> tuple[Target | None, str
         return None, str(error)
 
 
-def _verdict(seen: Observed, *, suspended: bool, missing: str) -> Verdict:
+def _verdict(seen: Observed, *, suspended: str, missing: str) -> Verdict:
     return (
         _last_word(seen.progress)
         or _ended(seen)
-        or verdict.suspended(wanted=suspended, meaning="it begins anew when that is false")
+        or verdict.suspended(wanted=bool(suspended), meaning=suspended)
         or _without_service(seen, missing)
         or verdict.not_applied(seen, "benchmark")
         or verdict.being_made(seen, "Job")

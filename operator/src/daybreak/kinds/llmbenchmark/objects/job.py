@@ -24,7 +24,7 @@ COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
 RETRIES = 2
 """How often a pod that was lost is made anew; the benchmark then begins anew."""
 _GRACE_SECONDS = 60
-_MAY_CHANGE = {"suspend", "apply_to", "ttl_after_finished"}
+_MAY_CHANGE = {"suspend", "schedule", "apply_to", "ttl_after_finished"}
 
 
 def job_digest(benchmark: LLMBenchmark) -> str:

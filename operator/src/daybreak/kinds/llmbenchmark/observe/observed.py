@@ -22,6 +22,8 @@ class Progress(JobWords):
     best: Mapping[str, Any] | None = None
     baseline: Mapping[str, Any] | None = None
     gain: Mapping[str, Any] | None = None
+    files: Mapping[str, str] | None = None
+    """Of the report, which is told at the end; None: none is told."""
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api.common.unstructured import mappings, number, text, whole
+from daybreak.api.common.unstructured import mapping, mappings, number, text, whole
 from daybreak.api.llmbenchmark.status import STEP_LIMIT
 from daybreak.controller.jobs.reports import said_by, words
+from daybreak.kinds.llmbenchmark.objects.report_map import FILES
 from daybreak.kinds.llmbenchmark.observe.observed import Progress
 
 PATH = "/-/benchmark"
 """Where a job tells how far it is (daybreak_runtime.benchmark)."""
-REPORT_LIMIT = 512 * 1024
-"""Longest answer, in bytes: that of STEP_LIMIT steps is a third of it."""
+REPORT_LIMIT = 1024 * 1024
+"""Longest answer, in bytes: that of STEP_LIMIT steps with the longest report is two thirds of it."""
 
 
 def read(content: bytes, uid: str) -> Progress | None:
@@ -29,7 +30,12 @@ def read(content: bytes, uid: str) -> Progress | None:
         best=_mapping(said.get("best")),
         baseline=_mapping(said.get("baseline")),
         gain=_mapping(said.get("gain")),
+        files=_files(said.get("files")),
     )
+
+
+def _files(value: Any) -> Mapping[str, str] | None:
+    return {name: text(mapping(value).get(name)) for name in FILES} if isinstance(value, Mapping) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any] | None:

@@ -9,6 +9,8 @@ from daybreak.controller.events import Event
 from daybreak.controller.jobs import status
 from daybreak.kinds.llmbenchmark.decide.decision import Decision
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
+from daybreak.kinds.llmbenchmark.status.kept import kept
+from daybreak.kinds.llmbenchmark.status.runs import remembered, scheduled
 from daybreak.kinds.llmbenchmark.status.steps import gain_status, step_status, words
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
@@ -26,7 +28,11 @@ def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
         update["progress"] = verdict.message[:256] if verdict.phase is JobPhase.RUNNING else None
         if seen.progress is not None:
             update |= _measured(seen.progress)
-    return before.model_copy(update=update)
+            update["report"] = kept(seen) if verdict.final and not seen.finished else before.report
+    after = before.model_copy(update=update | scheduled(seen, decision.turn))
+    if verdict is None or not verdict.final or seen.finished or after.scheduled_run is None:
+        return after
+    return after.model_copy(update={"runs": remembered(before, after, verdict)})
 
 
 def events(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus) -> list[Event]:

@@ -1,0 +1,25 @@
+"""What the status says of the report that is kept in a ConfigMap."""
+
+from daybreak.api.common import names
+from daybreak.api.llmbenchmark.status import ReportStatus
+from daybreak.kinds.llmbenchmark.objects.report_map import FILES, LIMIT, fitting
+from daybreak.kinds.llmbenchmark.observe.observed import Observed
+
+_MESSAGE_LIMIT = 1024
+
+
+def kept(seen: Observed) -> ReportStatus | None:
+    """Where the report is, once the job has told its end; None: it has told none."""
+    said = seen.progress.files if seen.progress is not None else None
+    if said is None or seen.subject is None:
+        return None
+    if seen.foreign:
+        return ReportStatus(message=f"not kept: {', '.join(seen.foreign)} belongs to somebody else")
+    if seen.refusal:
+        message = f"not kept: {seen.refusal}; the right to it is the chart's value benchmarks.reports"
+        return ReportStatus(message=message[:_MESSAGE_LIMIT])
+    files = fitting(said)
+    missing = [name for name in FILES if name not in files]
+    left = f"not kept for want of room ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
+    name = names.benchmark_report(seen.subject.name) if files else None
+    return ReportStatus(config_map=name, files=list(files), message=left)

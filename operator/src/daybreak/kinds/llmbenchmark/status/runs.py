@@ -1,0 +1,62 @@
+"""What the status says of a schedule: when the next run begins, and what came of those before."""
+
+from daybreak.api.common.unstructured import written
+from daybreak.api.llmbenchmark.status import RUN_LIMIT, BenchmarkPhase, LLMBenchmarkStatus, RunStatus
+from daybreak.controller.jobs.verdict import Verdict
+from daybreak.kinds.llmbenchmark.decide.schedule import Turn, words
+from daybreak.kinds.llmbenchmark.observe.observed import Observed
+
+_OF_A_RUN = (
+    "progress",
+    "recommendation",
+    "recommended",
+    "best",
+    "baseline",
+    "gain",
+    "noise",
+    "stopped",
+    "engine_starts",
+    "steps",
+    "started",
+    "finished",
+    "gpus",
+    "gpu_seconds",
+    "gpu_seconds_until",
+    "job",
+    "measured",
+)
+"""Fields that are of one run: they are as in a new benchmark when the next one begins."""
+_MESSAGE_LIMIT = 500
+
+
+def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
+    """The fields on the schedule, and those that begin anew with a run."""
+    schedule = seen.subject.spec.schedule if seen.subject is not None else None
+    found: dict[str, object] = {}
+    if turn is not None and turn.begins:
+        fresh = LLMBenchmarkStatus()
+        found = {name: getattr(fresh, name) for name in _OF_A_RUN}
+    elif seen.problems:
+        return {}
+    run, following = (turn.run, turn.next) if turn is not None else (None, None)
+    return found | {
+        "scheduled_run": written(run) if run is not None else None,
+        "next_run": written(following) if following is not None else None,
+        "schedule": words(schedule) if schedule is not None else None,
+    }
+
+
+def remembered(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus, verdict: Verdict) -> list[RunStatus]:
+    """The runs, with the one that has ended this moment."""
+    ended = RunStatus(
+        scheduled=after.scheduled_run,
+        started=after.started,
+        finished=after.finished,
+        phase=BenchmarkPhase(verdict.phase),
+        reason=verdict.reason.value,
+        message=verdict.message[:_MESSAGE_LIMIT] or None,
+        best=after.best,
+        gain=after.gain,
+        gpu_seconds=after.gpu_seconds,
+    )
+    return [ended, *before.runs][:RUN_LIMIT]

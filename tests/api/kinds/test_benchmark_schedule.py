@@ -1,0 +1,97 @@
+"""A benchmark with a schedule on the real API server: each start makes one Job, even if the operator dies."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.api.common.unstructured import written
+from daybreak_runtime.benchmark.run import Course, Gain
+from tests.api.admin import Admin, eventually
+from tests.api.benchmarks import TUNE
+from tests.api.jobs import benchmark_speaks
+from tests.api.operator_process import OperatorProcess
+from tests.unit.runtime.benchmark.steps import trial
+
+NEW_YEAR = {"start": "0 2 1 1 *", "timeZone": "Europe/Berlin"}
+"""So rare that no start comes but those that the test has come."""
+
+
+def say(admin: Admin, **status: Any) -> None:
+    """Have the status say something else, as if the operator had said so."""
+    admin.merge("LLMBenchmark", "tune", {"status": status}, subresource="status")
+
+
+def ago(**time: float) -> str:
+    """A time that has passed."""
+    return written(datetime.now(UTC) - timedelta(**time))
+
+
+def again(operator: OperatorProcess) -> None:
+    """Another operator."""
+    operator.start()
+    operator.wait_ready()
+
+
+def job(admin: Admin) -> Any:
+    """Its Job."""
+    return admin.get("Job", "tune-benchmark")
+
+
+def ends(admin: Admin, best: float) -> dict[str, Any]:
+    """Its job measures, and tells its end."""
+    uid = admin.get("LLMBenchmark", "tune")["metadata"]["uid"]
+    with benchmark_speaks(admin, uid) as progress:
+        course = Course([trial({}, 3.0), trial({"max_num_seqs": 2}, best)], stopped="its last was tried")
+        progress.course(course, Gain(best / 3, 0.02), 0.01)
+        progress.keep({"report.html": f"<p>{best}"})
+        assert progress.end(), "the job ends when its last word stands in the status"
+        return TUNE.phase(admin, "Succeeded")
+
+
+def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator: OperatorProcess) -> None:
+    admin.create(TUNE.manifest(schedule=NEW_YEAR))
+    waiting = eventually("when it begins", lambda: (now := TUNE.status(admin)).get("nextRun") and now)
+    assert waiting["nextRun"].endswith("-01-01T01:00:00Z")
+    assert TUNE.condition(admin, "Reconciling")["reason"] == "Scheduled"
+    assert job(admin) is None
+
+    operator.kill()
+    come = ago(minutes=5)
+    say(admin, nextRun=come)
+    again(operator)
+    first = eventually("a Job", lambda: job(admin))
+    found = eventually("the digest of the Job", lambda: (now := TUNE.status(admin)).get("job") and now)
+    assert (found["scheduledRun"], found["nextRun"]) == (come, waiting["nextRun"])
+
+    # It died after the status had taken the start: the Job that is there is the run's, and there is no other.
+    operator.kill()
+    say(admin, job=None, conditions=None)
+    again(operator)
+    eventually("a status", lambda: TUNE.status(admin).get("job"))
+    found = ends(admin, 6.0)
+    assert job(admin)["metadata"]["uid"] == first["metadata"]["uid"]
+    [run] = found["runs"]
+    assert (run["scheduled"], run["best"]["requestsPerSecond"], run["gain"]["ratio"]) == (come, 6.0, 2.0)
+
+    # The next one: what is left of the first goes before it is begun, its pod too.
+    come = ago(minutes=1)
+    say(admin, nextRun=come)
+    eventually("no Job", lambda: job(admin) is None)
+    assert TUNE.status(admin)["phase"] == "Succeeded"
+    operator.kill()
+    admin.delete("Pod", "tune-pod")
+    again(operator)
+    second = eventually("a Job", lambda: job(admin))
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    assert TUNE.status(admin).get("steps", []) == []
+    found = ends(admin, 9.0)
+    assert [each["gain"]["ratio"] for each in found["runs"]] == [3.0, 2.0]
+    assert found["runs"][0]["scheduled"] == come
+    assert admin.get("ConfigMap", "tune-report")["data"] == {"report.html": "<p>9.0"}
+
+    # One that was missed for too long is left out.
+    operator.kill()
+    say(admin, nextRun=ago(days=2))
+    again(operator)
+    eventually("the next one", lambda: TUNE.status(admin)["nextRun"] == waiting["nextRun"])
+    assert job(admin)["metadata"]["uid"] == second["metadata"]["uid"]
+    assert len(TUNE.status(admin)["runs"]) == 2

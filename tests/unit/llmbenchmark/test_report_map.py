@@ -1,0 +1,92 @@
+"""The ConfigMap with a report, and what the status says of it."""
+
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+
+from daybreak.api.llmbenchmark.status import ReportStatus
+from daybreak.kinds.llmbenchmark.decide.decision import decide
+from daybreak.kinds.llmbenchmark.job_kind import BenchmarkKind
+from daybreak.kinds.llmbenchmark.objects.report_map import FILES, LIMIT, fitting
+from daybreak.kinds.llmbenchmark.observe.observed import Observed
+from daybreak.kinds.llmbenchmark.observe.progress_reports import REPORT_LIMIT, read
+from daybreak.kinds.llmbenchmark.status.report import report
+from daybreak.platform import Platform
+from daybreak_runtime.benchmark import files as runtime
+from tests.unit.llmbenchmark.test_decision import LAST, seen
+
+PAGE = {"report.html": "<p>"}
+
+
+def kept(at: Observed) -> dict[str, Any] | None:
+    return BenchmarkKind(Platform("ray", "ray-cpu")).keeps(at, decide(at))
+
+
+def said(at: Observed) -> ReportStatus | None:
+    return report(at, decide(at)).report
+
+
+def test_runtime_and_operator_mean_the_same() -> None:
+    assert sorted(FILES) == sorted(runtime.KEPT)
+    assert LIMIT == runtime.KEPT_BYTES
+
+
+def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
+    last = replace(LAST, files=PAGE)
+    found = kept(seen(progress=last))
+    assert found is not None
+    assert found["data"] == PAGE
+    assert kept(seen(progress=replace(last, final=False))) is None
+    assert kept(seen(progress=LAST)) is None
+    assert kept(seen({"finished": "2026-01-01T00:00:00Z"}, progress=last)) is None
+
+
+def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
+    """Where the place of the report cannot be written to, it is not lost."""
+    failed = replace(LAST, files=PAGE, state="Failed", reason="NoAccess", message="403")
+    assert kept(seen(progress=failed)) is not None
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"foreign": ("ConfigMap/tune-report",)}, "ConfigMap/tune-report belongs to somebody else"),
+        ({"refusal": "ConfigMap tune-report: forbidden"}, "benchmarks.reports"),
+    ],
+)
+def test_why_it_is_not_kept(more: dict[str, Any], words: str) -> None:
+    at = seen(progress=replace(LAST, files=PAGE), **more)
+    found = said(at)
+    assert found is not None
+    assert found.config_map is None
+    assert words in (found.message or "")
+    verdict = decide(at).verdict
+    assert verdict is not None
+    assert verdict.phase == "Succeeded"
+
+
+def test_what_has_no_room_is_named() -> None:
+    found = said(
+        seen(progress=replace(LAST, files=PAGE | {"results.json": "x" * LIMIT, "curve.png": "aGk="}))
+    )
+    assert found is not None
+    assert found.files == ["report.html", "curve.png"]
+    assert found.message == "not kept for want of room (384 KiB): results.json"
+    assert fitting({"report.html": "x" * (LIMIT + 1)}) == {}
+
+
+def test_a_word_that_is_no_text_is_none() -> None:
+    content = {"uid": "u-1", "files": {"report.html": 7, "curve.png": "aGk=", "more": "x"}}
+    found = read(orjson.dumps(content), "u-1")
+    assert found is not None
+    assert found.files == {"report.html": "", "results.json": "", "curve.png": "aGk="}
+    other = read(orjson.dumps({"uid": "u-1", "files": []}), "u-1")
+    assert other is not None
+    assert other.files is None
+
+
+def test_the_longest_report_fits_into_an_answer() -> None:
+    # Each line of a page escapes some quotes in JSON; here every second character is one.
+    assert len(orjson.dumps('"x' * (LIMIT // 2))) < REPORT_LIMIT - 200 * 1024

@@ -1,0 +1,257 @@
+"""A benchmark with a schedule, from what is seen and the time."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.api.llmbenchmark.status import RUN_LIMIT, LLMBenchmarkStatus
+from daybreak.controller.again import Again
+from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
+from daybreak.kinds.llmbenchmark.job_kind import BenchmarkKind
+from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
+from daybreak.kinds.llmbenchmark.observe.observer import read
+from daybreak.kinds.llmbenchmark.status.report import report
+from daybreak.platform import Platform
+from tests.unit.llmbenchmark.benchmarks import manifest
+from tests.unit.llmbenchmark.test_decision import LAST, RUNNING
+
+NIGHTLY = {"start": "0 2 * * *", "timeZone": "Europe/Berlin"}
+EVENING = datetime(2026, 1, 1, 20, tzinfo=UTC)
+NIGHT = datetime(2026, 1, 2, 1, tzinfo=UTC)
+"""Two o'clock in Berlin."""
+FAILED = Progress(state="Failed", final=True, reason="EngineFailed", message="out of memory")
+
+
+class Life:
+    """A benchmark whose status is written at each look, and whose Job is made and taken as is decided."""
+
+    def __init__(self, at: datetime = EVENING, **spec: Any) -> None:
+        self.spec: dict[str, Any] = {"schedule": NIGHTLY, **spec}
+        self.now = at
+        self.status: dict[str, Any] = {}
+        self.job: dict[str, Any] | None = None
+        self.pods: tuple[dict[str, Any], ...] = ()
+        self.said: Progress | None = None
+        self.made = 0
+
+    def seen(self) -> Observed:
+        whole = manifest(**self.spec) | {"status": self.status}
+        found = Observed(whole, *read(whole), self.now)
+        return replace(found, job=self.job, pods=self.pods, progress=self.said)
+
+    def look(self, at: datetime | None = None, *, dies: bool = False) -> Decision:
+        """One reconcile; where the operator dies after it has applied, no status is written."""
+        self.now = at or self.now
+        seen = self.seen()
+        decision = decide(seen)
+        if decision.apply and decision.target is None:
+            self.job, self.said, self.pods = None, None, ()
+        elif decision.apply and self.job is None:
+            self.job, self.said = {"metadata": {"name": "tune-benchmark"}}, None
+            self.made += 1
+        if not dies:
+            after = report(seen, decision)
+            self.status = after.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return decision
+
+    def settle(self, at: datetime | None = None) -> dict[str, Any]:
+        """As long as something changes."""
+        before: dict[str, Any] = {"-": "-"}
+        while before != self.status:
+            before = self.status
+            self.look(at)
+        return self.status
+
+    def ends(self, at: datetime, said: Progress = LAST) -> dict[str, Any]:
+        """Its job tells its end; the Job and its pod go."""
+        self.said = said
+        self.settle(at)
+        self.job, self.said, self.pods = None, None, ()
+        return self.settle(at)
+
+
+def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
+    [found] = [each for each in status["conditions"] if each["type"] == kind]
+    return found["status"], found["reason"]
+
+
+def test_it_waits_for_its_time() -> None:
+    life = Life()
+    found = life.settle()
+    assert (found["phase"], found["nextRun"], life.made) == ("Pending", "2026-01-02T01:00:00Z", 0)
+    assert condition(found, "Reconciling") == ("False", "Scheduled")
+    assert condition(found, "Stalled") == ("False", "Scheduled")
+    life.settle(NIGHT - timedelta(seconds=1))
+    assert life.made == 0
+    found = life.settle(NIGHT)
+    assert (life.made, found["scheduledRun"]) == (1, "2026-01-02T01:00:00Z")
+    assert found["nextRun"] == "2026-01-03T01:00:00Z"
+
+
+def test_it_is_looked_at_when_its_time_comes() -> None:
+    life, kind = Life(), BenchmarkKind(Platform("ray", "ray-cpu"))
+    for moment, pause in ((EVENING, 5 * 3600.0), (NIGHT, 0.0)):
+        life.now = moment
+        again = Again()
+        kind.look_again(life.seen(), life.look(), again)
+        assert again.seconds == pause
+
+
+def test_each_run_is_remembered_and_the_next_begins_with_nothing_of_it() -> None:
+    life = Life()
+    life.settle()
+    for night in range(RUN_LIMIT + 2):
+        life.settle(NIGHT + timedelta(days=night))
+        assert life.made == night + 1
+        assert not life.status.get("steps")
+        assert "finished" not in life.status
+        found = life.ends(NIGHT + timedelta(days=night, hours=1), FAILED if night == 3 else LAST)
+        assert found["finished"]
+    runs = LLMBenchmarkStatus.model_validate(life.status).runs
+    assert len(runs) == RUN_LIMIT
+    assert runs[0].scheduled == "2026-01-13T01:00:00Z"
+    assert runs[0].best is not None
+    assert (runs[0].best.settings, runs[0].best.requests_per_second) == ({"max_num_seqs": 4}, 9.5)
+    assert runs[0].gain is not None
+    assert runs[0].gain.ratio == 2.7
+    assert [each.phase.value for each in runs].count("Failed") == 1
+    assert next(each for each in runs if each.phase == "Failed").message == "out of memory"
+
+
+def test_a_start_is_taken_once_whenever_the_operator_dies() -> None:
+    for dies in range(4):
+        life = Life()
+        life.settle()
+        life.now = NIGHT
+        for look in range(4):
+            life.look(dies=look == dies)
+        assert life.made == 1, dies
+        life.ends(NIGHT + timedelta(minutes=1))
+        assert (life.made, len(life.status["runs"])) == (1, 1)
+
+
+def test_what_was_missed_is_made_up_once_and_only_in_time() -> None:
+    """The operator was away for three nights."""
+    late = Life()
+    late.settle()
+    late.settle(NIGHT + timedelta(days=3, minutes=59))
+    assert (late.made, late.status["scheduledRun"]) == (1, "2026-01-05T01:00:00Z")
+    too_late = Life()
+    too_late.settle()
+    too_late.settle(NIGHT + timedelta(days=3, minutes=61))
+    assert (too_late.made, too_late.status["nextRun"]) == (0, "2026-01-06T01:00:00Z")
+
+
+def test_a_start_during_a_run_is_left_out() -> None:
+    life = Life(schedule={"start": "0 * * * *"})
+    life.settle()
+    life.settle(NIGHT)
+    life.said = RUNNING
+    found = life.settle(NIGHT + timedelta(hours=1, minutes=30))
+    assert (life.made, found["nextRun"]) == (1, "2026-01-02T03:00:00Z")
+    found = life.ends(NIGHT + timedelta(hours=1, minutes=40))
+    assert (life.made, found["scheduledRun"]) == (1, "2026-01-02T01:00:00Z")
+
+
+def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
+    life = Life(ttlAfterFinished="720h")
+    life.settle()
+    life.settle(NIGHT)
+    first, life.said = life.job, LAST
+    life.settle(NIGHT + timedelta(hours=1))
+    assert life.job is first
+    life.look(NIGHT + timedelta(days=1))
+    assert life.job is None
+    assert life.status["scheduledRun"] == "2026-01-02T01:00:00Z"
+    life.pods = ({"metadata": {"name": "p"}},)
+    life.look()
+    assert life.status["phase"] == "Succeeded", "its pod is still there, and could be heard"
+    life.settle()
+    assert (life.made, life.status["scheduledRun"]) == (2, "2026-01-03T01:00:00Z")
+
+
+def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
+    life = Life()
+    life.settle()
+    life.settle(NIGHT)
+    life.spec["suspend"] = True
+    found = life.settle(NIGHT + timedelta(minutes=10))
+    assert (found["phase"], life.job) == ("Suspended", None)
+    assert "nextRun" not in found
+    life.settle(NIGHT + timedelta(days=1, minutes=10))
+    assert life.made == 1
+    life.spec["suspend"] = False
+    found = life.settle(NIGHT + timedelta(days=1, minutes=20))
+    assert (life.made, found["nextRun"]) == (1, "2026-01-04T01:00:00Z"), "what came meanwhile is not made up"
+    life.settle(NIGHT + timedelta(days=2))
+    assert life.made == 2
+
+
+def test_suspended_after_a_run_its_result_stays() -> None:
+    life = Life()
+    life.settle()
+    life.settle(NIGHT)
+    life.ends(NIGHT + timedelta(hours=1))
+    life.spec["suspend"] = True
+    found = life.settle(NIGHT + timedelta(days=1))
+    assert (life.made, found["phase"], len(found["steps"])) == (1, "Succeeded", 1)
+
+
+def test_between_two_runs_the_spec_may_change() -> None:
+    life = Life()
+    life.settle()
+    life.settle(NIGHT)
+    life.spec["load"] = {"clients": [16]}
+    assert condition(life.settle(), "Stalled") == ("True", "SpecChanged")
+    life.ends(NIGHT + timedelta(hours=1))
+    life.settle(NIGHT + timedelta(days=1))
+    assert condition(life.status, "Stalled") == ("False", "Progressing")
+    assert life.made == 2
+
+
+def test_another_schedule_goes_by_its_own_next_start() -> None:
+    life = Life()
+    life.settle()
+    life.spec["schedule"] = {"start": "0 * * * *"}
+    found = life.settle(NIGHT + timedelta(hours=5, minutes=30))
+    assert (life.made, found["nextRun"]) == (0, "2026-01-02T07:00:00Z")
+
+
+def test_a_schedule_that_cannot_be_read_is_told_beside_the_last_result() -> None:
+    life = Life()
+    life.settle()
+    life.settle(NIGHT)
+    life.ends(NIGHT + timedelta(hours=1))
+    life.spec["schedule"] = {"start": "0 25 * * *"}
+    found = life.settle(NIGHT + timedelta(hours=2))
+    assert condition(found, "Stalled") == ("True", "InvalidSpec")
+    assert (found["phase"], len(found["runs"])) == ("Succeeded", 1)
+    life.spec["schedule"] = NIGHTLY
+    found = life.settle(NIGHT + timedelta(hours=3))
+    assert condition(found, "Stalled") == ("False", "Finished")
+    assert (found["nextRun"], len(found["runs"])) == ("2026-01-03T01:00:00Z", 1)
+
+
+def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
+    life = Life(model=None, serviceRef={"name": "chat"})
+    life.settle()
+    found = life.settle(NIGHT)
+    assert condition(found, "Stalled") == ("True", "ServiceMissing")
+    found = life.settle(NIGHT + timedelta(minutes=61))
+    assert condition(found, "Stalled") == ("False", "Scheduled")
+    assert "scheduledRun" not in found
+
+
+def test_one_that_has_ended_before_it_had_a_schedule_runs_by_it() -> None:
+    life = Life(schedule=None)
+    life.settle()
+    found = life.ends(EVENING)
+    assert (life.made, found.get("runs", [])) == (1, [])
+    life.spec["schedule"] = NIGHTLY
+    assert life.settle()["nextRun"] == "2026-01-02T01:00:00Z"
+    life.settle(NIGHT)
+    assert life.made == 2
+    life.spec["schedule"] = None
+    found = life.settle()
+    assert "nextRun" not in found
+    assert life.job is not None, "the run that is under way goes on"
