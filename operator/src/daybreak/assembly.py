@@ -14,11 +14,11 @@ from daybreak.api.modelserver.profiles import EngineProfile
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind
-from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.operator import Operator
 from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
-from daybreak.controller.turn_watch import TurnWatch
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.gates.gateways.gateway_controller import GatewayController
 from daybreak.gates.gateways.gateway_identity import GatewayIdentity
 from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports

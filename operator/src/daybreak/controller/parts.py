@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from daybreak.api.common.resource import Resource
-from daybreak.controller.node_watch import NodeWatch
-from daybreak.controller.turn_watch import TurnWatch
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.kube.apply import Applier
 from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api

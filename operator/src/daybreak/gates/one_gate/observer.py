@@ -8,9 +8,9 @@ from typing import Any, Generic, Protocol, TypeVar
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
-from daybreak.controller.node_watch import NodeWatch
 from daybreak.controller.plan import label_of
-from daybreak.controller.turn_watch import TurnWatch, Workload
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate.claims import claims
 from daybreak.gates.one_gate.observed import GatewayView, Observed

@@ -10,8 +10,8 @@ from daybreak.api.common.custom_object import read_object
 from daybreak.api.llmbatch import validation
 from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
 from daybreak.controller.jobs.observer import JobObserver
-from daybreak.controller.node_watch import NodeWatch
-from daybreak.controller.turn_watch import TurnWatch, Workload
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kube.cache import Cache, Key

@@ -10,9 +10,9 @@ from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
-from daybreak.controller.fit_watch import FitWatch
-from daybreak.controller.node_watch import NodeWatch
-from daybreak.controller.turn_watch import TurnWatch, Workload
+from daybreak.controller.watching.fit_watch import FitWatch
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied

@@ -10,8 +10,8 @@ from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
-from daybreak.controller.fit_watch import FitWatch
 from daybreak.controller.parts import Parts
+from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource

@@ -10,7 +10,7 @@ import pytest
 from daybreak.api.llmroute.patterns import lua_pattern
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Compared, Match, Share
-from tests.gateway.test_shared_names import ask, ask_many, got, way
+from tests.gateway.router.test_shared_names import ask, ask_many, got, way
 from tests.gateway.town import MIB, Town
 
 CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"

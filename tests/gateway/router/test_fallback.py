@@ -15,8 +15,8 @@ from daybreak.gates.gateways.tallies import Tally
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share
-from tests.gateway.test_route_tallies import BIG, TINY, counted
-from tests.gateway.test_shared_names import LONG, ask, ask_many, got, way
+from tests.gateway.router.test_route_tallies import BIG, TINY, counted
+from tests.gateway.router.test_shared_names import LONG, ask, ask_many, got, way
 from tests.gateway.town import MIB, Town
 
 HELD_MS = 300

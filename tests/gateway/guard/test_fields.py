@@ -9,7 +9,7 @@ import pytest
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import insist
 
 CHAT = "/v1/chat/completions"

@@ -6,9 +6,9 @@ import pytest
 
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
-from tests.gateway.test_keys import KEYS
-from tests.gateway.test_malformed import error
-from tests.gateway.test_router_keys import keyed
+from tests.gateway.guard.test_keys import KEYS
+from tests.gateway.replicas.test_malformed import error
+from tests.gateway.router.test_router_keys import keyed
 from tests.gateway.town import MIB, Town
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"

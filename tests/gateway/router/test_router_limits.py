@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import MIB, Town, insist
 
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from daybreak.controller.node_watch import NodeWatch
-from daybreak.controller.turn_watch import TurnWatch, Workload
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.kube.cache import Key
 from tests.unit.scheduling.test_turns import NOW, holder, waiter
 

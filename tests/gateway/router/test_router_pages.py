@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from daybreak.gateway.hold.table import Gate
-from tests.gateway.test_own import cors
+from tests.gateway.hold.test_own import cors
 from tests.gateway.town import Town
 
 CHAT, OTHER = "https://chat.example", "https://other.example"

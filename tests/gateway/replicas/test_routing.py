@@ -17,7 +17,7 @@ from daybreak.gateway.hold.table import Policy
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
-from tests.gateway.test_replicas import BIG
+from tests.gateway.replicas.test_replicas import BIG
 
 REPLICAS = 4
 SESSIONS = [f"session-{number}" for number in range(23)]

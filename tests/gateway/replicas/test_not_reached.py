@@ -11,7 +11,7 @@ import pytest
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe
-from tests.gateway.test_replicas import BIG, Replicas
+from tests.gateway.replicas.test_replicas import BIG, Replicas
 from tests.gateway.wire import Wire
 
 LARGE = b'{"model": "big", "messages": [{"content": "%s"}]}' % (b"x" * 200_000)
@@ -197,7 +197,7 @@ async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> N
 
 
 async def test_a_key_opens_once(make: Make) -> None:
-    from tests.gateway.test_keys import KEYS
+    from tests.gateway.guard.test_keys import KEYS
 
     cluster = await make(1)
     await cluster.open(keys=KEYS)

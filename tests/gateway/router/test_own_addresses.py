@@ -10,7 +10,7 @@ import pytest
 
 from daybreak.gateway.router.router import Route
 from daybreak.gateway.router.shares import Share
-from tests.gateway.test_shared_names import got, share, way
+from tests.gateway.router.test_shared_names import got, share, way
 from tests.gateway.town import MIB, Town
 
 CHAT = "/v1/chat/completions"

@@ -13,7 +13,7 @@ from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe
-from tests.gateway.test_keys import KEYS
+from tests.gateway.guard.test_keys import KEYS
 
 BIG, SMALL = b'{"model": "big"}', b'{"model": "org/small"}'
 ADAPTER = b'{"model": "polite"}'

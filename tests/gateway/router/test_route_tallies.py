@@ -9,7 +9,7 @@ from daybreak.gateway.hold.table import Gate
 from daybreak.gateway.router.router import HERE
 from daybreak.gateway.router.shares import Share
 from tests.gateway.fake_serve import EVENT_SECONDS
-from tests.gateway.test_shared_names import ask, ask_many, way
+from tests.gateway.router.test_shared_names import ask, ask_many, way
 from tests.gateway.town import Town
 
 BIG, TINY = "service-0/big", "service-1/tiny"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.controller.fit_watch import FitWatch
+from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.kube.cache import Key
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node

@@ -12,8 +12,8 @@ from daybreak.gateway.haproxy.trust import ATTEMPTS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share
-from tests.gateway.test_route_tallies import BIG, TINY, counted
-from tests.gateway.test_shared_names import ask, ask_many, got, way
+from tests.gateway.router.test_route_tallies import BIG, TINY, counted
+from tests.gateway.router.test_shared_names import ask, ask_many, got, way
 from tests.gateway.town import MIB, Town
 
 

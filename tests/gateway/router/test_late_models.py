@@ -12,8 +12,8 @@ import pytest
 
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.router import Route, Router, RouterConfig
+from tests.gateway.hold.test_gates import SMALL, error
 from tests.gateway.ports import free_ports
-from tests.gateway.test_gates import SMALL, error
 from tests.gateway.village import Village, village
 
 MAX_BODY = 2**20

@@ -9,7 +9,7 @@ import pytest
 
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import insist
 
 NONE = b'{"messages": [], "model": "none"}'

@@ -10,8 +10,8 @@ import pytest
 from daybreak.gateway.haproxy.trust import ATTEMPTS
 from daybreak.gateway.hold.table import Gate, KeyState
 from tests.gateway.conftest import BODY, Bench
-from tests.gateway.test_keys import api_key
-from tests.gateway.test_malformed import error
+from tests.gateway.guard.test_keys import api_key
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import insist
 
 CHAT = "/v1/chat/completions"

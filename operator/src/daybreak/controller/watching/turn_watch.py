@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from daybreak.controller import metrics
-from daybreak.controller.node_watch import NodeWatch
+from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.kube.cache import Key
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node

@@ -10,8 +10,8 @@ from yarl import URL
 
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY, Bench
-from tests.gateway.test_keys import KEYS
-from tests.gateway.test_malformed import error
+from tests.gateway.guard.test_keys import KEYS
+from tests.gateway.replicas.test_malformed import error
 
 ASKS = "/v1/chat/completions"
 MODELS = ["big", "org/small"]

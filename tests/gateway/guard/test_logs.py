@@ -12,8 +12,8 @@ import structlog
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
-from tests.gateway.test_keys import api_key
-from tests.gateway.test_router_keys import keyed
+from tests.gateway.guard.test_keys import api_key
+from tests.gateway.router.test_router_keys import keyed
 from tests.gateway.town import Town
 
 KEYS = [replace(api_key(f"sk-{name}"), name=f"of-{name}") for name in ("one", "two")]

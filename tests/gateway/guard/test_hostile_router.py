@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.gateway.hostile import POST, STRANGER, answer_of, crowd, resident
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import MIB, Town
 
 LARGE = json.dumps({"messages": [{"role": "user", "content": "x" * MIB}], "model": "big"}).encode()

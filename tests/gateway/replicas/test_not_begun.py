@@ -16,7 +16,7 @@ from daybreak_runtime.lora.adapters import LOADING, Adapters
 from daybreak_runtime.lora.http import why_missing
 from tests.gateway.conftest import Bench
 from tests.gateway.replica_door import ReplicaDoor
-from tests.gateway.test_replicas import BIG
+from tests.gateway.replicas.test_replicas import BIG
 
 PATH = "/v1/chat/completions"
 LOADING_ANSWER = why_missing(cast("Adapters", SimpleNamespace(missing=lambda _: (LOADING, ""))), "a") or (

@@ -12,9 +12,9 @@ from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
-from tests.gateway.test_keys import KEYS
-from tests.gateway.test_replicas import BIG
-from tests.gateway.test_routing import alone, head, open_gate, worker
+from tests.gateway.guard.test_keys import KEYS
+from tests.gateway.replicas.test_replicas import BIG
+from tests.gateway.replicas.test_routing import alone, head, open_gate, worker
 
 QUEUE_TIMEOUT = 2
 

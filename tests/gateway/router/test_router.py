@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daybreak.gateway.hold.table import Gate
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import MIB, Town
 
 

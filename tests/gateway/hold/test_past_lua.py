@@ -8,8 +8,8 @@ import pytest
 
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY, Bench
-from tests.gateway.test_keys import KEYS
-from tests.gateway.test_malformed import error
+from tests.gateway.guard.test_keys import KEYS
+from tests.gateway.replicas.test_malformed import error
 
 LARGE = json.dumps({"messages": [{"content": "x" * 50_000}]}).encode()
 ESCAPED = rb'{"messages": [{"content": "\u00e9"}]}'

@@ -9,9 +9,9 @@ import pytest
 
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench, running
+from tests.gateway.guard.test_keys import api_key
 from tests.gateway.hostile import POST, answer_of, crowd, resident
-from tests.gateway.test_keys import api_key
-from tests.gateway.test_malformed import error
+from tests.gateway.replicas.test_malformed import error
 
 MIB = 2**20
 BEGUN = POST + b'X-Request-Id: d\r\nContent-Length: 200000\r\n\r\n{"model": "big", "user": "' + b"x" * 40_000

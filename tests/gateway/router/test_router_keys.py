@@ -9,7 +9,7 @@ import pytest
 from daybreak.gateway.haproxy.trust import ATTEMPTS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate
-from tests.gateway.test_keys import api_key
+from tests.gateway.guard.test_keys import api_key
 from tests.gateway.town import Town
 
 ONE, TWO, THREE = (api_key(key) for key in ("sk-one", "sk-two", "sk-three"))
