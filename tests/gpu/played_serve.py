@@ -93,9 +93,10 @@ class PlayedServe:
             groups = {names.serve_deployment(model): names.worker_group(model) for model in models}
             deployments = {}
             for deployment in application["deployments"]:
-                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", 0)
-                group = groups.get(deployment["name"])
-                up = running is None or group is None or not fewest or group in running
+                fixed = deployment.get("num_replicas", 0)
+                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", fixed)
+                group = groups.get(deployment["name"]) or _group(deployment)
+                up = running is None or not group or not fewest or group in running
                 status = "HEALTHY" if up else "UPDATING"
                 deployments[deployment["name"]] = {
                     "name": deployment["name"],
@@ -110,3 +111,10 @@ class PlayedServe:
                 "deployments": deployments,
             }
         return {"applications": applications}
+
+
+def _group(deployment: dict[str, Any]) -> str:
+    """The worker group that a deployment of one's own asks for by its resource; empty: none."""
+    resources = deployment.get("ray_actor_options", {}).get("resources", {})
+    prefix = names.group_resource("")
+    return next((each.removeprefix(prefix) for each in resources if each.startswith(prefix)), "")
