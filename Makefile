@@ -28,9 +28,10 @@ down: ## Remove all of it: processes, network devices, mounts, files
 status: $(VENV)/.made ## What is running
 	@$(RUN) -m cluster status
 
+# Three at a time, for two cores: much of it waits for API servers and gateways.
 test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
 	@$(RUN) -m cluster build --for tests
-	@$(PYTEST) -n 2 --dist loadgroup --durations 10 tests
+	@$(PYTEST) -n 3 --dist loadgroup --durations 10 tests
 
 e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
 	@$(RUN) -m cluster up --images
