@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
+
+from tests.unit.runtime.store_server import StoreHandler, at_a_free_port
 
 ACCESS_KEY = "fake-access-key"
 SECRET_KEY = "fake-secret-key"  # noqa: S105 - nobody checks it
@@ -37,36 +38,14 @@ def served(buckets: Buckets) -> Iterator[str]:
         pass
 
     Handler.buckets = buckets
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with at_a_free_port(Handler) as address:
+        yield address
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StoreHandler):
     buckets: Buckets
 
-    def do_HEAD(self) -> None:
-        self._do()
-
-    def do_GET(self) -> None:
-        self._do()
-
-    def do_PUT(self) -> None:
-        self._do()
-
-    def do_POST(self) -> None:
-        self._do()
-
-    def do_DELETE(self) -> None:
-        self._do()
-
-    def _do(self) -> None:
+    def answer(self) -> None:
         body = self._body()
         url = urlsplit(self.path)
         path, query = unquote(url.path).lstrip("/"), parse_qs(url.query, keep_blank_values=True)
@@ -170,9 +149,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
 
 
 def _unchunked(raw: bytes) -> bytes:

@@ -9,9 +9,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.unit.runtime.store_server import StoreHandler, at_a_free_port
 
 _DATE = "2026-01-01T00:00:00.000Z"
 _PATH = re.compile(r"/(?:upload/|download/)?storage/v1/b/([^/]+)/o(?:/(.+))?")
@@ -38,33 +39,14 @@ def served(buckets: Buckets) -> Iterator[str]:
         pass
 
     Handler.buckets = buckets
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with at_a_free_port(Handler) as address:
+        yield address
 
 
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class _Handler(StoreHandler):
     buckets: Buckets
 
-    def do_GET(self) -> None:
-        self._do()
-
-    def do_PUT(self) -> None:
-        self._do()
-
-    def do_POST(self) -> None:
-        self._do()
-
-    def do_DELETE(self) -> None:
-        self._do()
-
-    def _do(self) -> None:
+    def answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         url = urlsplit(self.path)
         query = {name: value[0] for name, value in parse_qs(url.query, keep_blank_values=True).items()}
@@ -150,6 +132,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""

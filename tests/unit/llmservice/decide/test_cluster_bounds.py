@@ -16,8 +16,9 @@ from tests.unit.llmservice.decide.scenes import (
 from tests.unit.llmservice.decide.sleeping import asleep, up, view
 
 OLD, NEW = "chat-aaaaa", "chat-bbbbb"
+GROUPS = {"workerGroupSpecs": [{"groupName": "tiny"}]}
 CLUSTERS = tuple(
-    {"metadata": {"name": name, "creationTimestamp": made}, "spec": {}}
+    {"metadata": {"name": name, "creationTimestamp": made}, "spec": GROUPS}
     for name, made in ((OLD, "2026-05-04T11:00:00Z"), (NEW, "2026-05-04T11:30:00Z"))
 )
 NONE, ONE = {"tiny": (0, 0)}, {"tiny": (1, 1)}
@@ -119,7 +120,7 @@ def made(name: str, at: str, **runtime: str) -> Manifest:
     """A Ray cluster with what its RayService was built with when it was made."""
     of = ray_service(manifest(CPU_MODEL, runtime=runtime, sleep={"afterIdle": "10m"}))
     metadata = {"name": name, "creationTimestamp": at, "annotations": of["metadata"]["annotations"]}
-    return {"metadata": metadata, "spec": {}}
+    return {"metadata": metadata, "spec": GROUPS}
 
 
 def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None:

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from daybreak_runtime.benchmark.__main__ import save
+from daybreak_runtime.benchmark.files import files
 from daybreak_runtime.benchmark.picture import Curves, png, svg
 from tests.unit.runtime.benchmark.test_run import SWEEP, Machine, order, run
 
@@ -43,5 +44,5 @@ def test_of_next_to_nothing_there_is_a_picture_too(curves: Curves) -> None:
 
 def test_it_lies_beside_the_report(tmp_path: Path) -> None:
     wanted = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
-    save(wanted, run(wanted, Machine()))
+    save(wanted, files(wanted, run(wanted, Machine())))
     assert image((tmp_path / "report" / "curve.png").read_bytes()).format == "PNG"

@@ -11,6 +11,7 @@ import pytest
 
 from daybreak_runtime.benchmark.__main__ import save
 from daybreak_runtime.benchmark.engines import EngineFailed
+from daybreak_runtime.benchmark.files import files
 from daybreak_runtime.benchmark.load import Level, LoadFailed, Target, levels
 from daybreak_runtime.benchmark.order import Order
 from daybreak_runtime.benchmark.outcome import Settings, Step
@@ -150,7 +151,7 @@ def test_a_budget_ends_it_before_the_step_that_would_exceed_it(
 def test_the_report_needs_nothing_but_itself(tmp_path: Path) -> None:
     wanted = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
     found = run(wanted, Machine(fails=(16,)))
-    save(wanted, found)
+    save(wanted, files(wanted, found))
     page = (tmp_path / "report" / "report.html").read_text()
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "max_num_seqs=8" in page

@@ -9,7 +9,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from daybreak_runtime.benchmark.awake import awake
@@ -41,12 +41,12 @@ def start_of(order: Order) -> Start:
     return as_it_is if engine is None else lambda settings: started(engine, settings)
 
 
-def save(order: Order, run: Run) -> None:
+def save(order: Order, report: Mapping[str, bytes]) -> None:
     """Write the report where it is wanted. Raises JobProblem."""
     if order.output is None:
         return
     place = storage(order.output)
-    for name, content in files(order, run).items():
+    for name, content in report.items():
         place.write(name, content)
 
 
@@ -68,9 +68,10 @@ def main() -> int:
     try:
         _weights(order)
         run.run()
+        report = files(order, run)
         if not alone:
-            progress.keep(kept(files(order, run)))
-        save(order, run)
+            progress.keep(kept(report))
+        save(order, report)
     except JobProblem as problem:
         log.error("%s: %s", problem.reason, problem.message)
         # Who has kept it knows that it has failed for good: the Job need not try again.

@@ -41,7 +41,7 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     for cluster in seen.ray_clusters:
         name = _name(cluster)
         if cluster in idle:
-            found[name] = {**dict.fromkeys(bounds, (0, 0)), **no_pods(cluster)}
+            found[name] = no_pods(cluster)
         elif ray.active and name not in (ray.active, ray.pending):
             found[name] = replaced
         elif ray.upgrading and name == ray.active:
