@@ -49,9 +49,9 @@ from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
 from daybreak.gates.gateways.tallies import RouteTally, Told
 from daybreak.gates.traffic import Heard, Report, Seen
 from daybreak.kinds.llmroute.status import got
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.settings import Settings
 
 ROUTE = "route"

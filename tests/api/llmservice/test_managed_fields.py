@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.kube import managed_fields
+from daybreak.kube.writing import managed_fields
 from tests.api.admin import JSON_PATCH, Admin, Refused, eventually
 from tests.api.objects import everything, model, tiny
 from tests.api.operator_process import OperatorProcess
