@@ -24,7 +24,7 @@ from daybreak.kube.watching.watches import Watches
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
-from tests.api.objects import NAMES, everything, tiny
+from tests.api.objects.llmservice import NAMES, everything, tiny
 
 HELD = "tests.daybreak.dev/held"
 

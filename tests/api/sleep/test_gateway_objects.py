@@ -23,9 +23,9 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
-from tests.api.objects import tiny
+from tests.api.objects.llmservice import tiny
+from tests.api.objects.sleeper import GATEWAY
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY
 
 Start = Callable[..., OperatorProcess]
 PLATFORM = Platform(

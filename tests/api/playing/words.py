@@ -1,4 +1,4 @@
-"""What the played parts of an operator say of one object, by files; see `played_operator.py`."""
+"""What the played parts of an operator say of one object, by files; see `playing/operator.py`."""
 
 import json
 from pathlib import Path

@@ -9,10 +9,10 @@ from daybreak.ray.ports import BATCH
 from daybreak_runtime.batch.progress import Progress as BatchProgress
 from daybreak_runtime.benchmark.progress import Progress as BenchmarkProgress
 from daybreak_runtime.jobs.port import ProgressPort
-from tests.api import batches, benchmarks
 from tests.api.admin import Admin
-from tests.api.batches import NIGHT
-from tests.api.benchmarks import TUNE
+from tests.api.objects import batches, benchmarks
+from tests.api.objects.batches import NIGHT
+from tests.api.objects.benchmarks import TUNE
 from tests.api.owners import Subject
 
 

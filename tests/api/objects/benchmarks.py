@@ -3,7 +3,7 @@
 from daybreak.api.common import names
 from tests.api.admin import Admin
 from tests.api.owners import Subject
-from tests.api.played import play_pod
+from tests.api.playing.kuberay import play_pod
 
 TUNE = Subject(
     "LLMBenchmark",

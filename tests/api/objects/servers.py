@@ -9,7 +9,7 @@ from typing import Any
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.owners import Subject
-from tests.api.played_words import PlayedWords
+from tests.api.playing.words import PlayedWords
 
 NAME = "chat"
 OWN_ENGINES = {
@@ -52,7 +52,7 @@ class Player(PlayedWords):
 
     Args:
         admin: The test's hands in its namespace.
-        answers: Folder that says which services answer; see `played_operator.py`.
+        answers: Folder that says which services answer; see `playing/operator.py`.
         traffic: Folder that says what gateways say.
     """
 

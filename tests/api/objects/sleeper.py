@@ -8,9 +8,9 @@ import yaml
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import tiny
-from tests.api.played import PlayedKubeRay
-from tests.api.played_words import PlayedWords
+from tests.api.objects.llmservice import tiny
+from tests.api.playing.kuberay import PlayedKubeRay
+from tests.api.playing.words import PlayedWords
 
 NAME = "tiny"
 GATEWAY = {"GATEWAY_IMAGE": "daybreak-gateway:1"}
@@ -22,7 +22,7 @@ class Sleeper(PlayedWords):
 
     Args:
         admin: The test's hands there.
-        answers: Folder that says which services answer; see `played_operator.py`.
+        answers: Folder that says which services answer; see `playing/operator.py`.
         traffic: Folder that says what gateways say.
     """
 

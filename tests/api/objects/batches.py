@@ -5,7 +5,7 @@ from typing import Any
 from daybreak.api.common import names
 from tests.api.admin import Admin
 from tests.api.owners import Subject
-from tests.api.played import play_pod
+from tests.api.playing.kuberay import play_pod
 
 NIGHT = Subject(
     "LLMBatch",

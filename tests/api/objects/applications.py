@@ -7,8 +7,8 @@ from typing import Any
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.owners import Subject
-from tests.api.played import PlayedKubeRay
-from tests.api.played_words import LONG_IDLE, write_whole
+from tests.api.playing.kuberay import PlayedKubeRay
+from tests.api.playing.words import LONG_IDLE, write_whole
 
 NAME = "pipeline"
 CODE = "pipeline-code"
