@@ -161,7 +161,7 @@ def unusual(path: str) -> str:
     """A regular expression that finds something in a body that has to be looked at field by field.
 
     That is a name, at whatever depth, that is not among those that pass without a look, or a list of what is
-    counted. It may find one in a text, which costs a look; it misses none that is written without escapes.
+    counted. It may find one in a text, which costs a look. A name with escapes is none of those that pass.
     """
     names = _one_of(rules(path).keys() - {name for name, rule in rules(path).items() if rule in _LOOKED_AT})
     listed = [name for name, rule in rules(path).items() if rule == "listed"]
