@@ -11,20 +11,20 @@ import pytest
 
 from cluster import ControlPlane
 from tests.api.admin import Admin
+from tests.api.objects.servers import CHAT, OWN_ENGINES, Player
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.servers import CHAT, OWN_ENGINES, Player
-from tests.api.sleeper import GATEWAY, NAME, Sleeper
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which played services answer; see `played_operator.py`."""
+    """Folder that says which played services answer; see `playing/operator.py`."""
     return tmp_path_factory.mktemp("answers")
 
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say; see `played_operator.py`."""
+    """Folder that says what gateways say; see `playing/operator.py`."""
     return tmp_path_factory.mktemp("traffic")
 
 

@@ -137,7 +137,7 @@ async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
 
 def unusual(body: bytes, path: str = CHAT) -> bool:
     """Whether a body has to be read as JSON: what HAProxy asks of a small one that is awaited awake."""
-    return b"\\u00" in body or re.search(fields.unusual(path).encode(), body) is not None
+    return re.search(fields.unusual(path).encode(), body) is not None
 
 
 @pytest.mark.parametrize(

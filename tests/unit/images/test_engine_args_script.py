@@ -1,4 +1,4 @@
-"""How scripts/engine_args.py describes the arguments of vLLM's classes."""
+"""How scripts/schemas/engine_args.py describes the arguments of vLLM's classes."""
 
 import enum
 import runpy
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import pytest
 
-SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "engine_args.py"))
+SCRIPT = runpy.run_path(str(Path(__file__).parents[3] / "scripts" / "schemas" / "engine_args.py"))
 
 
 class Backend(enum.Enum):

@@ -1,8 +1,8 @@
 """Which fields of a request's body pass to the engine, by path: a list of what is allowed.
 
-`request_fields.json` has the fields that the pinned vLLM knows (made by `scripts/request_fields.py`). They
-pass, but for those that are named here. A field that vLLM does not know is refused as well: what a later
-version does with it nobody has looked at. A service lets more pass by `spec.access.extraFields`.
+`request_fields.json`, which `scripts/schemas/request_fields.py` makes, has the fields that the pinned vLLM
+knows. They pass, but for those that are named here. A field that vLLM does not know is refused as well: what
+a later version does with it nobody has looked at. A service lets more pass by `spec.access.extraFields`.
 """
 
 import json
@@ -161,7 +161,7 @@ def unusual(path: str) -> str:
     """A regular expression that finds something in a body that has to be looked at field by field.
 
     That is a name, at whatever depth, that is not among those that pass without a look, or a list of what is
-    counted. It may find one in a text, which costs a look; it misses none that is written without escapes.
+    counted. It may find one in a text, which costs a look. A name with escapes is none of those that pass.
     """
     names = _one_of(rules(path).keys() - {name for name, rule in rules(path).items() if rule in _LOOKED_AT})
     listed = [name for name, rule in rules(path).items() if rule == "listed"]

@@ -20,6 +20,11 @@ local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: they
 local QUOTE, BRACE, BRACKET, BACKSLASH = ('"{[\\'):byte(1, 4)
 local find, byte = string.find, string.byte
 
+-- What most of a conversation is beside its texts, each up to the quotation mark of a text: a name, and the end of one
+-- message with the first name of the next. To find them at once costs a quarter of finding their marks one by one.
+local MEMBER = '^[ \t\r\n,]*"[%w_]*"[ \t\r\n]*:[ \t\r\n]*"'
+local MESSAGE = '^[ \t\r\n]*}[ \t\r\n]*,[ \t\r\n]*{[ \t\r\n]*"[%w_]*"[ \t\r\n]*:[ \t\r\n]*"'
+
 local Scanner = {}
 Scanner.__index = Scanner
 
@@ -212,10 +217,37 @@ function Scanner:one_more()
     return self.message ~= nil
 end
 
+-- Read on over names with texts, where neither matters. Returns where to go on.
+function Scanner:skip_texts(text, at)
+    while true do
+        local _, opened = find(text, MEMBER, at)
+        if not opened and self.depth - 1 ~= self.watched then
+            _, opened = find(text, MESSAGE, at)
+        end
+        if not opened then
+            return at
+        end
+        at = opened + 1
+        local quote = find(text, '"', at, true)
+        if not quote or byte(text, quote - 1) == BACKSLASH then
+            self.in_string = true
+            return at
+        end
+        at = quote + 1
+    end
+end
+
 -- Read on where no key matters. Returns where to go on.
 function Scanner:skip(text, at)
     local depth = self.depth
     repeat
+        if not self.items then
+            self.depth = depth
+            at = self:skip_texts(text, at)
+            if self.in_string then
+                break
+            end
+        end
         at = find(text, '["{}%[%]]', at)
         if not at then
             self.depth = depth

@@ -22,8 +22,9 @@ local OFFER = "txn.daybreak_offer"  -- told to the HAProxy that holds, where the
 -- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
 local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")
 local ORIGINS = os.getenv("DAYBREAK_ROUTER_ORIGINS")  -- the map of origins whose pages may read answers; likewise
-local OPEN = "open"      -- in it where a service takes requests without a key
-local UNREAD = "unread"  -- in it while a key cannot be read
+local MODELS = os.getenv("DAYBREAK_ROUTER_MODELS")    -- the map of the ports of models; likewise
+local OPEN = "open"      -- in KEYS where a service takes requests without a key
+local UNREAD = "unread"  -- in KEYS while a key cannot be read
 
 local routes = {}  -- model → port of its service and keys (digests) that may ask for it; no keys: it is open to all
 local known = {}   -- the models and the names of routes, in order
@@ -197,6 +198,20 @@ local function note_keys()
     mapped = now
 end
 
+-- Says to HAProxy where models are. before: the models of before.
+local function note_ports(before)
+    for name, route in pairs(routes) do
+        if not before[name] or before[name].port ~= route.port then
+            core.set_map(MODELS, name, tostring(route.port))
+        end
+    end
+    for name in pairs(before) do
+        if not routes[name] then
+            core.del_map(MODELS, name)
+        end
+    end
+end
+
 local function note_origins(words)
     local now = {}
     for word in words:gmatch("[^,]+") do
@@ -243,9 +258,11 @@ local function set(text)
         name = percent.decoded(name)
         fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[ring] or none }
     end
+    local before = routes
     routes = fresh
     know()
     if KEYS then
+        note_ports(before)
         note_keys()
         note_origins(pages)
     end

@@ -16,6 +16,7 @@ import jinja2
 import structlog
 
 from daybreak.gates.gateways.tallies import RouteTally, Tallies, added
+from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.info import Connections
@@ -120,6 +121,11 @@ class RouterConfig:
         return self.folder / "router-origins.map"
 
     @property
+    def models_map(self) -> Path:
+        """HAProxy's map of the ports of models by their names, kept by router.lua; routes are not in it."""
+        return self.folder / "router-models.map"
+
+    @property
     def late_socket(self) -> Path:
         """Where the HAProxy that holds sends requests whose model stands late in their bodies."""
         return self.folder / "late.sock"
@@ -213,6 +219,7 @@ class Router:
         config.file.write_text(render(config))
         config.keys_map.write_text("")
         config.origins_map.write_text("")
+        config.models_map.write_text("")
         config.late_file.write_text(render(config, LATE_TEMPLATE))
         # An agent before this one may have ended between the two.
         if not await self._late.adopt(seconds):
@@ -339,6 +346,8 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         head_timeout=config.head_timeout,
         keys_map=config.keys_map,
         origins_map=config.origins_map,
+        models_map=config.models_map,
+        forms=fields.FORMS,
         token=token(config.folder),
         attempts=ATTEMPTS,
         kernel_bytes=config.kernel_bytes,

@@ -1,0 +1,1 @@
+"""etcd and Kubernetes' servers: certificates, command lines, starting them; fake nodes."""
