@@ -8,6 +8,7 @@ NAMES: Mapping[str, str] = {
     "routes": "bench.gateway.routes",
     "lag": "bench.gateway.lag",
     "sleeping": "bench.gateway.sleeping",
+    "awake": "bench.gateway.awake",
     "starved": "bench.operator.starved",
     "direct": "bench.ray.direct",
     "overhead": "bench.cluster.overhead",
