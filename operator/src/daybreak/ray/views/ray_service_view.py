@@ -5,7 +5,7 @@ for the pending one while a second cluster is coming up. Then nothing is said of
 on serving as it was.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,6 +138,27 @@ def never_served(ray: RayView, clusters: Iterable[Manifest]) -> list[Manifest]:
         # One that had served is older than the one that serves, by more than a second.
         return [each for each in others if _made(each) >= _made(serving)]
     return others if ray.pending else []
+
+
+def replaced(ray: RayView, clusters: Iterable[Manifest], used: Collection[str]) -> tuple[Manifest, ...]:
+    """RayClusters that were replaced by a newer one, and that nobody uses any more.
+
+    One that is not older than every one that KubeRay names is left alone: its watch may be ahead of the
+    RayService's, so that it is one which KubeRay has just made.
+    """
+    if not ray.exists or ray.leaving:
+        return ()
+    named = {ray.active, ray.pending} - {""}
+    made = {text(at(each, "metadata").get("name")): each for each in clusters}
+    newest = max((_made(made.get(name)) for name in named), default="")
+    return tuple(
+        each
+        for name, each in made.items()
+        if name not in named
+        and name not in used
+        and _made(each) < newest
+        and not at(each, "metadata").get("deletionTimestamp")
+    )
 
 
 def no_pods(cluster: Manifest) -> Bounds:
