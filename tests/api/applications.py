@@ -67,6 +67,22 @@ class Player:
         self.kuberay.head(NAME, self.cluster, OWNER)
         self.kuberay.worker(NAME, self.cluster, "cpu")
 
+    def comes_beside(self, suffix: str, status: str, message: str = "") -> None:
+        """KubeRay brings a second Ray cluster up, of which Ray Serve says this."""
+        second = self.kuberay.cluster(NAME, suffix)
+        self.kuberay.head(NAME, second, OWNER)
+        self.kuberay.worker(NAME, second, "cpu")
+        self.kuberay.pending(NAME, second, status, message)
+
+    def rolls_out(self, phase: str) -> dict[str, Any]:
+        """Wait until its rollout is in that phase. Returns what is said of it."""
+
+        def there() -> dict[str, Any] | None:
+            found: dict[str, Any] = PIPELINE.status(self.admin).get("rollout") or {}
+            return found if found.get("phase") == phase else None
+
+        return eventually(f"rollout {phase}", there)
+
     def says(self, status: str, message: str = "") -> None:
         """Ray Serve says so of the application."""
         self.kuberay.status(NAME, self.cluster, status, message)

@@ -19,6 +19,9 @@ from daybreak.api.common import names
 _APPLICATIONS = "/api/serve/applications/"
 _HEALTH = "/-/healthz"
 
+FAILURE = "played_failure"
+"""An application with this argument cannot be built, for which Serve says this."""
+
 RunningGroups = Callable[[str], set[str]]
 """Names of the worker groups that have a pod that runs, in the Ray cluster of a head Service's address."""
 
@@ -104,10 +107,11 @@ class PlayedServe:
                     "message": "",
                 }
             settled = all(each["status"] == "HEALTHY" for each in deployments.values())
+            failure = application.get("args", {}).get(FAILURE, "")
             applications[application["name"]] = {
                 "name": application["name"],
-                "status": "RUNNING" if settled else "DEPLOYING",
-                "message": "",
+                "status": "DEPLOY_FAILED" if failure else "RUNNING" if settled else "DEPLOYING",
+                "message": failure,
                 "deployments": deployments,
             }
         return {"applications": applications}

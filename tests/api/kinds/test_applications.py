@@ -131,6 +131,43 @@ def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
     eventually("back", lambda: of_code(admin) == before)
 
 
+def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    assert player.rolls_out("Complete")["number"] == 1
+    before = of_code(admin)
+    write_code(admin, "second")
+    begun = player.rolls_out("Progressing")
+    assert (begun["number"], begun["strategy"]) == (2, "BlueGreen")
+    eventually("pods of other code", lambda: of_code(admin) != before)
+    player.comes_beside("fghij", "DEPLOY_FAILED", NO_MODULE)
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "the first cluster answers"
+
+    assert player.rolls_out("RollingBack")["number"] == 1
+    eventually("the RayService of before", lambda: of_code(admin) == before)
+    eventually("the second one is called off", lambda: not _pending(admin))
+    player.says("RUNNING")
+    said = PIPELINE.stalled(admin, "RolledBack")
+    assert "revision 2 could not start, and revision 1" in said
+    assert "No module named 'pipelines'" in said
+    player.rolls_out("RolledBack")
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True"
+    selector = f"{names.SERVICE_LABEL}={OWNER}"
+    assert sorted(each["revision"] for each in admin.list("ControllerRevision", labelSelector=selector)) == [
+        1,
+        2,
+    ]
+
+    write_code(admin, "first")
+    PIPELINE.stalled_no_more(admin)
+    assert player.rolls_out("Complete")["number"] == 1
+
+
+def _pending(admin: Admin) -> str:
+    status = admin.get("RayService", NAME)["status"]
+    return str((status.get("pendingServiceStatus") or {}).get("rayClusterName") or "")
+
+
 def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
     admin = player.admin
     admin.delete("ConfigMap", CODE)

@@ -19,6 +19,7 @@ from daybreak.api.common.kubernetes_types import (
 from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.rollout import Rollout
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
 from daybreak.api.ray.runtime import Head
@@ -139,6 +140,8 @@ class ServeApplicationSpec(ApiModel):
     address `llm` of the namespace."""
     runtime: ApplicationRuntime = Field(default_factory=ApplicationRuntime)
     """The Ray pods."""
+    rollout: Rollout = Field(default_factory=Rollout)
+    """How changes reach running pods."""
     state: State | None = None
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
     annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""

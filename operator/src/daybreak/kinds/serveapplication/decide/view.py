@@ -134,8 +134,9 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def _no_code(self) -> Problem | None:
-        code = self.application.spec.code
-        if self.seen.code is None or not self.seen.code.missing or code is None:
+        asked, content = self.seen.asked_for, self.seen.code_asked_for
+        code = asked.spec.code if asked is not None else None
+        if content is None or not content.missing or code is None:
             return None
         where = f"which spec.code names, is not in namespace {self.application.namespace}"
         return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)

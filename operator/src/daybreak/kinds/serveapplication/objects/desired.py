@@ -35,7 +35,7 @@ def desired(
         objects.append(network_policy(application, platform, gateway=gateway_port is not None))
     objects += [_disruption_budget(application), front_service(application, gateway_port)]
     if not asleep:
-        objects.append(ray_service(application, platform, code))
+        objects.append(ray_service(application, platform, code, gateway=gateway_port is not None))
     return objects
 
 

@@ -29,14 +29,28 @@ def serve_config(application: ServeApplication) -> str:
     }
     if spec.args:
         found["args"] = {name: spec.args[name] for name in sorted(spec.args)}
-    directory = spec.code.working_dir if spec.code is not None else None
-    if directory is not None and directory.startswith(_FETCHED):
+    if directory := _fetched(application):
         found["runtime_env"] = {"working_dir": directory}
     groups = by_deployment(application.groups)
     found["deployments"] = [_deployment(each, groups[each.name].name) for each in spec.deployments]
     # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
     document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": [found]}
     return written(document)
+
+
+def configuration(application: ServeApplication) -> Any:
+    """What restarts replicas when it changes: what the application is, and what a replica is given."""
+    spec, groups = application.spec, by_deployment(application.groups)
+    given = ("name", "ray_actor_options", "placement_group_bundles", "placement_group_strategy")
+    each = [_deployment(one, groups[one.name].name) for one in spec.deployments]
+    restarting = [{name: one[name] for name in given if name in one} for one in each]
+    return [spec.import_path, spec.args or {}, _fetched(application), restarting]
+
+
+def _fetched(application: ServeApplication) -> str:
+    """The zip file with its code that Ray fetches; empty: there is none."""
+    directory = application.spec.code.working_dir if application.spec.code is not None else None
+    return directory if directory is not None and directory.startswith(_FETCHED) else ""
 
 
 def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
