@@ -87,9 +87,17 @@ class Player:
         """Ray Serve says so of the application."""
         self.kuberay.status(NAME, self.cluster, status, message)
 
-    def goes(self) -> None:
-        """The garbage collector takes the pods of the Ray cluster, which no controller of this plane does."""
-        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}"):
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Fewest and most pods of the worker group of the Ray cluster that runs."""
+        [group] = self.admin.get("RayCluster", self.cluster)["spec"]["workerGroupSpecs"]
+        return group["minReplicas"], group["maxReplicas"]
+
+    def goes(self, role: str = "") -> None:
+        """The garbage collector, or Ray's autoscaler, takes the pods of the Ray cluster, or those of a role:
+        no controller of this plane does."""
+        of_role = f",{names.RAY_NODE_TYPE_LABEL}={role}" if role else ""
+        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}{of_role}"):
             self.admin.delete("Pod", pod["metadata"]["name"])
 
     def traffic(self, **said: Any) -> None:

@@ -96,8 +96,7 @@ class PlayedServe:
             groups = {names.serve_deployment(model): names.worker_group(model) for model in models}
             deployments = {}
             for deployment in application["deployments"]:
-                fixed = deployment.get("num_replicas", 0)
-                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", fixed)
+                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", 0)
                 group = groups.get(deployment["name"]) or _group(deployment)
                 up = running is None or not group or not fewest or group in running
                 status = "HEALTHY" if up else "UPDATING"

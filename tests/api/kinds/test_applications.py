@@ -61,6 +61,29 @@ def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> N
     assert [each["cluster"] for each in PIPELINE.status(admin)["gate"]["backends"]] == [player.cluster]
 
 
+def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
+    admin = player.admin
+    player.awake(sleep={"afterIdle": "1s"})
+    before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
+    player.idle()
+    assert player.reaches("Asleep", "Closed")["asleep"] == "Workers"
+    eventually("no room for workers", lambda: player.bounds == (0, 0))
+    found = admin.get("RayService", NAME)["spec"]
+    assert found["serveConfigV2"].count("max_replicas: 1") == 2
+    assert found["rayClusterConfig"]["headGroupSpec"] == before
+    assert admin.get("PodDisruptionBudget", f"{OWNER}-ray")["spec"]["minAvailable"] == 0
+    player.goes("worker")
+    eventually("no worker is seen", lambda: PIPELINE.condition(admin, "Active")["reason"] == "Asleep")
+    player.says("RUNNING")
+
+    player.traffic(held=1)
+    player.reaches("Waking", "Closed")
+    eventually("room for workers", lambda: player.bounds == (1, 2))
+    player.kuberay.worker(NAME, player.cluster, "cpu")
+    player.says("RUNNING")
+    player.reaches("Awake", "Open")
+
+
 def test_deleted_it_takes_all_with_it(player: Player) -> None:
     player.awake()
     player.admin.delete("ServeApplication", NAME)
@@ -83,14 +106,9 @@ def test_more_replicas_change_nothing_but_serves_configuration(player: Player) -
     before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
     more = [{"name": "Pipeline", "cpu": "100m", "numReplicas": 3}, {"name": "Length", "cpu": "100m"}]
     admin.merge("ServeApplication", NAME, {"spec": {"deployments": more}})
-    eventually("Serve", lambda: "num_replicas: 3" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
+    eventually("Serve", lambda: "max_replicas: 3" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
     assert admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"] == before
-
-    def bounds() -> tuple[int, int]:
-        [group] = admin.get("RayCluster", player.cluster)["spec"]["workerGroupSpecs"]
-        return group["minReplicas"], group["maxReplicas"]
-
-    eventually("the cluster that runs is told", lambda: bounds() == (3, 4))
+    eventually("the cluster that runs is told", lambda: player.bounds == (3, 4))
 
 
 def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Player) -> None:
@@ -220,7 +238,7 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
         ({"code": {"configMap": "a", "workingDir": "s3://b/c.zip"}}, "write one of them"),
         ({"code": {"workingDir": "s3://b/c"}}, "spec.code.workingDir"),
-        ({"sleep": {"afterIdle": "1m"}}, "write sleep.depth: Cluster"),
+        ({"sleep": {"clusterAfterIdle": "1h", "depth": "Cluster"}}, "goes with depth Workers"),
         ({"protocol": "OpenAI"}, "models belong to protocol OpenAI"),
         ({"models": ["a"]}, "models belong to protocol OpenAI"),
     ],

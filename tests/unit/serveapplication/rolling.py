@@ -6,6 +6,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.controller.plan import Plan
 from daybreak.gates.traffic import Traffic
+from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
 from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
@@ -44,6 +45,11 @@ class Applier:
         return self._ray if wanted["kind"] == "RayService" else None
 
 
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    said = one["metadata"]["annotations"], other["metadata"]["annotations"]
+    return one["spec"] != other["spec"] or said[0] != said[1]
+
+
 class Rolling:
     """An application in a cluster where nothing happens by itself."""
 
@@ -57,6 +63,7 @@ class Rolling:
         self.now = NOW
         self.ray: dict[str, Any] | None = None
         self.clusters: list[dict[str, Any]] = []
+        self.cluster = ""
         self.status: dict[str, Any] | None = None
         self.kept: tuple[Revision, ...] = ()
         self.plan = Plan((), (), (), leaving=False)
@@ -84,7 +91,7 @@ class Rolling:
         wanted = [each.wanted for each in self.plan.targets if each.wanted["kind"] == "RayService"]
         if not wanted:
             self.ray, self.clusters = None, []
-        elif self.ray is None or self.ray["metadata"]["annotations"] != wanted[0]["metadata"]["annotations"]:
+        elif self.ray is None or _differ(self.ray, wanted[0]):
             generation = self.ray["metadata"]["generation"] + 1 if self.ray is not None else 1
             metadata = {**wanted[0]["metadata"], "generation": generation, "ownerReferences": [OWNER]}
             status = self.ray["status"] if self.ray is not None else {}
@@ -107,6 +114,7 @@ class Rolling:
     def serves(self, cluster: str = FIRST, status: str = "RUNNING", message: str = "") -> None:
         """KubeRay has carried the RayService out in this cluster, which alone is there."""
         self.clusters = [each for each in self.clusters if each["metadata"]["name"] == cluster]
+        self.cluster = cluster
         self._made(cluster)
         self._says({"activeServiceStatus": {"rayClusterName": cluster, **said_by_serve(status, message)}})
 
@@ -138,6 +146,36 @@ class Rolling:
         self.serves()
         await self.steps(60)
         return self
+
+    def pods(self, *groups: str, ready: bool = True) -> None:
+        """These pods are there, on a node: of worker groups, or `headgroup`."""
+        self.more["pods"] = tuple(
+            {
+                "metadata": {
+                    "name": f"{self.cluster}-{group}",
+                    "labels": {
+                        names.RAY_CLUSTER_LABEL: self.cluster,
+                        names.RAY_NODE_TYPE_LABEL: "head" if group == "headgroup" else "worker",
+                        names.RAY_GROUP_LABEL: group,
+                    },
+                },
+                "spec": {"nodeName": "n"},
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": "Ready", "status": str(ready or group == "headgroup")}],
+                },
+            }
+            for group in groups
+        )
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """Bounds that Ray clusters are to have."""
+        return cluster_bounds(view_of(self.look()))
+
+    def wanted(self, kind: str) -> dict[str, Any] | None:
+        """The object of that kind as it was planned last; None: there is to be none."""
+        return next((each.wanted for each in self.plan.targets if each.wanted["kind"] == kind), None)
 
     @property
     def rollout(self) -> tuple[str, int]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.kinds.serveapplication.objects.desired import desired
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.ray_service import ray_service
@@ -116,7 +117,7 @@ def test_the_image_is_that_of_what_it_computes_on() -> None:
 
 def test_asleep_there_is_no_ray_service() -> None:
     kinds = [each["kind"] for each in desired(application(), PLATFORM, 20000)]
-    asleep = [each["kind"] for each in desired(application(), PLATFORM, 20000, asleep=True)]
+    asleep = [each["kind"] for each in desired(application(), PLATFORM, 20000, asleep=SleepDepth.CLUSTER)]
     assert [kind for kind in kinds if kind != "RayService"] == asleep
     assert len(asleep) == len(kinds) - 1
 

@@ -7,7 +7,7 @@ from daybreak.api.serveapplication import definition
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 
-DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without a Ray cluster."
+DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without accelerators."
 
 
 def crd() -> Schema:

@@ -20,7 +20,7 @@ from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.rollout import Rollout
-from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
 from daybreak.api.ray.runtime import Head
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
@@ -104,11 +104,6 @@ class ServeApplicationSpec(ApiModel):
             "models belong to protocol OpenAI, which needs at least one",
             lambda self: (self.protocol is Protocol.OPENAI) == bool(self.models),
         ),
-        Rule(
-            "!has(self.sleep) || self.sleep.depth == 'Cluster'",
-            "a ServeApplication gives its whole Ray cluster back: write sleep.depth: Cluster",
-            lambda self: self.sleep is None or self.sleep.depth is SleepDepth.CLUSTER,
-        ),
     )
 
     import_path: Annotated[str, Field(max_length=256, pattern=IMPORT_PATH)]
@@ -146,7 +141,8 @@ class ServeApplicationSpec(ApiModel):
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
     annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
     sleep: Sleep | None = None
-    """When its Ray cluster goes; `depth` is to be `Cluster`. Unset: never."""
+    """When its accelerators are given back: its worker pods (`depth: Workers`), or its whole Ray cluster.
+    Unset: never."""
     hold: Hold | None = None
     """How requests wait while it wakes."""
     access: Access | None = None

@@ -10,12 +10,14 @@ from typing import Any
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.controller.conditions import Made, Truth
 from daybreak.gates.one_gate.outcome import Outcome, Rolled
 from daybreak.gates.one_gate.view import View
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.problems.problem import Problem
+from daybreak.ray.views.ray_pods import HEAD
 from daybreak.rollouts import words
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
@@ -124,10 +126,13 @@ def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
 
 
 def _active(view: AnyView, state: SleepState | None) -> Made:
-    if any(pod.counts for pod in view.pods):
+    head_stays = state is not None and state.asleep is SleepDepth.WORKERS
+    if any(pod.counts and not (head_stays and pod.role == HEAD) for pod in view.pods):
         return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
     if state is not None and state.asleep is not None:
         said = "it has no pod; a request wakes it"
+        if any(pod.counts for pod in view.pods):
+            said = "of its pods only the Ray head is there; a request wakes it"
         return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
     if view.queued:
         return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)

@@ -4,6 +4,7 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
@@ -24,17 +25,19 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     foreign: list[str] = []
     leaving = False
     port = seen.gateway.port if seen.gateway is not None else None
-    without = seen.asleep or view.queued or (view.without_code and not view.made)
     kept = _revisions(view)
     objects = [
         *(each for each in kept if each["metadata"]["name"] in _in_use(view)),
-        *desired(application, platform, port, asleep=without, code=_code(view)),
+        *desired(application, platform, port, asleep=view.given_back, code=_code(view)),
     ]
-    for wanted in objects:
+    for wanted in [*objects]:
         live = await applier.live(wanted)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS or (live is not None and _goes(wanted, live)):
             leaving = True
+        elif whose is Whose.OURS and live is not None and _is_made_anew(view, wanted, live):
+            objects.remove(wanted)
+            continue
         elif whose is Whose.FOREIGN:
             foreign.append(named(wanted))
         elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
@@ -78,6 +81,15 @@ def _said(manifest: Manifest | None, annotation: str) -> str:
 def _goes(wanted: Manifest, live: Manifest) -> bool:
     """Whether the Ray cluster of the time before a sleep is still on its way out."""
     return of(wanted) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
+
+
+def _is_made_anew(view: View, wanted: Manifest, live: Manifest) -> bool:
+    """Whether a Ray cluster goes that is other than it is to be, and has no workers: a second head beside it
+    would serve nobody. Another one is made when it has gone."""
+    if of(wanted) is not RAY_SERVICES or view.given_back is not SleepDepth.WORKERS:
+        return False
+    said, was = (_said(each, names.RAY_CLUSTER_ANNOTATION) for each in (wanted, live))
+    return said != was
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:

@@ -19,7 +19,7 @@ def replaced_clusters(view: View) -> tuple[list[Manifest], bool]:
     none, and its pods would keep the accelerators that the one in its place waits for. To have it without
     worker pods is not enough: KubeRay passes a change over that comes while it makes them.
     """
-    if view.seen.asleep or not view.ray.exists or view.ray.leaving:
+    if not view.ray.exists or view.ray.leaving:
         return [], False
     there = [
         each
@@ -36,7 +36,7 @@ def finished_clusters(view: View) -> tuple[Manifest, ...]:
     Where a gateway is not heard, nothing is finished: KubeRay deletes it after `rollout.drainTimeout`.
     """
     gateway = view.seen.gateway
-    if gateway is None or gateway.clusters is None or view.seen.asleep:
+    if gateway is None or gateway.clusters is None:
         return ()
     used = gateway.clusters | set(backends_before(view.seen.status))
     return replaced(view.ray, view.seen.ray_clusters, used)

@@ -6,6 +6,7 @@ from functools import cached_property
 from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, text
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import KIND, ServeApplication
 from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
@@ -62,15 +63,37 @@ class View(view.View[Observed, ServeApplication]):
         return self.ray.coming_application
 
     @property
+    def given_back(self) -> SleepDepth | None:
+        """What is not to be there of it: asleep, or as long as others come first or its code is not there."""
+        state = self.seen.sleep_state
+        if not self.made and (self.queued or self.without_code):
+            return SleepDepth.CLUSTER
+        if state is not None and state.asleep is not None:
+            return state.asleep
+        return self.seen.sleep_policy.depth if self.queued else None
+
+    @property
     def answered(self) -> str:
         """The Ray cluster in which the application has run; empty: it has in none of those that are there."""
         if self.seen.asleep:
             return ""
         running = self.ray.application is not None and self.ray.application.status == RUNNING
-        if running and self.ray.ready and not self.ray.upgrading:
+        if running and self.ray.ready and not self.ray.upgrading and self._replicas_are_back:
             return self.ray.active
         before = text(self.seen.status.get("answered"))
         return before if before and before == self.ray.active else ""
+
+    @property
+    def _replicas_are_back(self) -> bool:
+        """Whether replicas are there that slept while the head stayed: Serve says RUNNING all the time."""
+        gate = self.seen.gate
+        wake = gate.wake if gate is not None else None
+        if wake is None or not wake.under_way or wake.depth is not SleepDepth.WORKERS:
+            return True
+        there = {pod.group for pod in self.current_pods if pod.ready}
+        pods = all(group.name in there for group in self.application.groups if group.fewest)
+        said = self.ray.application.deployments.values() if self.ray.application is not None else ()
+        return self.ray.observed and pods and all(each.status == HEALTHY for each in said)
 
     @property
     def answering(self) -> bool:

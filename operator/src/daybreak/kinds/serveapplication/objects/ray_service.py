@@ -24,7 +24,12 @@ _DELETION_MARGIN_SECONDS = 30
 
 
 def ray_service(
-    application: ServeApplication, platform: Platform, code: str = "", *, gateway: bool = True
+    application: ServeApplication,
+    platform: Platform,
+    code: str = "",
+    *,
+    gateway: bool = True,
+    away: bool = False,
 ) -> dict[str, Any]:
     """The RayService of an application.
 
@@ -35,6 +40,7 @@ def ray_service(
         platform: Settings of the installation.
         code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
         gateway: Whether it is reached through a gateway.
+        away: Whether its worker pods are given back, and its head stays.
     """
     runtime, workload = application.workload.runtime, application.workload
     variables = [{"name": name, "value": value} for name, value in code_environment(application).items()]
@@ -51,7 +57,9 @@ def ray_service(
             variables=variables,
             places=code_places(application),
         ),
-        "workerGroupSpecs": [worker_group(application, group, platform) for group in application.groups],
+        "workerGroupSpecs": [
+            worker_group(application, group, platform, away=away) for group in application.groups
+        ],
     }
     found = metadata(application, names.ray_service(application.name))
     if code:
@@ -64,7 +72,7 @@ def ray_service(
         "kind": "RayService",
         "metadata": found,
         "spec": {
-            "serveConfigV2": serve_config(application),
+            "serveConfigV2": serve_config(application, away=away),
             "upgradeStrategy": {"type": "NewCluster"},
             "rayClusterDeletionDelaySeconds": _deletion_delay(application, gateway=gateway),
             "rayClusterConfig": cluster,

@@ -19,8 +19,12 @@ SHARE = 0.001
 _FETCHED = ("s3://", "gs://", "https://")
 
 
-def serve_config(application: ServeApplication) -> str:
-    """The configuration as YAML; equal for equal specs, byte by byte."""
+def serve_config(application: ServeApplication, *, away: bool = False) -> str:
+    """The configuration as YAML; equal for equal specs, byte by byte.
+
+    With `away` no deployment has a replica, while the application stays what it is: only numbers differ, so
+    that nothing is built anew when it wakes.
+    """
     spec = application.spec
     found: dict[str, Any] = {
         "name": names.SERVE_APPLICATION,
@@ -32,7 +36,7 @@ def serve_config(application: ServeApplication) -> str:
     if directory := _fetched(application):
         found["runtime_env"] = {"working_dir": directory}
     groups = by_deployment(application.groups)
-    found["deployments"] = [_deployment(each, groups[each.name].name) for each in spec.deployments]
+    found["deployments"] = [_deployment(each, groups[each.name].name, away=away) for each in spec.deployments]
     # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
     document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": [found]}
     return written(document)
@@ -53,7 +57,7 @@ def _fetched(application: ServeApplication) -> str:
     return directory if directory is not None and directory.startswith(_FETCHED) else ""
 
 
-def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
+def _deployment(deployment: Deployment, group: str, *, away: bool = False) -> dict[str, Any]:
     own = {names.group_resource(group): SHARE}
     actor: dict[str, Any] = {"num_cpus": _cores(deployment.cpu), "resources": own}
     if deployment.accelerators:
@@ -70,10 +74,14 @@ def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
         "graceful_shutdown_timeout_s": as_seconds(deployment.graceful_shutdown_timeout),
         "ray_actor_options": actor,
     }
-    if deployment.autoscaling is not None:
+    if away:
+        # Serve knows no upper bound below 1; the initial number is an order to stop now.
+        found["autoscaling_config"] = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
+    elif deployment.autoscaling is not None:
         found["autoscaling_config"] = _autoscaling(deployment.autoscaling)
     else:
-        found["num_replicas"] = deployment.fewest
+        # Not `num_replicas`: which deployments scale is part of what Serve builds an application anew for.
+        found["autoscaling_config"] = {"min_replicas": deployment.fewest, "max_replicas": deployment.fewest}
     if deployment.placement_group is not None:
         bundles = [_bundle(bundle, own) for bundle in deployment.placement_group.bundles]
         found["placement_group_bundles"] = bundles
