@@ -240,6 +240,11 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"code": {"workingDir": "s3://b/c"}}, "spec.code.workingDir"),
         ({"sleep": {"clusterAfterIdle": "1h", "depth": "Cluster"}}, "goes with depth Workers"),
         ({"protocol": "OpenAI"}, "models belong to protocol OpenAI"),
+        ({"routes": [{"prefix": "/a/../b"}]}, "spec.routes[0].prefix"),
+        ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "Duplicate value"),
+        ({"routes": [{"prefix": "/", "importPath": "a:b"}]}, "give the route another prefix"),
+        ({"protocol": "V2", "routes": [{"prefix": "/a"}]}, "routes belong to protocol Any"),
+        ({"rollout": {"strategy": "Sideways"}}, "spec.rollout.strategy"),
         ({"models": ["a"]}, "models belong to protocol OpenAI"),
     ],
 )
@@ -273,6 +278,19 @@ def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player
     groups = [{**groups[0], "accelerators": 1}]
     admin.merge("ServeApplication", NAME, {"spec": {"workerGroups": groups}})
     eventually("it is made", lambda: PIPELINE.everything(admin))
+
+
+def test_a_deployment_of_a_route_that_is_none_stalls_and_disturbs_nothing(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    generation = admin.get("RayService", NAME)["metadata"]["generation"]
+    wants = [{"name": "Pipeline", "cpu": "100m"}, {"name": "Length", "cpu": "100m", "route": "/length"}]
+    admin.merge("ServeApplication", NAME, {"spec": {"deployments": wants}})
+    assert "no route /length has an importPath" in PIPELINE.stalled(admin, "InvalidSpec")
+    assert admin.get("RayService", NAME)["metadata"]["generation"] == generation
+    routes = [{"prefix": "/length", "importPath": "length:build"}]
+    admin.merge("ServeApplication", NAME, {"spec": {"routes": routes}})
+    eventually("both", lambda: "app-length" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
 
 
 def test_a_steady_one_is_not_written_to(player: Player) -> None:

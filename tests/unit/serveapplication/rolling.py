@@ -47,7 +47,7 @@ class Applier:
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
     said = one["metadata"]["annotations"], other["metadata"]["annotations"]
-    return one["spec"] != other["spec"] or said[0] != said[1]
+    return bool(one["spec"] != other["spec"] or said[0] != said[1])
 
 
 class Rolling:

@@ -107,7 +107,7 @@ CODE_DIRECTORY = "/code"
 CODE_VOLUME = "daybreak-code"
 """Name of that volume."""
 SERVE_APPLICATION = "app"
-"""Name of the one Ray Serve application of a ServeApplication."""
+"""Name of the Ray Serve application of a ServeApplication, that of its own import path."""
 SERVER_COMPONENT = "server"
 """Component label of a ModelServer's objects and pods."""
 ROWS_DIRECTORY = "/rows"
@@ -381,6 +381,11 @@ def worker_group(model: str) -> str:
 def address(service: str, namespace: str) -> str:
     """Base URL inside the cluster of what speaks any protocol."""
     return f"http://{front_service(service)}.{namespace}.svc"
+
+
+def route_application(prefix: str) -> str:
+    """Name of the Ray Serve application at a route of a ServeApplication."""
+    return f"{SERVE_APPLICATION}-{worker_group(prefix.strip('/'))}"
 
 
 def group_resource(group: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, text
 from daybreak.api.gates.sleep import SleepDepth
@@ -12,17 +11,18 @@ from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
 from daybreak.gates.sleep_policy import node_wait
+from daybreak.kinds.serveapplication.objects.serve_config import application_names
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
 from daybreak.ray.views.ray_pods import HEAD, PodView
-from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
+from daybreak.ray.views.ray_service_view import HEALTHY, NOT_STARTED, RUNNING, Application, RayView, ray_view
 from daybreak.scheduling.schedulable import schedulable
 from daybreak.scheduling.turn_words import waiting
 
-_ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
+_ON_ITS_WAY = ("DEPLOYING", NOT_STARTED)
 """What Serve says of an application that it changes, also while its replicas go on answering."""
 
 
@@ -50,7 +50,7 @@ class View(view.View[Observed, ServeApplication]):
     @cached_property
     def ray(self) -> RayView:
         """What KubeRay and Ray Serve say."""
-        return ray_view(self.seen.ray_service, names.SERVE_APPLICATION)
+        return ray_view(self.seen.ray_service, application_names(self.application))
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:

@@ -14,7 +14,8 @@ from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.rollouts import revisions
 from daybreak.rollouts.revisions import Revision
 
-_FIELDS = ("import_path", "args", "code", "deployments", "worker_groups", "accelerator", "runtime")
+_FIELDS = ("import_path", "args", "code", "deployments", "worker_groups", "accelerator", "runtime", "routes")
+_ROUTES = "routes"
 _FILES = "files"
 """Field of a revision with the digest of the files in its ConfigMap."""
 
@@ -28,6 +29,9 @@ def with_own(
     known.
     """
     data = revisions.content(application.spec, _FIELDS)
+    # Which other paths pass is the gateway's alone.
+    routes = [each for each in data.pop(_ROUTES, ()) if "importPath" in each]
+    data |= {_ROUTES: routes} if routes else {}
     return revisions.with_own(application.owner, data | ({_FILES: files} if files else {}), known)
 
 

@@ -4,10 +4,12 @@ As for an LLMService, a change of `deployments` is taken in place, and one of th
 anew on the same pods.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.ray.model import EngineArgs
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Autoscaling, Bundle, Deployment
 from daybreak.api.serveapplication.groups import by_deployment
@@ -25,30 +27,63 @@ def serve_config(application: ServeApplication, *, away: bool = False) -> str:
     With `away` no deployment has a replica, while the application stays what it is: only numbers differ, so
     that nothing is built anew when it wakes.
     """
+    groups = by_deployment(application.groups)
+    applications = []
+    for each in _applications(application):
+        own = [one for one in application.spec.deployments if one.route == each.route]
+        settings = [_deployment(one, groups[one.name].name, away=away) for one in own]
+        applications.append({**each.said, "deployments": settings})
+    # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
+    document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": applications}
+    return written(document)
+
+
+@dataclass(frozen=True)
+class _Application:
+    """One application of Serve's."""
+
+    route: str | None
+    """As deployments name it; None: the application's own."""
+    said: dict[str, Any]
+    """What Serve is told of it, beside its deployments."""
+
+
+def application_names(application: ServeApplication) -> tuple[str, ...]:
+    """Names of the applications of Serve's that it becomes."""
+    return tuple(str(each.said["name"]) for each in _applications(application))
+
+
+def _applications(application: ServeApplication) -> list[_Application]:
+    """Those that it becomes: its own, and one for each route that has an import path."""
     spec = application.spec
-    found: dict[str, Any] = {
-        "name": names.SERVE_APPLICATION,
-        "route_prefix": "/",
-        "import_path": spec.import_path,
-    }
-    if spec.args:
-        found["args"] = {name: spec.args[name] for name in sorted(spec.args)}
+    own = _said(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
+    found = [_Application(None, own)]
+    for each in spec.routes:
+        if each.import_path is not None:
+            name = names.route_application(each.prefix)
+            said = _said(application, name, each.prefix, each.import_path, each.args)
+            found.append(_Application(each.prefix, said))
+    return found
+
+
+def _said(
+    application: ServeApplication, name: str, prefix: str, import_path: str, args: EngineArgs | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "route_prefix": prefix, "import_path": import_path}
+    if args:
+        found["args"] = {name: args[name] for name in sorted(args)}
     if directory := _fetched(application):
         found["runtime_env"] = {"working_dir": directory}
-    groups = by_deployment(application.groups)
-    found["deployments"] = [_deployment(each, groups[each.name].name, away=away) for each in spec.deployments]
-    # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
-    document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": [found]}
-    return written(document)
+    return found
 
 
 def configuration(application: ServeApplication) -> Any:
     """What restarts replicas when it changes: what the application is, and what a replica is given."""
     spec, groups = application.spec, by_deployment(application.groups)
     given = ("name", "ray_actor_options", "placement_group_bundles", "placement_group_strategy")
-    each = [_deployment(one, groups[one.name].name) for one in spec.deployments]
-    restarting = [{name: one[name] for name in given if name in one} for one in each]
-    return [spec.import_path, spec.args or {}, _fetched(application), restarting]
+    each = [(one.route, _deployment(one, groups[one.name].name)) for one in spec.deployments]
+    restarting = [[route, {name: one[name] for name in given if name in one}] for route, one in each]
+    return [[one.said for one in _applications(application)], restarting]
 
 
 def _fetched(application: ServeApplication) -> str:
