@@ -249,6 +249,8 @@ def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operato
     admin.create(code)
     eventually("a RayService", lambda: admin.get("RayService", name))
     assert names.CODE_ANNOTATION in admin.get("RayService", name)["metadata"]["annotations"]
+    selector = f"{names.SERVICE_LABEL}=application.{name}"
+    assert admin.list("ControllerRevision", labelSelector=selector), "what it can go back to"
     eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
     eventually("a status", lambda: (admin.get("ServeApplication", name).get("status") or {}).get("gate"))
     admin.merge("ServeApplication", name, {"spec": {"state": "Asleep"}})

@@ -32,6 +32,7 @@ from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from daybreak.kinds.modelserver.objects import desired as server_desired
 from daybreak.kinds.serveapplication.objects import desired as application_desired
+from daybreak.kinds.serveapplication.objects import revisions as application_revisions
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.platform import Platform
 from tests import installed
@@ -181,7 +182,9 @@ def of_application(manifest: dict[str, Any], namespace: str = "default") -> list
     """What a ServeApplication stands for while it is awake, the first of its namespace."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = ServeApplication.from_manifest({**manifest, "metadata": metadata})
-    return application_desired.desired(one, PLATFORM, PortAllocator(Cache()).of(Key(namespace, one.owner)))
+    revision = application_revisions.controller_revision(one, application_revisions.with_own(one, "", ())[0])
+    port = PortAllocator(Cache()).of(Key(namespace, one.owner))
+    return [revision, *application_desired.desired(one, PLATFORM, port)]
 
 
 @pytest.mark.parametrize("manifest", applications())

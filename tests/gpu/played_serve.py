@@ -19,6 +19,9 @@ from daybreak.api.common import names
 _APPLICATIONS = "/api/serve/applications/"
 _HEALTH = "/-/healthz"
 
+FAILURE = "played_failure"
+"""An application with this argument cannot be built, for which Serve says this."""
+
 RunningGroups = Callable[[str], set[str]]
 """Names of the worker groups that have a pod that runs, in the Ray cluster of a head Service's address."""
 
@@ -93,8 +96,7 @@ class PlayedServe:
             groups = {names.serve_deployment(model): names.worker_group(model) for model in models}
             deployments = {}
             for deployment in application["deployments"]:
-                fixed = deployment.get("num_replicas", 0)
-                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", fixed)
+                fewest = deployment.get("autoscaling_config", {}).get("min_replicas", 0)
                 group = groups.get(deployment["name"]) or _group(deployment)
                 up = running is None or not group or not fewest or group in running
                 status = "HEALTHY" if up else "UPDATING"
@@ -104,10 +106,11 @@ class PlayedServe:
                     "message": "",
                 }
             settled = all(each["status"] == "HEALTHY" for each in deployments.values())
+            failure = application.get("args", {}).get(FAILURE, "")
             applications[application["name"]] = {
                 "name": application["name"],
-                "status": "RUNNING" if settled else "DEPLOYING",
-                "message": "",
+                "status": "DEPLOY_FAILED" if failure else "RUNNING" if settled else "DEPLOYING",
+                "message": failure,
                 "deployments": deployments,
             }
         return {"applications": applications}

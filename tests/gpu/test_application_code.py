@@ -7,6 +7,7 @@ import pytest
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.gpu.looks import said
+from tests.gpu.played_serve import FAILURE
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
 
@@ -29,9 +30,48 @@ def pods_code(admin: Admin, cluster: str) -> set[str]:
     return {pod["metadata"]["annotations"].get(names.CODE_ANNOTATION, "") for pod in found}
 
 
-def test_other_code_takes_over_from_a_second_cluster(admin: Admin) -> None:
+@pytest.fixture
+def code(admin: Admin) -> None:
+    """The ConfigMap with its code."""
     files = {"pipeline.py": "build = 1"}
     admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CODE}, "data": files})
+
+
+def rolled_out(admin: Admin, phase: str) -> dict[str, Any]:
+    """The status, once its rollout is in that phase."""
+
+    def there() -> dict[str, Any] | None:
+        status: dict[str, Any] = admin.get(KIND, "pipeline").get("status") or {}
+        return status if (status.get("rollout") or {}).get("phase") == phase else None
+
+    return eventually(f"rollout {phase}", there, 90)
+
+
+@pytest.mark.usefixtures("code")
+def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) -> None:
+    admin.create(APPLICATION)
+    first = rolled_out(admin, "Complete")["rayCluster"]
+    env = [{"name": "OTHER", "value": "pods"}]
+    wrong = {"args": {FAILURE: "ModuleNotFoundError: No module named 'pipelines'"}, "runtime": {"env": env}}
+    admin.merge(KIND, "pipeline", {"spec": wrong})
+    back = rolled_out(admin, "RolledBack")
+    assert back["rayCluster"] == first
+    assert back["rollout"]["strategy"] == "BlueGreen"
+    assert "No module named 'pipelines'" in back["rollout"]["message"]
+    said(admin, "pipeline", "Ready", "True", of=KIND)
+    said(admin, "pipeline", "Stalled", "True", of=KIND)
+
+    def alone() -> bool:
+        found = admin.list("RayCluster", labelSelector=f"{names.SERVICE_LABEL}=application.pipeline")
+        return [each["metadata"]["name"] for each in found] == [first]
+
+    eventually("the second cluster has gone", alone, 90)
+    pending = admin.get("RayService", "pipeline")["status"].get("pendingServiceStatus") or {}
+    assert not pending.get("rayClusterName")
+
+
+@pytest.mark.usefixtures("code")
+def test_other_code_takes_over_from_a_second_cluster(admin: Admin) -> None:
     admin.create(APPLICATION)
     said(admin, "pipeline", "Ready", "True", of=KIND)
     first = admin.get(KIND, "pipeline")["status"]["rayCluster"]

@@ -14,7 +14,7 @@ def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> No
     killed_around_each_write(
         moment,
         alone,
-        len(PIPELINE.objects),
+        len(PIPELINE.objects) + 1,  # its revision
         done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
         told=lambda: PIPELINE.status(admin).get("conditions"),
         kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},

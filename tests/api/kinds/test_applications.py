@@ -61,6 +61,29 @@ def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> N
     assert [each["cluster"] for each in PIPELINE.status(admin)["gate"]["backends"]] == [player.cluster]
 
 
+def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
+    admin = player.admin
+    player.awake(sleep={"afterIdle": "1s"})
+    before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
+    player.idle()
+    assert player.reaches("Asleep", "Closed")["asleep"] == "Workers"
+    eventually("no room for workers", lambda: player.bounds == (0, 0))
+    found = admin.get("RayService", NAME)["spec"]
+    assert found["serveConfigV2"].count("max_replicas: 1") == 2
+    assert found["rayClusterConfig"]["headGroupSpec"] == before
+    assert admin.get("PodDisruptionBudget", f"{OWNER}-ray")["spec"]["minAvailable"] == 0
+    player.goes("worker")
+    eventually("no worker is seen", lambda: PIPELINE.condition(admin, "Active")["reason"] == "Asleep")
+    player.says("RUNNING")
+
+    player.traffic(held=1)
+    player.reaches("Waking", "Closed")
+    eventually("room for workers", lambda: player.bounds == (1, 2))
+    player.kuberay.worker(NAME, player.cluster, "cpu")
+    player.says("RUNNING")
+    player.reaches("Awake", "Open")
+
+
 def test_deleted_it_takes_all_with_it(player: Player) -> None:
     player.awake()
     player.admin.delete("ServeApplication", NAME)
@@ -83,14 +106,9 @@ def test_more_replicas_change_nothing_but_serves_configuration(player: Player) -
     before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
     more = [{"name": "Pipeline", "cpu": "100m", "numReplicas": 3}, {"name": "Length", "cpu": "100m"}]
     admin.merge("ServeApplication", NAME, {"spec": {"deployments": more}})
-    eventually("Serve", lambda: "num_replicas: 3" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
+    eventually("Serve", lambda: "max_replicas: 3" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
     assert admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"] == before
-
-    def bounds() -> tuple[int, int]:
-        [group] = admin.get("RayCluster", player.cluster)["spec"]["workerGroupSpecs"]
-        return group["minReplicas"], group["maxReplicas"]
-
-    eventually("the cluster that runs is told", lambda: bounds() == (3, 4))
+    eventually("the cluster that runs is told", lambda: player.bounds == (3, 4))
 
 
 def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Player) -> None:
@@ -129,6 +147,43 @@ def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
 
     write_code(admin, "first")
     eventually("back", lambda: of_code(admin) == before)
+
+
+def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    assert player.rolls_out("Complete")["number"] == 1
+    before = of_code(admin)
+    write_code(admin, "second")
+    begun = player.rolls_out("Progressing")
+    assert (begun["number"], begun["strategy"]) == (2, "BlueGreen")
+    eventually("pods of other code", lambda: of_code(admin) != before)
+    player.comes_beside("fghij", "DEPLOY_FAILED", NO_MODULE)
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True", "the first cluster answers"
+
+    assert player.rolls_out("RollingBack")["number"] == 1
+    eventually("the RayService of before", lambda: of_code(admin) == before)
+    eventually("the second one is called off", lambda: not _pending(admin))
+    player.says("RUNNING")
+    said = PIPELINE.stalled(admin, "RolledBack")
+    assert "revision 2 could not start, and revision 1" in said
+    assert "No module named 'pipelines'" in said
+    player.rolls_out("RolledBack")
+    assert PIPELINE.condition(admin, "Ready")["status"] == "True"
+    selector = f"{names.SERVICE_LABEL}={OWNER}"
+    assert sorted(each["revision"] for each in admin.list("ControllerRevision", labelSelector=selector)) == [
+        1,
+        2,
+    ]
+
+    write_code(admin, "first")
+    PIPELINE.stalled_no_more(admin)
+    assert player.rolls_out("Complete")["number"] == 1
+
+
+def _pending(admin: Admin) -> str:
+    status = admin.get("RayService", NAME)["status"]
+    return str((status.get("pendingServiceStatus") or {}).get("rayClusterName") or "")
 
 
 def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
@@ -183,8 +238,13 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
         ({"code": {"configMap": "a", "workingDir": "s3://b/c.zip"}}, "write one of them"),
         ({"code": {"workingDir": "s3://b/c"}}, "spec.code.workingDir"),
-        ({"sleep": {"afterIdle": "1m"}}, "write sleep.depth: Cluster"),
+        ({"sleep": {"clusterAfterIdle": "1h", "depth": "Cluster"}}, "goes with depth Workers"),
         ({"protocol": "OpenAI"}, "models belong to protocol OpenAI"),
+        ({"routes": [{"prefix": "/a/../b"}]}, "spec.routes[0].prefix"),
+        ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "Duplicate value"),
+        ({"routes": [{"prefix": "/", "importPath": "a:b"}]}, "give the route another prefix"),
+        ({"protocol": "V2", "routes": [{"prefix": "/a"}]}, "routes belong to protocol Any"),
+        ({"rollout": {"strategy": "Sideways"}}, "spec.rollout.strategy"),
         ({"models": ["a"]}, "models belong to protocol OpenAI"),
     ],
 )
@@ -218,6 +278,19 @@ def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player
     groups = [{**groups[0], "accelerators": 1}]
     admin.merge("ServeApplication", NAME, {"spec": {"workerGroups": groups}})
     eventually("it is made", lambda: PIPELINE.everything(admin))
+
+
+def test_a_deployment_of_a_route_that_is_none_stalls_and_disturbs_nothing(player: Player) -> None:
+    admin = player.admin
+    player.awake()
+    generation = admin.get("RayService", NAME)["metadata"]["generation"]
+    wants = [{"name": "Pipeline", "cpu": "100m"}, {"name": "Length", "cpu": "100m", "route": "/length"}]
+    admin.merge("ServeApplication", NAME, {"spec": {"deployments": wants}})
+    assert "no route /length has an importPath" in PIPELINE.stalled(admin, "InvalidSpec")
+    assert admin.get("RayService", NAME)["metadata"]["generation"] == generation
+    routes = [{"prefix": "/length", "importPath": "length:build"}]
+    admin.merge("ServeApplication", NAME, {"spec": {"routes": routes}})
+    eventually("both", lambda: "app-length" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
 
 
 def test_a_steady_one_is_not_written_to(player: Player) -> None:

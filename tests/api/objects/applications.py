@@ -67,13 +67,37 @@ class Player:
         self.kuberay.head(NAME, self.cluster, OWNER)
         self.kuberay.worker(NAME, self.cluster, "cpu")
 
+    def comes_beside(self, suffix: str, status: str, message: str = "") -> None:
+        """KubeRay brings a second Ray cluster up, of which Ray Serve says this."""
+        second = self.kuberay.cluster(NAME, suffix)
+        self.kuberay.head(NAME, second, OWNER)
+        self.kuberay.worker(NAME, second, "cpu")
+        self.kuberay.pending(NAME, second, status, message)
+
+    def rolls_out(self, phase: str) -> dict[str, Any]:
+        """Wait until its rollout is in that phase. Returns what is said of it."""
+
+        def there() -> dict[str, Any] | None:
+            found: dict[str, Any] = PIPELINE.status(self.admin).get("rollout") or {}
+            return found if found.get("phase") == phase else None
+
+        return eventually(f"rollout {phase}", there)
+
     def says(self, status: str, message: str = "") -> None:
         """Ray Serve says so of the application."""
         self.kuberay.status(NAME, self.cluster, status, message)
 
-    def goes(self) -> None:
-        """The garbage collector takes the pods of the Ray cluster, which no controller of this plane does."""
-        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}"):
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Fewest and most pods of the worker group of the Ray cluster that runs."""
+        [group] = self.admin.get("RayCluster", self.cluster)["spec"]["workerGroupSpecs"]
+        return group["minReplicas"], group["maxReplicas"]
+
+    def goes(self, role: str = "") -> None:
+        """The garbage collector, or Ray's autoscaler, takes the pods of the Ray cluster, or those of a role:
+        no controller of this plane does."""
+        of_role = f",{names.RAY_NODE_TYPE_LABEL}={role}" if role else ""
+        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}{of_role}"):
             self.admin.delete("Pod", pod["metadata"]["name"])
 
     def traffic(self, **said: Any) -> None:

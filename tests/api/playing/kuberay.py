@@ -79,11 +79,6 @@ class PlayedKubeRay:
     def status(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:
         """Say in the RayService's status that `cluster` is active and how its application does."""
         ready = application == "RUNNING"
-        config = self._admin.get("RayService", service)["spec"]["serveConfigV2"]
-        deployments = {
-            name: {"status": "HEALTHY" if ready else "UNHEALTHY", "message": "" if ready else message}
-            for name in _deployments(config)
-        }
         generation = self._admin.get("RayService", service)["metadata"]["generation"]
         self._admin.merge(
             "RayService",
@@ -94,20 +89,36 @@ class PlayedKubeRay:
                     "serviceStatus": "Running" if ready else "",
                     "numServeEndpoints": 1 if ready else 0,
                     "conditions": [_condition("Ready", ready), _condition("UpgradeInProgress", False)],
-                    "activeServiceStatus": {
-                        "rayClusterName": cluster,
-                        "applicationStatuses": {
-                            yaml.safe_load(config)["applications"][0]["name"]: {
-                                "status": application,
-                                "message": message,
-                                "serveDeploymentStatuses": deployments,
-                            }
-                        },
-                    },
+                    "activeServiceStatus": self._of_serve(service, cluster, application, message),
                 }
             },
             subresource="status",
         )
+
+    def pending(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:
+        """Say in the RayService's status that `cluster` comes up beside the one that is active."""
+        generation = self._admin.get("RayService", service)["metadata"]["generation"]
+        found = self._of_serve(service, cluster, application, message)
+        said = {"observedGeneration": generation, "pendingServiceStatus": found}
+        self._admin.merge("RayService", service, {"status": said}, subresource="status")
+
+    def _of_serve(self, service: str, cluster: str, application: str, message: str) -> dict[str, Any]:
+        config = self._admin.get("RayService", service)["spec"]["serveConfigV2"]
+        ready = application == "RUNNING"
+        deployments = {
+            name: {"status": "HEALTHY" if ready else "UNHEALTHY", "message": "" if ready else message}
+            for name in _deployments(config)
+        }
+        return {
+            "rayClusterName": cluster,
+            "applicationStatuses": {
+                yaml.safe_load(config)["applications"][0]["name"]: {
+                    "status": application,
+                    "message": message,
+                    "serveDeploymentStatuses": deployments,
+                }
+            },
+        }
 
     def worker(
         self, service: str, cluster: str, group: str, ready: bool = True, *, placed: bool = True

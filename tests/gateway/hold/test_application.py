@@ -132,6 +132,27 @@ async def test_v2_is_what_lies_below_it(tmp_path: Path) -> None:
             assert (await there.ask("GET", path))[0] == 404
 
 
+ROUTES = [{"prefix": "/words"}, {"prefix": "/api/v1"}]
+
+
+async def test_with_routes_only_what_lies_below_them_passes(tmp_path: Path) -> None:
+    async with place(tmp_path, routes=ROUTES) as there:
+        for path in ("/words", "/words/", "/words/7?x=/a/../b", "/%77ords", "/api/v1/things"):
+            assert (await there.ask("GET", path))[0] == 200, path
+        before = dict(there.application.seen)
+        climbing = ("/words/../admin", "/words/%2e%2E/admin", "/words%2f..%2fadmin")
+        for path in ("/", "/wordsmith", "/api", "/api/v2", "//words", *climbing):
+            assert (await there.ask("GET", path))[0] == 404, path
+        assert there.application.seen == before
+        await there.gate("Open", routes=[{"prefix": "/admin"}])
+        assert (await there.ask("GET", "/words"))[0] == 404
+        assert (await there.ask("GET", "/admin"))[0] == 200
+        await there.gate("Open", routes=[{"prefix": "/words"}, {"prefix": "/"}])
+        assert (await there.ask("GET", "/anything"))[0] == 200
+        await there.gate("Open")
+        assert (await there.ask("GET", "/anything/else"))[0] == 200
+
+
 async def test_openai_lists_its_models_and_takes_no_other_path(tmp_path: Path) -> None:
     async with place(tmp_path, protocol="OpenAI", models=["one", "two"]) as there:
         status, listed = await there.ask("GET", "/v1/models")

@@ -465,3 +465,20 @@ def test_an_application_that_speaks_openai_has_names() -> None:
     claim = read(application(protocol="OpenAI", models=["one", "two"]), ray_pod("head", "10.0.0.5"))
     assert claim.models == ("one", "two")
     assert claim.gates[0].slot.paths == ""
+
+
+@pytest.mark.parametrize(
+    ("routes", "paths", "prefixes"),
+    [
+        ([{"prefix": "/words"}, {"prefix": "/api/v1"}], "routes", ("words/", "api/v1/")),
+        ([{"prefix": "/words"}, {"prefix": "/"}], "any", ()),
+        ([], "any", ()),
+        (None, "any", ()),
+    ],
+)
+def test_routes_of_an_application_are_the_paths_that_pass(routes: Any, paths: str, prefixes: Any) -> None:
+    found = manifest(gate(entry("tiny"), protocol="Any"), routes=routes) | {"kind": "ServeApplication"}
+    slot = read(found, head()).front.slot
+    assert (slot.paths, slot.routes) == (paths, prefixes)
+    other = manifest(gate(entry("tiny"), protocol="Any"), routes=routes)
+    assert read(other, head()).front.slot.paths == "any", "of an application alone"

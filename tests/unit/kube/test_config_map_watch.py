@@ -72,7 +72,7 @@ class Asker:
 
     def content(self, owner: Key = ONE, name: str | None = "code") -> Content | None:
         """What is known now."""
-        return self.watch.content(owner, name)
+        return self.watch.contents(owner, [name] if name is not None else []).get(name or "")
 
     async def after(self, owner: Key = ONE) -> Content | None:
         """What is known once an object is told."""

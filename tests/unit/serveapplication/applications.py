@@ -1,5 +1,6 @@
 """ServeApplications for the tests, and what is seen of them."""
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -7,10 +8,14 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.objects.ray_service import ray_service
+from daybreak.kinds.serveapplication.observe.history import built, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import read
+from daybreak.kube.watching.config_map_watch import Content
+from daybreak.rollouts.revisions import Revision
 from tests import installed
 
+CODE = "pipeline-code"
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 PLATFORM = installed.platform()
 SPEC: dict[str, Any] = {
@@ -77,10 +82,43 @@ def seen(
     traffic: Traffic | None = QUIET,
     now: datetime = NOW,
     spec: dict[str, Any] | None = None,
+    code: Content | Mapping[str, Content] | None = None,
+    kept: Sequence[Revision] = (),
+    annotations: dict[str, str] | None = None,
+    ray_clusters: Sequence[dict[str, Any]] = (),
     **more: Any,
 ) -> Observed:
-    """What is seen of one with a RayService, or with none; `traffic` None: there is no gateway."""
+    """What is seen of one with a RayService, or with none.
+
+    Args:
+        status: Its status.
+        ray: Its RayService.
+        traffic: What gateways say; None: there is no gateway.
+        now: The time.
+        spec: What is other in its spec.
+        code: What is known of the ConfigMap `pipeline-code`, or of several by their names.
+        kept: The revisions that are kept.
+        annotations: Its annotations.
+        ray_clusters: The Ray clusters that are there.
+        more: What else is seen.
+    """
     whole = manifest(status, **(spec or {}))
+    whole["metadata"]["annotations"] = annotations or {}
     one, problems = read(whole)
     gateway = None if traffic is None else GatewayView(20000, traffic)
-    return Observed(whole, one, problems, now, gateway, ray_service=ray, **more)
+    contents = {CODE: code} if isinstance(code, Content) else code or {}
+    history = history_of(one, whole, kept, contents, ray, ray_clusters) if one is not None else None
+    subject = built(one, history) if one is not None else None
+    return Observed(
+        whole,
+        subject,
+        problems,
+        now,
+        gateway,
+        ray_service=ray,
+        ray_clusters=tuple(ray_clusters),
+        written=one if subject is not one else None,
+        history=history,
+        contents=contents,
+        **more,
+    )

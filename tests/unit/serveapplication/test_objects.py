@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.kinds.serveapplication.objects.desired import desired
-from daybreak.kinds.serveapplication.objects.ray_service import ray_service, wishes
+from daybreak.kinds.serveapplication.objects.marks import Marks
+from daybreak.kinds.serveapplication.objects.ray_service import ray_service
 from daybreak.kinds.serveapplication.objects.serve_config import serve_config
 from tests.unit.serveapplication.applications import PLATFORM, application
 
@@ -115,16 +117,19 @@ def test_the_image_is_that_of_what_it_computes_on() -> None:
 
 def test_asleep_there_is_no_ray_service() -> None:
     kinds = [each["kind"] for each in desired(application(), PLATFORM, 20000)]
-    asleep = [each["kind"] for each in desired(application(), PLATFORM, 20000, asleep=True)]
+    asleep = [each["kind"] for each in desired(application(), PLATFORM, 20000, asleep=SleepDepth.CLUSTER)]
     assert [kind for kind in kinds if kind != "RayService"] == asleep
     assert len(asleep) == len(kinds) - 1
 
 
 def test_what_needs_no_new_pods_is_no_new_wish() -> None:
-    before = wishes(application())
+    def wishes(**spec: Any) -> str:
+        return Marks.wanted(application(**spec), "").pods
+
+    before = wishes()
     same: dict[str, Any] = {"sleep": None, "args": {"a": 1}, "importPath": "other:build", "access": {}}
     for name, value in same.items():
-        assert wishes(application(**{name: value})) == before
+        assert wishes(**{name: value}) == before
     others: dict[str, Any] = {"runtime": {"image": "i:1"}, "code": {"configMap": "c"}}
     for name, value in others.items():
-        assert wishes(application(**{name: value})) != before
+        assert wishes(**{name: value}) != before

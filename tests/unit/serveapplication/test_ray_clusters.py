@@ -5,7 +5,7 @@ from typing import Any
 
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import view_of
-from daybreak.kinds.serveapplication.decide.replaced_clusters import SETTLED, replaced_clusters
+from daybreak.kinds.serveapplication.decide.ray_clusters import SETTLED, replaced_clusters
 from daybreak.kinds.serveapplication.decide.view import View
 from tests.unit.serveapplication.applications import ASKED, NOW, application, live, seen
 

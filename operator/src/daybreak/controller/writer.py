@@ -16,9 +16,9 @@ from daybreak.controller.kind import LeaseLost
 from daybreak.controller.plan import Plan, Target
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import RAY_CLUSTERS, of
+from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing import scale, status
+from daybreak.kube.writing import scale, status, upgrades
 from daybreak.kube.writing.apply import Applier, is_controlled_by, key_of
 
 FRESH_SECONDS = 60.0
@@ -168,6 +168,18 @@ class Writer:
                     raise
                 again.append(SOON_SECONDS if error.conflict else REFUSED_SECONDS)
         return again
+
+    async def call_off(self, ray_service: Manifest, pending: str) -> list[float]:
+        """End the second Ray cluster of a RayService, which bears that name. Returns when to look again."""
+        self.check()
+        try:
+            await upgrades.call_off(self._api, self._cache, ray_service, pending)
+            metrics.WRITES.labels(RAY_SERVICES.kind).inc()
+        except ApiError as error:
+            if not (error.conflict or error.not_found or error.status == 422):
+                raise
+            return [SOON_SECONDS]  # KubeRay was quicker
+        return []
 
     async def may_own(self, key: Key, uid: str, targets: Sequence[Target]) -> bool:
         """Whether this very owner is still there, where its objects are to be made or taken.

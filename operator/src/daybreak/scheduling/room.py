@@ -4,19 +4,24 @@ What pods of others than Daybreak's workloads hold is not known here. The schedu
 where it says something else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
+from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
-from daybreak.scheduling.fit import Question, capacities, questions
-from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, lets_in
+from daybreak.scheduling.fit import Question, capacities, of_models, questions
+from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, Terms, lets_in
 
 Booked = Mapping[str, Mapping[str, Decimal]]
 """What pods hold of each resource in base units, by node."""
 
 
 def crowded(
-    workload: RayWorkload, replicas: Mapping[str, int], nodes: tuple[Node, ...], booked: Booked
+    workload: RayWorkload,
+    replicas: Mapping[str, int],
+    nodes: tuple[Node, ...],
+    booked: Booked,
+    terms: Callable[[Model], Terms] = of_models,
 ) -> str:
     """Why there is no room for another Ray cluster of the workload, with the numbers; empty when there is.
 
@@ -25,6 +30,7 @@ def crowded(
         replicas: With how many replicas of each model.
         nodes: The nodes.
         booked: What is taken of them.
+        terms: In whose words it is told.
     """
     places = capacities(nodes)
     free = {
@@ -34,7 +40,7 @@ def crowded(
         }
         for each in places
     }
-    for question, pods in _largest_first(workload, replicas):
+    for question, pods in _largest_first(workload, replicas, terms):
         for number in range(pods):
             node = _place(question.demand, places, free)
             if node is None:
@@ -44,10 +50,12 @@ def crowded(
     return ""
 
 
-def _largest_first(workload: RayWorkload, replicas: Mapping[str, int]) -> list[tuple[Question, int]]:
+def _largest_first(
+    workload: RayWorkload, replicas: Mapping[str, int], terms: Callable[[Model], Terms]
+) -> list[tuple[Question, int]]:
     found = [
         (question, 1 if question.model is None else question.pods * replicas.get(question.model.name, 1))
-        for question in questions(workload)
+        for question in questions(workload, terms)
     ]
     return sorted(found, key=lambda each: _size(each[0].demand), reverse=True)
 
@@ -90,7 +98,8 @@ def _words(
     free: Mapping[str, Mapping[str, Decimal]],
 ) -> str:
     demand = question.demand
-    whose = "its head" if question.model is None else f"model {question.model.name}"
+    named = "" if question.model is None else f"{demand.terms.noun} {question.model.name}"
+    whose = named or "its head"
     scarce = demand.device or _scarce(demand, places, free)
     most = max((free[each.name].get(scarce, Decimal(0)) for each in _allowed(demand, places)), default=None)
     if most is None:

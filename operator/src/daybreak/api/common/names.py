@@ -23,16 +23,17 @@ FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
 """On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
 ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
-"""On an LLMService: `true` begins no change of what runs, as `spec.rollout.paused`."""
+"""On an LLMService or ServeApplication: `true` begins no change, as `spec.rollout.paused`."""
 ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
-"""On an LLMService: number of an earlier revision that is run, as `spec.rollout.revision`, which it goes
-before."""
+"""On an LLMService or ServeApplication: number of an earlier revision that is run, as
+`spec.rollout.revision`, which it goes before."""
 CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
 """On a RayService: digest of what makes replicas restart when it changes."""
 CONFIGURATION_LABEL = "daybreak.dev/configuration"
 """On the pods of a ModelServer: digest of what they run."""
 WISHES_ANNOTATION = "daybreak.dev/wishes"
-"""On the Deployment of a ModelServer: digest of what its spec says of the pods."""
+"""On the Deployment of a ModelServer, the RayService of a ServeApplication: digest of what the spec says of
+the pods."""
 BUILT_WITH_ANNOTATION = "daybreak.dev/built-with"
 """On a RayService: with which defaults of the operator it was built, and for which wishes, as JSON."""
 CODE_ANNOTATION = "daybreak.dev/code"
@@ -81,7 +82,7 @@ MEASURED_ANNOTATION = "daybreak.dev/measured"
 BATCH_ANNOTATION = "daybreak.dev/batch"
 """On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
 RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
-"""On a RayJob: digest of its Ray cluster's configuration."""
+"""On a RayJob, and the RayService of a ServeApplication: digest of its Ray cluster's configuration."""
 BATCH_PREFIX = "batch."
 """With it begins what stands for an LLMBatch in labels and in names of objects. No LLMService's name has a
 dot, so the two kinds never meet, though both may have objects of one name."""
@@ -106,7 +107,7 @@ CODE_DIRECTORY = "/code"
 CODE_VOLUME = "daybreak-code"
 """Name of that volume."""
 SERVE_APPLICATION = "app"
-"""Name of the one Ray Serve application of a ServeApplication."""
+"""Name of the Ray Serve application of a ServeApplication, that of its own import path."""
 SERVER_COMPONENT = "server"
 """Component label of a ModelServer's objects and pods."""
 ROWS_DIRECTORY = "/rows"
@@ -380,6 +381,11 @@ def worker_group(model: str) -> str:
 def address(service: str, namespace: str) -> str:
     """Base URL inside the cluster of what speaks any protocol."""
     return f"http://{front_service(service)}.{namespace}.svc"
+
+
+def route_application(prefix: str) -> str:
+    """Name of the Ray Serve application at a route of a ServeApplication."""
+    return f"{SERVE_APPLICATION}-{worker_group(prefix.strip('/'))}"
 
 
 def group_resource(group: str) -> str:

@@ -20,7 +20,7 @@ class RolloutStrategy(StrEnum):
     IN_PLACE = "InPlace"
     """Ray Serve replaces the replicas, in the same pods."""
     BLUE_GREEN = "BlueGreen"
-    """A second Ray cluster beside the first, which takes over when every model answers."""
+    """A second Ray cluster beside the first, which takes over when it answers."""
     REPLACE = "Replace"
     """Requests are held, those that run end, the Ray cluster goes, and another one comes."""
 
@@ -35,7 +35,7 @@ class OnFailure(StrEnum):
 
 
 class Rollout(ApiModel):
-    """How changes reach running pods. Numbers (`replicas`, most of `serve`, `sleep`, `hold`) are always
+    """How changes reach running pods. Numbers of replicas, limits of requests, `sleep` and `hold` are always
     changed in place, and nothing is restarted."""
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
@@ -57,8 +57,8 @@ class Rollout(ApiModel):
     paused: bool = False
     """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
     revision: Annotated[int, Field(ge=1)] | None = None
-    """Number of an earlier revision that is run instead of what `models` and `runtime` say. The annotation
-    `daybreak.dev/rollout-revision` does the same and goes before it. Unset: what the spec says."""
+    """Number of an earlier revision that is run instead of what the spec says of models, code and pods. The
+    annotation `daybreak.dev/rollout-revision` does the same and goes before it. Unset: what the spec says."""
     revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
     """How many revisions are kept that are not in use."""
 
@@ -86,7 +86,7 @@ class RolloutPhase(StrEnum):
 
 class RolloutStatus(ApiModel):
     """The last change of what runs, and the revision that runs. A revision is a ControllerRevision with what
-    `models` and `runtime` said."""
+    the spec said of models, code and pods."""
 
     phase: RolloutPhase
     """How far it is."""

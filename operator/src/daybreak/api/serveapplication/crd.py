@@ -7,7 +7,7 @@ from daybreak.api.serveapplication import definition
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 
-DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without a Ray cluster."
+DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without accelerators."
 
 
 def crd() -> Schema:
@@ -38,5 +38,7 @@ def printer_columns() -> list[Schema]:
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
         {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
+        {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},
+        {"name": "Revision", "type": "integer", "jsonPath": ".status.rollout.number", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
     ]

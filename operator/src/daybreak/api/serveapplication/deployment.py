@@ -10,6 +10,7 @@ from daybreak.api.common.kubernetes_types import Toleration
 from daybreak.api.common.scalars import DNS_LABEL, Duration, Labels, PositiveDuration, Quantity
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import EngineArgs
+from daybreak.api.serveapplication.route import Prefix
 
 Accelerators = Annotated[float, Field(ge=0, le=64)]
 GroupName = Annotated[str, Field(pattern=rf"^{DNS_LABEL}$", max_length=40)]
@@ -121,6 +122,8 @@ class Deployment(ApiModel):
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.:-]*$", max_length=128)]
     """Its name in the code: that of the class or function, unless `@serve.deployment(name=…)` says other."""
+    route: Prefix | None = None
+    """Prefix of the route whose application it belongs to. Unset: it belongs to that of `spec.importPath`."""
     worker_group: GroupName | None = None
     """The pods that it runs in, by name: one of `workerGroups`, or a name that several deployments share so
     that they share pods and, with fractions, an accelerator. Unset: see `workerGroups`."""

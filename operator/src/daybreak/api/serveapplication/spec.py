@@ -19,12 +19,13 @@ from daybreak.api.common.kubernetes_types import (
 from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
-from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.gates.rollout import Rollout
+from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
 from daybreak.api.ray.runtime import Head
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
+from daybreak.api.serveapplication.route import IMPORT_PATH, Route
 
-IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 WORKING_DIR = r"^((s3|gs|https)://[!-~]+\.zip|(pvc|image)://[!-~]+)$"
 
 
@@ -99,14 +100,14 @@ class ServeApplicationSpec(ApiModel):
 
     rules = (
         Rule(
+            "!has(self.routes) || self.routes.size() == 0 || self.protocol == 'Any'",
+            "routes belong to protocol Any: with OpenAI and V2 the protocol says which paths pass",
+            lambda self: not self.routes or self.protocol is Protocol.ANY,
+        ),
+        Rule(
             "(self.protocol == 'OpenAI') == (has(self.models) && self.models.size() > 0)",
             "models belong to protocol OpenAI, which needs at least one",
             lambda self: (self.protocol is Protocol.OPENAI) == bool(self.models),
-        ),
-        Rule(
-            "!has(self.sleep) || self.sleep.depth == 'Cluster'",
-            "a ServeApplication gives its whole Ray cluster back: write sleep.depth: Cluster",
-            lambda self: self.sleep is None or self.sleep.depth is SleepDepth.CLUSTER,
         ),
     )
 
@@ -137,13 +138,21 @@ class ServeApplicationSpec(ApiModel):
     )
     """With protocol OpenAI: names that requests bear. They are listed in `/v1/models`, and lead here from the
     address `llm` of the namespace."""
+    routes: Annotated[list[Route], Field(max_length=32)] = Field(
+        default_factory=list, json_schema_extra=list_by("prefix")
+    )
+    """With protocol Any: the path prefixes that pass, and Serve applications of their own at some of them.
+    Others are answered with 404. Unset: every path passes, to the application of `importPath`."""
     runtime: ApplicationRuntime = Field(default_factory=ApplicationRuntime)
     """The Ray pods."""
+    rollout: Rollout = Field(default_factory=Rollout)
+    """How changes reach running pods."""
     state: State | None = None
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
     annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
     sleep: Sleep | None = None
-    """When its Ray cluster goes; `depth` is to be `Cluster`. Unset: never."""
+    """When its accelerators are given back: its worker pods (`depth: Workers`), or its whole Ray cluster.
+    Unset: never."""
     hold: Hold | None = None
     """How requests wait while it wakes."""
     access: Access | None = None

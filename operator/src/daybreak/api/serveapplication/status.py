@@ -7,6 +7,7 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.gates.gate_status import GateStatus, Phase
+from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 
 
@@ -46,6 +47,8 @@ class ServeApplicationStatus(ApiModel):
     savings: SavingsStatus | None = None
     """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
     without a gateway."""
+    rollout: RolloutStatus | None = None
+    """The revision that runs, and the last change of it; absent before its code has been looked for."""
     answered: Annotated[str, Field(max_length=253)] | None = None
     """The RayCluster in which the application has run."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(

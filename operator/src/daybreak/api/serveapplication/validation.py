@@ -25,6 +25,7 @@ def problems(application: ServeApplication) -> tuple[str, ...]:
         *_names(application),
         *_code(application),
         *_deployments(application),
+        *_routes(application),
         *_room(application),
         *_runtime(application),
         *_templates(application),
@@ -38,6 +39,7 @@ def _names(application: ServeApplication) -> Iterator[str]:
         ("deployments", [each.name for each in spec.deployments]),
         ("workerGroups", [each.name for each in spec.worker_groups]),
         ("models", list(spec.models)),
+        ("routes", [each.prefix for each in spec.routes]),
     ):
         for name, times in Counter(given).items():
             if times > 1:
@@ -62,6 +64,20 @@ def _deployments(application: ServeApplication) -> Iterator[str]:
                 yield f"{path}.memory: {quantity} is less than 1Mi; write it with Mi or Gi"
         if each.placement_group is not None:
             yield from _first_bundle(each, path)
+
+
+def _routes(application: ServeApplication) -> Iterator[str]:
+    """Each application of a route has deployments, and each deployment an application."""
+    spec = application.spec
+    own = {route.prefix for route in spec.routes if route.import_path is not None}
+    for route in spec.routes:
+        if route.args is not None and route.import_path is None:
+            yield f"spec.routes[{route.prefix}].args: they go with an importPath of its own"
+    for each in spec.deployments:
+        if each.route is not None and each.route not in own:
+            yield f"spec.deployments[{each.name}].route: no route {each.route} has an importPath of its own"
+    for prefix in sorted(own - {each.route for each in spec.deployments}):
+        yield f"spec.routes[{prefix}]: no deployment belongs to its application: name it in their route"
 
 
 def _first_bundle(deployment: Deployment, path: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
         asked=bool(traffic.held),
         overdue=gate is not None and overdue(gate, seen.now),
         nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
-        leaving=leaving,
+        leaving=leaving and state.phase is not Phase.REPLACING,
         priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),
         busy=busy(traffic),

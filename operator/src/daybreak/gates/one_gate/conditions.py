@@ -3,29 +3,42 @@
 The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.controller.conditions import Made
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.controller.conditions import Made, Truth
+from daybreak.gates.one_gate.outcome import Outcome, Rolled
 from daybreak.gates.one_gate.view import View
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.problems.problem import Problem
+from daybreak.ray.views.ray_pods import HEAD
+from daybreak.rollouts import words
+from daybreak.rollouts.history import History
+from daybreak.rollouts.machine import RolloutState
+from daybreak.rollouts.words import Said
 
 AnyView = View[Any, Any]
 FINDING = timedelta(seconds=10)
 """How long gateways may take to find a pod that answers, before it is said that none does."""
 
 
-def made(view: AnyView, blocked: Problem | None, state: SleepState | None) -> list[Made]:
+def made(view: AnyView, outcome: Outcome) -> list[Made]:
     """All conditions."""
+    blocked, state, rolled = outcome.blocked, outcome.sleep, outcome.rolled
     stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
     found = ready(view, blocked, state)
     fits = [] if view.schedulable is None else [view.schedulable]
-    return [found, _active(view, state), *fits, _reconciling(view, stalled, state, found), _stalled(stalled)]
+    reconciling, acts = _reconciling(view, stalled, state, found), _stalled(stalled)
+    if rolled is not None and blocked is None:
+        reconciling = _with(words.reconciling, rolled, reconciling)
+        acts = _with(words.stalled, rolled, acts)
+    return [found, _active(view, state), *fits, reconciling, acts]
 
 
 def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> Made:
@@ -36,6 +49,8 @@ def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> M
         return _ready(False, blocked.reason, f"{blocked.message}{kept}")
     if state is None or seen.gateway is None:
         return _awake(view)
+    if state.phase is Phase.REPLACING:
+        return _replacing(state, came_from_ready=was == "True")
     if state.asleep is not None and state.gate is GateState.FAILED:
         return _ready(False, Reason.ASLEEP, state.reason)
     if state.phase is Phase.FAILED:
@@ -72,6 +87,13 @@ def _awake(view: AnyView) -> Made:
     return _ready(None, Reason.PROGRESSING, view.doing)
 
 
+def _replacing(state: SleepState, *, came_from_ready: bool) -> Made:
+    """Its pods are being replaced. It stays ready, if it was: a request is held, and answered."""
+    doing = "its pods go, and others come" if state.asleep is not None else "requests in progress end"
+    said = f"its pods are being replaced, and requests are held until the new ones answer: {doing}"
+    return _ready(came_from_ready, Reason.REPLACING, said)
+
+
 def _waking(view: AnyView, state: SleepState, *, came_from_ready: bool) -> Made:
     said = _awake(view)
     if state.gate is not GateState.CLOSED:
@@ -104,10 +126,13 @@ def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
 
 
 def _active(view: AnyView, state: SleepState | None) -> Made:
-    if any(pod.counts for pod in view.pods):
+    head_stays = state is not None and state.asleep is SleepDepth.WORKERS
+    if any(pod.counts and not (head_stays and pod.role == HEAD) for pod in view.pods):
         return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
     if state is not None and state.asleep is not None:
         said = "it has no pod; a request wakes it"
+        if any(pod.counts for pod in view.pods):
+            said = "of its pods only the Ray head is there; a request wakes it"
         return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
     if view.queued:
         return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)
@@ -120,6 +145,8 @@ def _reconciling(view: AnyView, stalled: Problem | None, state: SleepState | Non
 
     if stalled is not None:
         return said(False, stalled.reason, "stopped until somebody acts: see Stalled")
+    if state is not None and state.phase is Phase.REPLACING:
+        return said(True, Reason.REPLACING, ready.message)
     if state is not None and state.asleep is not None:
         return said(False, Reason.STEADY, "asleep, as it should be")
     if state is not None and ready.holds and state.phase in (Phase.DRAINING, Phase.WAKING):
@@ -134,6 +161,13 @@ def _reconciling(view: AnyView, stalled: Problem | None, state: SleepState | Non
         why = f", {view.problem.message}" if view.problem is not None else ""
         return said(True, Reason.PROGRESSING, f"{view.missing}{why}")
     return said(False, Reason.STEADY, "everything is as the spec says")
+
+
+def _with(add: Callable[[History, RolloutState, Said], Said], rolled: Rolled, made: Made) -> Made:
+    """A condition with what a change adds to it."""
+    truth: Truth = "True" if made.holds else "False"
+    status, reason, message = add(rolled.history, rolled.state, (truth, Reason(made.reason), made.message))
+    return Made(made.type, status == "True", reason, message)
 
 
 def _stalled(stalled: Problem | None) -> Made:

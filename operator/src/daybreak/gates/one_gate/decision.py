@@ -14,7 +14,9 @@ from daybreak.api.gates.gate_status import GateState, GateStatus
 from daybreak.gates import idle_policy
 from daybreak.gates.one_gate import conditions
 from daybreak.gates.one_gate.observed import Observed
+from daybreak.gates.one_gate.outcome import Outcome, Rolled
 from daybreak.gates.one_gate.view import View
+from daybreak.gates.rolling import drain_left, rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait, told_to_clients
 from daybreak.gates.state_machine import Health, SleepState, look_again, step
@@ -69,12 +71,15 @@ class Ways(Generic[S, V, R]):
     """Its name."""
     view: Callable[[S], V]
     """How one is, that can be read."""
-    status: Callable[[V, Problem | None, SleepState | None], R]
-    """What to say of one: what keeps its spec from being applied, and its sleep from here on."""
+    status: Callable[[V, Outcome], R]
+    """What to say of one, after what was decided."""
     as_before: Callable[[S, Reason, str], R]
     """The same of one that is being deleted, or cannot be read: what was there before stays."""
     hinders: Callable[[S], Problem | None] = lambda _: None
     """What the cluster lacks for it; None: nothing."""
+    rolled: Callable[[V, Problem | None], Rolled | None] = lambda *_: None
+    """What becomes of a change of one, where something may keep its spec from being applied; None: the kind
+    keeps no revisions, or has none yet."""
     look_again: Callable[[V, R], timedelta | None] = lambda *_: None
     """When to look again for what is its own."""
 
@@ -90,9 +95,10 @@ def decide(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
         return Decision(False, False, ways.as_before(seen, Reason.INVALID_SPEC, said), None, None)
     view = ways.view(seen)
     stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
-    state = _step(view, stalled)
-    status = ways.status(view, blocked, state)
-    again = _earliest(_look_again(view, state, status), ways.look_again(view, status))
+    rolled = ways.rolled(view, blocked)
+    state = _step(view, stalled, rolled)
+    status = ways.status(view, Outcome(blocked, state, rolled))
+    again = _earliest(_look_again(view, state, rolled, status), ways.look_again(view, status))
     if blocked is not None:
         return Decision(False, False, status, state, again)
     if view.ask:
@@ -101,7 +107,7 @@ def decide(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
     return Decision(True, view.ask, status, state, again)
 
 
-def _step(view: View[Any, Any], stalled: Problem | None) -> SleepState | None:
+def _step(view: View[Any, Any], stalled: Problem | None, rolled: Rolled | None) -> SleepState | None:
     seen = view.seen
     if seen.gateway is None or seen.sleep_state is None:
         return None
@@ -114,18 +120,24 @@ def _step(view: View[Any, Any], stalled: Problem | None) -> SleepState | None:
         waits=view.no_room,
         gives_way=bool(seen.turn.gives_way_to),
     )
+    if rolled is not None:
+        health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure, rolled.drain)
     return step(seen.sleep_state, seen.sleep_policy, seen.gateway.traffic, health, seen.now)
 
 
-def _look_again(view: View[Any, Any], state: SleepState | None, status: GatedStatus) -> timedelta | None:
-    seen = view.seen
+def _look_again(
+    view: View[Any, Any], state: SleepState | None, rolled: Rolled | None, status: GatedStatus
+) -> timedelta | None:
+    seen, of_change = view.seen, rolled.look_again if rolled is not None else None
     if state is None or seen.gateway is None:
-        return None
+        return of_change
     policy, traffic = seen.sleep_policy, seen.gateway.traffic
     gates = status.gate.models if status.gate is not None else []
     return _earliest(
         look_again(state, policy, traffic, seen.now),
         conditions.look_again(state, traffic, seen.now),
+        of_change,
+        drain_left(state, rolled.drain, seen.now) if rolled is not None else None,
         next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
         seen.turn.look_again,
         *(node_wait(gate, seen.now) for gate in gates),

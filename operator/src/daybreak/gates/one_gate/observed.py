@@ -27,6 +27,8 @@ class GatewayView:
     """The gateway's port for it."""
     traffic: Traffic
     """What gateways say of the requests to it."""
+    clusters: frozenset[str] | None = None
+    """The Ray clusters that gateways send requests to, or have requests at; None: that is not known."""
 
 
 @dataclass(frozen=True)

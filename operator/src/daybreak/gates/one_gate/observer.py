@@ -14,7 +14,7 @@ from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate.claims import claims
 from daybreak.gates.one_gate.observed import GatewayView, Observed
-from daybreak.gates.traffic import Heard, together
+from daybreak.gates.traffic import Heard, clusters_in_use, together
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.scheduling.turns import NO_MATTER
@@ -101,8 +101,9 @@ class Observer(ABC, Generic[S]):
         if self._gateways is None:
             return None
         owner, gate = self.owner(key), self._gate_name(seen)
-        traffic = together(self._gateways.heard(owner), gate, [gate])
-        return GatewayView(self._ports.of(owner) or names.GATEWAY_PORTS[0], traffic)
+        heard = self._gateways.heard(owner)
+        traffic, port = together(heard, gate, [gate]), self._ports.of(owner) or names.GATEWAY_PORTS[0]
+        return GatewayView(port, traffic, clusters_in_use(heard))
 
     def _gate_name(self, seen: S) -> str:
         return str(seen.subject.gate_name) if seen.subject is not None else ""

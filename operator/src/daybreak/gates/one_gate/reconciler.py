@@ -68,8 +68,8 @@ class Reconciler(ABC, Generic[S, R]):
     def forget(self, key: Key) -> None:
         """It has gone."""
 
-    def numbers_differ(self, seen: S, decision: Decision[R]) -> bool:
-        """Whether a number was decided on that the next reconcile carries out."""
+    def to_carry_out(self, seen: S, decision: Decision[R]) -> bool:
+        """Whether more than sleep was decided on that the next reconcile carries out."""
         return False
 
     async def reconcile(self, key: Key) -> float | None:
@@ -109,7 +109,7 @@ class Reconciler(ABC, Generic[S, R]):
             decision = self.decide(seen)
         if not await self._say(key, seen, decision):
             return None
-        if loop.sleep_differs(_gates(seen, decision)) or self.numbers_differ(seen, decision):
+        if loop.sleep_differs(_gates(seen, decision)) or self.to_carry_out(seen, decision):
             again.at_once()
         again.within(decision.requeue_after)
         return again.seconds

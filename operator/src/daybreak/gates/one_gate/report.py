@@ -15,12 +15,12 @@ from daybreak.gates import idle_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.one_gate import conditions
 from daybreak.gates.one_gate.observed import Observed
+from daybreak.gates.one_gate.outcome import Outcome
 from daybreak.gates.one_gate.view import View
 from daybreak.gates.room import room_status
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import wake_history
-from daybreak.problems.problem import Problem
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.replica_size import accelerators_awake
 
@@ -48,8 +48,7 @@ class Common:
 
 def common(
     view: AnyView,
-    blocked: Problem | None,
-    state: SleepState | None,
+    outcome: Outcome,
     backends: Sequence[GateBackend],
     steps: Steps,
 ) -> Common:
@@ -57,13 +56,12 @@ def common(
 
     Args:
         view: How it is.
-        blocked: What keeps its spec from being applied; None: nothing.
-        state: Its sleep from here on; None: it has no gateway.
+        outcome: What was decided of it.
         backends: Pods that requests go to.
         steps: The steps of a wake that are done.
     """
     seen, subject = view.seen, view.subject
-    made = conditions.made(view, blocked, state)
+    state, made = outcome.sleep, conditions.made(view, outcome)
     phase = state.phase if state is not None else _phase(view, made)
     since = parse_time(text(seen.status.get("phaseSince"))) if seen.status.get("phase") == phase else None
     generation = max(0, subject.generation)
@@ -153,8 +151,7 @@ def _gate(
     looked = idle_policy.Seen(seen.gateway.traffic, wake, seen.now)
     idle = idle_policy.idle_status(seen.gate, subject.spec.sleep, seen.sleep_state, state, looked)
     after = _after(view, state)
-    has_room = any(pod.placed for pod in view.current_pods)
-    room = room_status(seen.gate, state, seen.turn, has_room=has_room, now=seen.now)
+    room = room_status(seen.gate, state, seen.turn, has_room=view.has_room, now=seen.now)
     gate = model_gate(
         subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle, room=room
     )
@@ -177,7 +174,7 @@ def _savings(view: AnyView, state: SleepState | None) -> SavingsStatus | None:
         return None
     before, held = savings_before(view.seen.status), view.gpus
     waited_for = min(held, view.seen.turn.waited_for)
-    if state.asleep is not None:
+    if state.asleep is not None and state.phase is not Phase.REPLACING:
         workload = view.subject.workload
         least = sum(accelerators_awake(workload, model) for model in workload.models)
         now = Accelerators(held=held, given_back=max(0, least - held), waited_for=waited_for)

@@ -14,7 +14,7 @@ from daybreak.gates.one_gate.subject import Subject
 from daybreak.gates.sleep_policy import overdue
 from daybreak.problems.problem import Problem
 from daybreak.ray.views.accelerator_pods import no_room_since
-from daybreak.ray.views.ray_pods import PodView, accelerators, pod_views
+from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
 
 S = TypeVar("S", bound=Observed[Any])
 T = TypeVar("T", bound=Subject)
@@ -121,9 +121,13 @@ class View(ABC, Generic[S, T]):
     @property
     def no_room(self) -> bool:
         """Whether it wakes from sleep, and has not found room for one pod."""
-        room = any(pod.placed for pod in self.current_pods)
         stuck = no_room_since(self.pods) is not None or bool(self.seen.turn.after)
-        return self.wakes_from_sleep and not room and stuck
+        return self.wakes_from_sleep and not self.has_room and stuck
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one of its pods has found room; a Ray head takes none that is scarce."""
+        return any(pod.placed and pod.role != HEAD for pod in self.current_pods)
 
     @property
     def queued(self) -> bool:

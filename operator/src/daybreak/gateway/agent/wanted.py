@@ -97,6 +97,8 @@ def wanted(
     if not port:
         return None
     application = text(manifest.get("kind")) == SERVE_APPLICATIONS.kind
+    paths: str = _PATHS.get(text(gate.get("protocol")) or Protocol.OPENAI, "any")  # type: ignore[call-overload]
+    routes = _routes(manifest) if application and paths == "any" else ()
     common = Slot(
         service=names.of_owner(text(manifest.get("kind")), text(metadata.get("name"))),
         uid=text(metadata.get("uid")),
@@ -106,7 +108,8 @@ def wanted(
         max_held=_count(hold.get("maxRequests"), MAX_HELD),
         max_body_bytes=_bytes(hold.get("maxBodyBytes")),
         replicas_listen=not application and at(manifest, "spec", "runtime").get("directIngress") is not False,
-        paths=_PATHS.get(text(gate.get("protocol")) or Protocol.OPENAI, "any"),  # type: ignore[call-overload]
+        paths="routes" if routes else paths,
+        routes=routes,
         keys=keys,
         check=_check(gate),
         origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
@@ -131,6 +134,13 @@ def wanted(
         front=WantedGate(_front(common, [each.slot for each in gates]), found.proxies("")),
         gates=gates,
     )
+
+
+def _routes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
+    """Prefixes of the paths that pass; none: all do."""
+    prefixes = [text(route.get("prefix")) for route in mappings(at(manifest, "spec").get("routes"))]
+    plain = [each.strip("/") for each in prefixes if each]
+    return tuple(dict.fromkeys(f"{each}/" for each in plain)) if all(plain) else ()
 
 
 def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:

@@ -73,8 +73,13 @@ class Maps:
 
     @property
     def paths(self) -> Path:
-        """Where more than OpenAI's paths pass, by port: `any`, or `v2` for those below `/v2`."""
+        """Where more than OpenAI's paths pass, by port: `any`, `v2` for those below `/v2`, or `routes`."""
         return self.folder / "paths.map"
+
+    @property
+    def routes(self) -> Path:
+        """Prefixes of paths that pass there, by port: `20000/words/`."""
+        return self.folder / "routes.map"
 
     @property
     def access(self) -> Path:
@@ -108,6 +113,7 @@ class Maps:
             self.queues,
             self.checks,
             self.paths,
+            self.routes,
             self.access,
             self.origins,
             self.keys,

@@ -30,6 +30,7 @@ local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whos
 local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
 
 local CHECKS = os.getenv("DAYBREAK_CHECKS")          -- the map of backends to the paths of their health checks
+local ROUTES = os.getenv("DAYBREAK_ROUTES")          -- the map of the prefixes of paths that pass, where not all do
 local PATHS = os.getenv("DAYBREAK_PATHS")            -- the map of ports where any path passes
 
 -- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
@@ -50,6 +51,7 @@ local slots = {
 
 local adapters = {}  -- <port>/<adapter> -> the slot that has it
 local origins = {}   -- <port>/<origin> -> the slot that lets it
+local routes = {}    -- <port>/<prefix>/ -> the slot that lets it
 
 function slots.now_ms()
     local now = core.now()
@@ -118,7 +120,7 @@ function slots.fresh(id)
         id = id, backend = core.backends[id], port = slots.own_port(id), uid = "", service = "", model = "",
         reason = "", paths = "",
         keys = {}, models = {}, has = {}, adapters = {}, listed = { names = {}, has = {} },
-        mapped = {}, adapted = {}, origins = {}, let = {}, answers_before = {},
+        mapped = {}, adapted = {}, origins = {}, let = {}, routes = {}, routed = {}, answers_before = {},
         replicas_listen = 0, front = 0, waits = 0,
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua
@@ -173,6 +175,7 @@ function slots.note_models(slot)
     slot.mapped = own_entries(MODELS, slots.leads, slot, slot.mapped, slot.models, id)
     slot.adapted = own_entries(ADAPTERS, adapters, slot, slot.adapted, slot.adapters, "1")
     slot.let = own_entries(ORIGINS, origins, slot, slot.let, slot.origins, "1")
+    slot.routed = own_entries(ROUTES, routes, slot, slot.routed, slot.routes, "1")
     if slot.front == 1 and not slot.gone then
         slots.fronts[slot.port] = slot
         note(FRONTS, tostring(slot.port), slot.waits == 1 and id)

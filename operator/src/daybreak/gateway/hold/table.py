@@ -89,7 +89,9 @@ class Slot:
     """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
     paths: str = ""
     """Of what takes the requests to its port: `any`, any method, path and body passes; `v2`, the same below
-    `/v2`; empty: OpenAI's paths."""
+    `/v2`; `routes`, the same at `routes` and below; empty: OpenAI's paths."""
+    routes: Sequence[str] = ()
+    """Prefixes of paths, each without its first `/` and with one at its end."""
     check: str = ""
     """Path at which its servers are asked whether they are well; empty: that of Ray pods."""
     reason: str = ""
@@ -130,6 +132,7 @@ class Slot:
             "queue": "" if self.queue is None else self.queue,
             "replicas_listen": int(self.replicas_listen),
             "paths": self.paths if self.front else "",
+            "routes": _names(self.routes) if self.front else "",
             "check": quote(self.check, safe="/"),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,

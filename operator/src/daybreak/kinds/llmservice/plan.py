@@ -15,7 +15,7 @@ from daybreak.kinds.llmservice.decide.defaults import change, choose
 from daybreak.kinds.llmservice.objects import cache_jobs
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import desired
-from daybreak.kinds.llmservice.objects.revisions import built_of, controller_revision, with_own
+from daybreak.kinds.llmservice.objects.revisions import built_of, controller_revision
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import active_cluster
 from daybreak.kube.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
@@ -25,8 +25,6 @@ from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts import revisions
-from daybreak.rollouts.machine import ENDED
-from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change
 
 
@@ -54,7 +52,8 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     filling = not all(copy.complete for copy in copies if copy.model not in seen.given_back)
     active = active_cluster(seen.ray_service)
     own: BuiltWith | None = None
-    kept_revisions = _revisions(seen, service)
+    in_use = seen.history.in_use if seen.history is not None else frozenset()
+    kept_revisions = revisions.kept(seen.revisions, in_use, service.spec.rollout.revision_history_limit)
     kept: list[Manifest] = [controller_revision(service, each) for each in kept_revisions]
     past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
     objects = desired(
@@ -67,9 +66,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         unfilled(copies),
         past_gateway=past,
     )
-    own_revisions = [
-        controller_revision(service, each) for each in kept_revisions if each.name in _in_use(seen)
-    ]
+    own_revisions = [controller_revision(service, each) for each in kept_revisions if each.name in in_use]
     names = {(wanted["kind"], wanted["metadata"]["name"]) for wanted in objects}
     ahead = [each for each in _ahead(seen, platform) if (each["kind"], each["metadata"]["name"]) not in names]
     for wanted in (*own_revisions, *ahead, *objects):
@@ -123,38 +120,14 @@ def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
     return [*cache_jobs.claims(target), *cache_jobs.jobs(target, platform, unfilled(views))]
 
 
-def _in_use(seen: Observed) -> set[str | None]:
-    """Names of the revisions that are needed."""
-    state = seen.rollout
-    found = {each.name for each in (seen.own_revision, seen.wanted) if each is not None}
-    if seen.asked_for is not None:
-        found.add(with_own(seen.asked_for, seen.known_revisions)[0].name)
-    return found | (
-        {state.revision, state.target, state.answered, state.failed} if state is not None else set()
-    )
-
-
-def _revisions(seen: Observed, service: LLMService) -> list[Revision]:
-    """The revisions that are kept, and the one that the spec asks for."""
-    limit = service.spec.rollout.revision_history_limit
-    return revisions.kept(seen.revisions, _in_use(seen), limit)
-
-
 def _changes(seen: Observed, service: LLMService, platform: Platform) -> dict[str, Change]:
     """Only of revisions to which the service may turn: building one takes milliseconds."""
-    asked, state = seen.asked_for, seen.rollout
-    if asked is None or seen.own_revision is None or seen.wanted is None:
-        return {}
-    names = {seen.wanted.name, state.answered if state is not None else None}
-    if seen.wanted == seen.own_revision and (state is None or state.phase in ENDED):
-        return {}
     found = {}
-    for revision in seen.revisions:
-        if revision.name in names and revision != seen.own_revision:
-            other = built_of(asked, revision)
-            change_to = change(seen, other, platform, seen.ray_service) if other is not None else None
-            if change_to is not None:
-                found[revision.name] = change_to
+    for revision in seen.history.next if seen.history is not None else ():
+        other = built_of(service, revision)
+        change_to = change(seen, other, platform, seen.ray_service) if other is not None else None
+        if change_to is not None:
+            found[revision.name] = change_to
     return found
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.controller import metrics
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
@@ -22,10 +21,8 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.plan import led_past, make_plan
 from daybreak.kube.client import Api
-from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import OWNED
 from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing import upgrades
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
@@ -133,15 +130,7 @@ class Reconciler:
         pending = needless(seen)
         if not pending or seen.ray_service is None:
             return []
-        self._writer.check()
-        try:
-            await upgrades.call_off(self._api, self._cache, seen.ray_service, pending)
-            metrics.WRITES.labels("RayService").inc()
-        except ApiError as error:
-            if not (error.conflict or error.not_found or error.status == 422):
-                raise
-            return [SOON_SECONDS]  # KubeRay was quicker
-        return []
+        return await self._writer.call_off(seen.ray_service, pending)
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
         if not decision.ask or seen.service is None:

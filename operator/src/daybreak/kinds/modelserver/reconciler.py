@@ -61,7 +61,7 @@ class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):
         """It has gone: nobody is asked."""
         self._prober.forget(key)
 
-    def numbers_differ(self, seen: Observed, decision: Decision) -> bool:
+    def to_carry_out(self, seen: Observed, decision: Decision) -> bool:
         """Whether there are to be other numbers of pods than the status says."""
         return _replicas(decision.status) != whole(at(seen.status, "autoscaling").get("replicas"))
 

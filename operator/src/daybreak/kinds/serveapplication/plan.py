@@ -1,15 +1,20 @@
 """What a ServeApplication's objects should be, beside what they are."""
 
+from typing import Any
+
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired
-from daybreak.kube.resources import OF_APPLICATIONS, RAY_SERVICES, of
+from daybreak.kinds.serveapplication.objects.revisions import controller_revision, files_of
+from daybreak.kube.resources import CONTROLLER_REVISIONS, OF_APPLICATIONS, RAY_SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
+from daybreak.rollouts import revisions
 
 
 async def make_plan(view: View, platform: Platform, cache: Cache, applier: Applier) -> Plan:
@@ -20,27 +25,53 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     foreign: list[str] = []
     leaving = False
     port = seen.gateway.port if seen.gateway is not None else None
-    without = seen.asleep or view.queued or (view.without_code and not view.made)
-    objects = desired(application, platform, port, asleep=without, code=_code(view))
-    for wanted in objects:
+    kept = _revisions(view)
+    objects = [
+        *(each for each in kept if each["metadata"]["name"] in _in_use(view)),
+        *desired(application, platform, port, asleep=view.given_back, code=_code(view)),
+    ]
+    for wanted in [*objects]:
         live = await applier.live(wanted)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS or (live is not None and _goes(wanted, live)):
             leaving = True
+        elif whose is Whose.OURS and live is not None and _is_made_anew(view, wanted, live):
+            objects.remove(wanted)
+            continue
         elif whose is Whose.FOREIGN:
             foreign.append(named(wanted))
         elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
             wanted["spec"]["rayClusterConfig"] = live["spec"]["rayClusterConfig"]
+            configured = _said(live, names.RAY_CLUSTER_ANNOTATION)
+            wanted["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION] = configured
         targets.append(Target(wanted, live))
-    surplus = owner.surplus(cache, OF_APPLICATIONS, objects)
+    # As long as nobody knows which revisions are needed, all stay.
+    kinds = [each for each in OF_APPLICATIONS if each is not CONTROLLER_REVISIONS or seen.history is not None]
+    surplus = owner.surplus(cache, kinds, [*objects, *kept])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+
+
+def _revisions(view: View) -> list[dict[str, Any]]:
+    """The ControllerRevisions that stay, or come."""
+    history = view.seen.history
+    if history is None:
+        return []
+    limit = history.rollout.revision_history_limit
+    stay = revisions.kept(history.revisions, history.in_use, limit)
+    return [controller_revision(view.application, each) for each in stay]
+
+
+def _in_use(view: View) -> frozenset[str]:
+    return view.seen.history.in_use if view.seen.history is not None else frozenset()
 
 
 def _code(view: View) -> str:
     """Digest of the code that its pods are to have: what they have, where no other is known."""
     if view.seen.code is None:
         return ""
-    return view.seen.code.digest or _said(view.seen.ray_service, names.CODE_ANNOTATION)
+    built = view.seen.history.built if view.seen.history is not None else None
+    known = files_of(built) if built is not None else view.seen.code.digest
+    return known or _said(view.seen.ray_service, names.CODE_ANNOTATION)
 
 
 def _said(manifest: Manifest | None, annotation: str) -> str:
@@ -50,6 +81,15 @@ def _said(manifest: Manifest | None, annotation: str) -> str:
 def _goes(wanted: Manifest, live: Manifest) -> bool:
     """Whether the Ray cluster of the time before a sleep is still on its way out."""
     return of(wanted) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
+
+
+def _is_made_anew(view: View, wanted: Manifest, live: Manifest) -> bool:
+    """Whether a Ray cluster goes that is other than it is to be, and has no workers: a second head beside it
+    would serve nobody. Another one is made when it has gone."""
+    if of(wanted) is not RAY_SERVICES or view.given_back is not SleepDepth.WORKERS:
+        return False
+    said, was = (_said(each, names.RAY_CLUSTER_ANNOTATION) for each in (wanted, live))
+    return said != was
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:

@@ -8,7 +8,11 @@ from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
-from daybreak.kinds.serveapplication.decide.replaced_clusters import replaced_clusters
+from daybreak.kinds.serveapplication.decide.ray_clusters import (
+    finished_clusters,
+    needless,
+    replaced_clusters,
+)
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.plan import make_plan
@@ -49,14 +53,26 @@ class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):
         """What to do about it."""
         return decide(seen)
 
+    def to_carry_out(self, seen: Observed, decision: Decision) -> bool:
+        """Whether it has just been decided that it is built of another revision than this look was of."""
+        state, built = decision.status.rollout, seen.history.built if seen.history is not None else None
+        if state is None or built is None or state.revision == built.name:
+            return False
+        # What was decided before counts only once: one that cannot be built is never, whatever stands there.
+        before = seen.history.state if seen.history is not None else None
+        return before is None or state.revision != before.revision
+
     async def plan(self, seen: Observed) -> Plan:
         """What its objects should be."""
         return await make_plan(view_of(seen), self._platform, self._cache, self._applier)
 
     async def applied(self, seen: Observed) -> list[float]:
-        """Carry the bounds of the worker groups into the RayCluster that runs, delete what never served."""
+        """Carry the bounds of worker groups into the RayCluster that runs; end those that nobody needs."""
         view = view_of(seen)
         again = await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(view))
+        if seen.ray_service is not None and (pending := needless(view)):
+            again += await self._writer.call_off(seen.ray_service, pending)
         replaced, more = replaced_clusters(view)
-        again += await self._writer.delete_clusters(replaced)
+        over = {each["metadata"]["name"]: each for each in (*replaced, *finished_clusters(view))}
+        again += await self._writer.delete_clusters(over.values())
         return [*again, SOON_SECONDS] if more else again

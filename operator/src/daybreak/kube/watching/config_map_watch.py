@@ -5,8 +5,9 @@ handed on.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
@@ -45,27 +46,25 @@ class ConfigMapWatch:
     def __init__(self, api: Api, enqueue: Callable[[Key], None]) -> None:
         self._api = api
         self._enqueue = enqueue
-        self._named: dict[Key, Key] = {}
-        """The ConfigMap that each object goes by."""
+        self._named: dict[Key, frozenset[Key]] = {}
+        """The ConfigMaps that each object goes by."""
         self._watches: dict[Key, _Watch] = {}
 
-    def content(self, owner: Key, name: str | None) -> Content | None:
-        """What the ConfigMap holds that an object names, and goes by from now on; None: it names none."""
-        key = Key(owner.namespace, name) if name is not None else None
-        if self._named.get(owner) != key:
-            self.forget(owner)
-        if key is None:
-            return None
-        self._named[owner] = key
-        if key not in self._watches:
-            self._watches[key] = _Watch(self._api, key, lambda: self._changed(key))
-        return self._watches[key].content()
+    def contents(self, owner: Key, named: Collection[str]) -> dict[str, Content]:
+        """What the ConfigMaps hold that an object names, and goes by from now on; by their names."""
+        keys = {name: Key(owner.namespace, name) for name in named}
+        before = self._named.pop(owner, frozenset())
+        if keys:
+            self._named[owner] = frozenset(keys.values())
+        self._end(before)
+        for key in keys.values():
+            if key not in self._watches:
+                self._watches[key] = _Watch(self._api, key, partial(self._changed, key))
+        return {name: self._watches[key].content() for name, key in keys.items()}
 
     def forget(self, owner: Key) -> None:
         """The object goes by none any more."""
-        key = self._named.pop(owner, None)
-        if key is not None and key not in self._named.values():
-            self._watches.pop(key).end()
+        self._end(self._named.pop(owner, frozenset()))
 
     async def close(self) -> None:
         """End every watch."""
@@ -77,8 +76,14 @@ class ConfigMapWatch:
         await asyncio.gather(*(watch.task for watch in watches), return_exceptions=True)
 
     def _changed(self, key: Key) -> None:
-        for owner in [owner for owner, named in self._named.items() if named == key]:
+        for owner in [owner for owner, named in self._named.items() if key in named]:
             self._enqueue(owner)
+
+    def _end(self, keys: Collection[Key]) -> None:
+        """End the watches of those that no object goes by."""
+        for key in keys:
+            if not any(key in named for named in self._named.values()):
+                self._watches.pop(key).end()
 
 
 class _Watch:

@@ -5,7 +5,7 @@ for the pending one while a second cluster is coming up. Then nothing is said of
 on serving as it was.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ RUNNING = "RUNNING"
 HEALTHY = "HEALTHY"
 DEPLOY_FAILED = "DEPLOY_FAILED"
 UNHEALTHY = "UNHEALTHY"
+NOT_STARTED = "NOT_STARTED"
 _OF_DEPLOYMENTS = ("Failed to update the deployments", "The deployments [")
 """How Serve begins the message of an application that failed because of single deployments."""
 
@@ -99,8 +100,8 @@ class RayView:
         return self.pending_application if self.pending else self.application
 
 
-def ray_view(ray_service: Manifest | None, application: str = names.APPLICATION) -> RayView:
-    """Read a RayService that has one application of that name."""
+def ray_view(ray_service: Manifest | None, applications: Sequence[str] = (names.APPLICATION,)) -> RayView:
+    """Read a RayService that has applications of these names: together they are one."""
     manifest = mapping(ray_service)
     status = mapping(manifest.get("status"))
     ready = condition(status, "Ready")
@@ -116,8 +117,8 @@ def ray_view(ray_service: Manifest | None, application: str = names.APPLICATION)
         ready=ready.get("status") == "True" and not leaving,
         active=text(active.get("rayClusterName")),
         pending=text(pending.get("rayClusterName")),
-        application=_application(active, application),
-        pending_application=_application(pending, application),
+        application=_together(active, applications),
+        pending_application=_together(pending, applications),
         generation=generation,
         observed=observed,
         refusal=_refusal(ready, observed),
@@ -138,6 +139,27 @@ def never_served(ray: RayView, clusters: Iterable[Manifest]) -> list[Manifest]:
         # One that had served is older than the one that serves, by more than a second.
         return [each for each in others if _made(each) >= _made(serving)]
     return others if ray.pending else []
+
+
+def replaced(ray: RayView, clusters: Iterable[Manifest], used: Collection[str]) -> tuple[Manifest, ...]:
+    """RayClusters that were replaced by a newer one, and that nobody uses any more.
+
+    One that is not older than every one that KubeRay names is left alone: its watch may be ahead of the
+    RayService's, so that it is one which KubeRay has just made.
+    """
+    if not ray.exists or ray.leaving:
+        return ()
+    named = {ray.active, ray.pending} - {""}
+    made = {text(at(each, "metadata").get("name")): each for each in clusters}
+    newest = max((_made(made.get(name)) for name in named), default="")
+    return tuple(
+        each
+        for name, each in made.items()
+        if name not in named
+        and name not in used
+        and _made(each) < newest
+        and not at(each, "metadata").get("deletionTimestamp")
+    )
 
 
 def no_pods(cluster: Manifest) -> Bounds:
@@ -171,6 +193,23 @@ def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
     if reason == "InitializingTimeout" or (reason == "ValidationFailed" and not observed):
         return text(ready.get("message")) or text(reason)
     return ""
+
+
+def _together(status: Mapping[str, Any], applications: Sequence[str]) -> Application | None:
+    """Several applications as one: it is as the worst of them is. None: nothing is said of any."""
+    said = [_application(status, name) for name in applications]
+    if not any(said):
+        return None
+    found = [each or Application(NOT_STARTED, "", {}) for each in said]
+    worst = min(found, key=lambda each: (_order(each.status), not each.failed))
+    deployments = {name: one for each in found for name, one in each.deployments.items()}
+    return Application(worst.status, worst.message, deployments)
+
+
+def _order(status: str) -> int:
+    """What says most of several applications comes first: a failure, then what is on its way."""
+    ranks = {DEPLOY_FAILED: 0, UNHEALTHY: 1, RUNNING: 3}
+    return ranks.get(status, 2)
 
 
 def _application(status: Mapping[str, Any], name: str) -> Application | None:

@@ -13,12 +13,13 @@ from daybreak.api.common.unstructured import at, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.gates import idle_policy
+from daybreak.gates.rolling import drain_left, rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
 from daybreak.gates.state_machine import SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
-from daybreak.kinds.llmservice.decide.rollout import decide_rollout, drain_left, rolled_out
+from daybreak.kinds.llmservice.decide.rollout import decide_rollout
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import carried_over, conditions, gated_conditions, report
@@ -91,7 +92,10 @@ def _sleep_states(
     states, look_again = {}, None
     for model in models:
         traffic, policy = seen.gateway.of(model.name), seen.sleep_policies[model.name]
-        health = rolled_out(report.health(snapshot, model, models, blocked), seen, rollout)
+        health = report.health(snapshot, model, models, blocked)
+        if rollout is not None and seen.asked_for is not None:
+            on_failure = seen.asked_for.spec.rollout.on_failure
+            health = rolled_out(health, rollout, on_failure, seen.longest_shutdown)
         state = step(seen.sleep_states[model.name], policy, traffic, health, seen.now)
         windows = policy.sleep.schedule if policy.sleep is not None else ()
         look_again = _earliest(
@@ -100,7 +104,7 @@ def _sleep_states(
             gated_conditions.look_again(state, traffic, seen.now),
             next_change(windows, seen.now),
             seen.turn(model.name).look_again,
-            drain_left(state, seen),
+            drain_left(state, seen.longest_shutdown, seen.now),
         )
         states[model.name] = state
     return states, look_again

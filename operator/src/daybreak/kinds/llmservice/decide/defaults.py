@@ -16,10 +16,11 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text, whole
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import ModelState
-from daybreak.kinds.llmservice.objects.built_with import NUMBERS, BuiltWith, adopted
+from daybreak.kinds.llmservice.objects.built_with import BuiltWith, adopted
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.platform import Platform
+from daybreak.ray.cluster_config import NUMBERS
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.serve.serve_config import with_numbers
 from daybreak.ray.views.ray_pods import pod_views

@@ -2,15 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from daybreak.api.common import names
 from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.api.gates.rollout import OnFailure, RolloutPhase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
-from daybreak.gates.state_machine import Health, SleepState
 from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
@@ -42,51 +39,12 @@ def decide_rollout(
         models: Its models, judged.
         stalled: What somebody has to act on, of what runs or starts.
     """
-    own, wish = seen.own_revision, _wish(seen)
-    if own is None or wish is None:
+    own, wish = seen.own_revision, seen.history.wish if seen.history is not None else None
+    if seen.history is None or own is None or wish is None:
         return seen.rollout, None
     situation = _situation(seen, snapshot, models, stalled, own.name, wish)
     state = step(seen.rollout, situation, wish)
     return state, look_again(state, situation)
-
-
-def rolled_out(health: Health, seen: Observed, state: RolloutState | None) -> Health:
-    """How a model is for its gate, where its service is being changed.
-
-    What cannot start is not told to clients as long as something else will be tried: they stay held for that.
-    """
-    if state is None:
-        return health
-    asked = seen.asked_for
-    rolls_back = asked is not None and asked.spec.rollout.on_failure is OnFailure.ROLL_BACK
-    spared = state.phase is RolloutPhase.ROLLING_BACK or (state.falls_back and rolls_back)
-    return replace(
-        health,
-        failed="" if spared else health.failed,
-        replaces=state.replaces,
-        drain=seen.longest_shutdown,
-    )
-
-
-def drain_left(state: SleepState, seen: Observed) -> timedelta | None:
-    """How much longer what runs may take before its pods are replaced; None: none are."""
-    if state.phase is not Phase.REPLACING or state.asleep is not None:
-        return None
-    left = state.since + seen.longest_shutdown - seen.now
-    return left if left > timedelta(0) else None
-
-
-def _wish(seen: Observed) -> Wish | None:
-    if seen.wanted is None or seen.asked_for is None:
-        return None
-    rollout = seen.asked_for.spec.rollout
-    return Wish(
-        seen.wanted.name,
-        rollout.strategy,
-        rollout.on_failure,
-        paused=seen.rollouts_paused,
-        refused=seen.pin_refused,
-    )
 
 
 def _situation(
@@ -105,7 +63,7 @@ def _situation(
     short = no_room is not None and seen.now - no_room[0] >= PATIENCE
     return Situation(
         revision=revision,
-        known={each.name for each in seen.revisions},
+        known=seen.history.known if seen.history is not None else (),
         changes=seen.changes,
         around=Surroundings(
             serving=_serving(seen, models),

@@ -19,12 +19,10 @@ from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.platform import Platform
+from daybreak.ray.cluster_config import cluster_digest
 from daybreak.ray.serve.serve_config import configuration
 
 Manifest = Mapping[str, Any]
-
-NUMBERS = ("replicas", "minReplicas", "maxReplicas")
-"""Fields of a worker group that change in place."""
 
 
 @dataclass(frozen=True)
@@ -124,16 +122,6 @@ def adopted(svc: LLMService, ray_service: Manifest) -> BuiltWith:
         running={},
         configuration=text(at(ray_service, "metadata", "annotations").get(names.CONFIGURATION_ANNOTATION)),
     )
-
-
-def cluster_digest(cluster: Manifest) -> str:
-    """Digest of a `rayClusterConfig` without what changes in place, so that KubeRay needs a new cluster for
-    what changes it."""
-    groups = [
-        {name: value for name, value in group.items() if name not in NUMBERS}
-        for group in mappings(cluster.get("workerGroupSpecs"))
-    ]
-    return digest({**cluster, "workerGroupSpecs": groups})
 
 
 def spec_digest(svc: LLMService) -> str:

@@ -7,9 +7,8 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from daybreak.api.common import names
 from daybreak.api.common.scalars import seconds
-from daybreak.api.common.unstructured import Manifest, at, mapping, text
+from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.api.llmservice.definition import LLMService
@@ -19,6 +18,7 @@ from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.revisions import built_of, with_own
+from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
@@ -193,63 +193,40 @@ class Observed:
         return self.written or self.service
 
     @cached_property
+    def history(self) -> History | None:
+        """The revisions of the service; None when its spec cannot be read."""
+        asked = self.asked_for
+        if asked is None:
+            return None
+        own, every = with_own(asked, self.known_revisions)
+        return History(self.manifest, asked.spec.rollout, own, every, as_written=self.written is None)
+
+    @property
     def rollout(self) -> RolloutState | None:
         """What was decided of the last change; None: nothing yet."""
-        return state_of(self.status)
-
-    @cached_property
-    def _all_revisions(self) -> tuple[Revision | None, tuple[Revision, ...]]:
-        if self.asked_for is None:
-            return None, self.known_revisions
-        return with_own(self.asked_for, self.known_revisions)
+        return self.history.state if self.history is not None else state_of(self.status)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
         """The revisions that are kept, and the one that the spec asks for."""
-        return self._all_revisions[1]
+        return self.history.revisions if self.history is not None else self.known_revisions
 
-    @cached_property
+    @property
     def own_revision(self) -> Revision | None:
         """The one that `service` is built of; None when its spec cannot be read."""
-        if self.written is None or self.rollout is None:
-            return self._all_revisions[0]
-        return next((each for each in self.revisions if each.name == self.rollout.revision), None)
+        return self.history.built if self.history is not None else None
 
-    @cached_property
+    @property
     def wanted(self) -> Revision | None:
         """The one that is asked for: by the spec, or by its number."""
-        if self._pin is None:
-            return self._all_revisions[0]
-        return next((each for each in self.revisions if each.number == self._pin), self.own_revision)
-
-    @property
-    def _pin(self) -> int | None:
-        annotated = text(at(self.manifest, "metadata", "annotations").get(names.ROLLOUT_REVISION_ANNOTATION))
-        if annotated.isdecimal():
-            return int(annotated)
-        return self.asked_for.spec.rollout.revision if self.asked_for is not None else None
-
-    @property
-    def pin_refused(self) -> str:
-        """Why the revision that is asked for by its number cannot be; empty: it can, or none is."""
-        if self._pin is None or any(each.number == self._pin for each in self.revisions):
-            return ""
-        there = ", ".join(str(each.number) for each in self.revisions)
-        return f"spec.rollout.revision: there is no revision {self._pin}; those that are kept are {there}"
-
-    @property
-    def rollouts_paused(self) -> bool:
-        """Whether a person has paused rollouts."""
-        annotations = at(self.manifest, "metadata", "annotations")
-        if text(annotations.get(names.ROLLOUT_PAUSED_ANNOTATION)).lower() == "true":
-            return True
-        return self.asked_for is not None and self.asked_for.spec.rollout.paused
+        return self.history.wanted if self.history is not None else None
 
     @cached_property
     def target_service(self) -> LLMService | None:
         """The service as it is asked for; None when that cannot be read."""
-        if self.asked_for is None or self.wanted is None or self.wanted == self._all_revisions[0]:
+        if self.asked_for is None or self.history is None or self.wanted in (None, self.history.own):
             return self.asked_for
+        assert self.wanted is not None  # noqa: S101 - checked above
         return built_of(self.asked_for, self.wanted)
 
     @property

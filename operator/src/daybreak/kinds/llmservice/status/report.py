@@ -31,12 +31,12 @@ from daybreak.kinds.llmservice.decide.rollout import limit
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status import conditions, defaults, gated_conditions, rollout
+from daybreak.kinds.llmservice.status import conditions, defaults, gated_conditions
 from daybreak.kinds.llmservice.status.carried_over import MODEL_MESSAGE_LIMIT
 from daybreak.kinds.llmservice.status.condition_list import Conditions
 from daybreak.kinds.llmservice.status.savings import savings
 from daybreak.problems.problem import Problem
-from daybreak.rollouts import record
+from daybreak.rollouts import record, words
 from daybreak.rollouts.machine import RolloutState
 from daybreak.scheduling import fit
 from daybreak.scheduling.turns import Turn
@@ -81,11 +81,12 @@ def status(
     if snapshot.filling and not stalled:
         reconciling = conditions.filling(snapshot)
     reconciling = conditions.taking_up(reconciling, adapters.on_the_way(lora.values()))
-    if blocked is None:
-        reconciling = rollout.reconciling(seen, change, reconciling)
-    said.set(ConditionType.RECONCILING, *reconciling)
     told = conditions.stalled(stalled)
-    said.set(ConditionType.STALLED, *(told if blocked is not None else rollout.stalled(seen, change, told)))
+    if blocked is None and seen.history is not None and change is not None:
+        reconciling = words.reconciling(seen.history, change, reconciling)
+        told = words.stalled(seen.history, change, told)
+    said.set(ConditionType.RECONCILING, *reconciling)
+    said.set(ConditionType.STALLED, *told)
     phase = sleep_policy.phase(sleep_states.values()) if sleep_states else None
     since = parse_time(text(seen.status.get("phaseSince"))) if seen.status.get("phase") == phase else None
     return LLMServiceStatus(

@@ -9,21 +9,20 @@ from daybreak.api.common.unstructured import text, whole
 from daybreak.api.gates.gate_status import GateBackend, WakePhases
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import report
+from daybreak.gates.one_gate.outcome import Outcome
 from daybreak.gates.one_gate.view import View as AnyView
-from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.problems.problem import Problem
 
 
-def status(view: View, blocked: Problem | None, state: SleepState | None) -> ModelServerStatus:
+def status(view: View, outcome: Outcome) -> ModelServerStatus:
     """The status as it should be."""
     server = view.server
-    asleep = state is not None and state.asleep is not None
+    asleep = outcome.sleep is not None and outcome.sleep.asleep is not None
     pods = GateBackend(cluster=server.owner, port=server.profile.port, health_path=server.readiness_path)
     return ModelServerStatus(
-        **report.common(view, blocked, state, [pods], _steps).fields(),
+        **report.common(view, outcome, [pods], _steps).fields(),
         url=view.url,
         replicas=len(view.ready),
         autoscaling=autoscaling.scaled(view, asleep=asleep),

@@ -4,6 +4,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.serveapplication.definition import KIND
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.gates.one_gate import decision
+from daybreak.kinds.serveapplication.decide.rollout import rolled
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
@@ -30,4 +31,4 @@ def _without_kuberay(seen: Observed) -> Problem | None:
     return Problem(Reason.KUBERAY_MISSING, said, stalled=True)
 
 
-_WAYS = decision.Ways(KIND, view_of, report.status, report.as_before, hinders=_without_kuberay)
+_WAYS = decision.Ways(KIND, view_of, report.status, report.as_before, hinders=_without_kuberay, rolled=rolled)

@@ -3,25 +3,26 @@
 from collections.abc import Sequence
 from functools import cached_property
 
-from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, text
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import KIND, ServeApplication
 from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
 from daybreak.gates.sleep_policy import node_wait
+from daybreak.kinds.serveapplication.objects.serve_config import application_names
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
 from daybreak.ray.views.ray_pods import HEAD, PodView
-from daybreak.ray.views.ray_service_view import HEALTHY, RUNNING, Application, RayView, ray_view
+from daybreak.ray.views.ray_service_view import HEALTHY, NOT_STARTED, RUNNING, Application, RayView, ray_view
 from daybreak.scheduling.schedulable import schedulable
 from daybreak.scheduling.turn_words import waiting
 
-_ON_ITS_WAY = ("DEPLOYING", "NOT_STARTED")
+_ON_ITS_WAY = ("DEPLOYING", NOT_STARTED)
 """What Serve says of an application that it changes, also while its replicas go on answering."""
 
 
@@ -49,7 +50,7 @@ class View(view.View[Observed, ServeApplication]):
     @cached_property
     def ray(self) -> RayView:
         """What KubeRay and Ray Serve say."""
-        return ray_view(self.seen.ray_service, names.SERVE_APPLICATION)
+        return ray_view(self.seen.ray_service, application_names(self.application))
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:
@@ -62,15 +63,37 @@ class View(view.View[Observed, ServeApplication]):
         return self.ray.coming_application
 
     @property
+    def given_back(self) -> SleepDepth | None:
+        """What is not to be there of it: asleep, or as long as others come first or its code is not there."""
+        state = self.seen.sleep_state
+        if not self.made and (self.queued or self.without_code):
+            return SleepDepth.CLUSTER
+        if state is not None and state.asleep is not None:
+            return state.asleep
+        return self.seen.sleep_policy.depth if self.queued else None
+
+    @property
     def answered(self) -> str:
         """The Ray cluster in which the application has run; empty: it has in none of those that are there."""
         if self.seen.asleep:
             return ""
         running = self.ray.application is not None and self.ray.application.status == RUNNING
-        if running and self.ray.ready and not self.ray.upgrading:
+        if running and self.ray.ready and not self.ray.upgrading and self._replicas_are_back:
             return self.ray.active
         before = text(self.seen.status.get("answered"))
         return before if before and before == self.ray.active else ""
+
+    @property
+    def _replicas_are_back(self) -> bool:
+        """Whether replicas are there that slept while the head stayed: Serve says RUNNING all the time."""
+        gate = self.seen.gate
+        wake = gate.wake if gate is not None else None
+        if wake is None or not wake.under_way or wake.depth is not SleepDepth.WORKERS:
+            return True
+        there = {pod.group for pod in self.current_pods if pod.ready}
+        pods = all(group.name in there for group in self.application.groups if group.fewest)
+        said = self.ray.application.deployments.values() if self.ray.application is not None else ()
+        return self.ray.observed and pods and all(each.status == HEALTHY for each in said)
 
     @property
     def answering(self) -> bool:
@@ -134,8 +157,9 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def _no_code(self) -> Problem | None:
-        code = self.application.spec.code
-        if self.seen.code is None or not self.seen.code.missing or code is None:
+        asked, content = self.seen.asked_for, self.seen.code_asked_for
+        code = asked.spec.code if asked is not None else None
+        if content is None or not content.missing or code is None:
             return None
         where = f"which spec.code names, is not in namespace {self.application.namespace}"
         return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.kinds.serveapplication.objects.network import front_service, network_policy
@@ -16,7 +17,7 @@ def desired(
     platform: Platform,
     gateway_port: int | None,
     *,
-    asleep: bool = False,
+    asleep: SleepDepth | None = None,
     code: str = "",
 ) -> list[dict[str, Any]]:
     """Objects of the application: what pods need comes before the RayService that makes them.
@@ -25,7 +26,7 @@ def desired(
         application: The application.
         platform: Settings of the installation.
         gateway_port: The gateway's port for it; None: it is reached without a gateway.
-        asleep: Whether it has no Ray cluster.
+        asleep: What is given back of it.
         code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
     """
     objects: list[dict[str, Any]] = []
@@ -33,20 +34,23 @@ def desired(
         objects.append(account(metadata(application, names.service_account(application.owner))))
     if platform.network_policy:
         objects.append(network_policy(application, platform, gateway=gateway_port is not None))
-    objects += [_disruption_budget(application), front_service(application, gateway_port)]
-    if not asleep:
-        objects.append(ray_service(application, platform, code))
+    fewest = 0 if asleep is not None else sum(group.fewest for group in application.groups)
+    objects += [_disruption_budget(application, fewest), front_service(application, gateway_port)]
+    if asleep is not SleepDepth.CLUSTER:
+        away, gateway = asleep is SleepDepth.WORKERS, gateway_port is not None
+        objects.append(ray_service(application, platform, code, gateway=gateway, away=away))
     return objects
 
 
-def _disruption_budget(application: ServeApplication) -> dict[str, Any]:
-    """A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them."""
+def _disruption_budget(application: ServeApplication, fewest: int) -> dict[str, Any]:
+    """A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them.
+    Asleep it may take all."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": metadata(application, names.disruption_budget(application.owner)),
         "spec": {
-            "minAvailable": sum(group.fewest for group in application.groups),
+            "minAvailable": fewest,
             "selector": {
                 "matchLabels": {names.SERVICE_LABEL: application.owner},
                 "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],

@@ -54,8 +54,11 @@ def drain_seconds(application: ServeApplication) -> int:
     return max(LEAST_DRAIN_SECONDS, longest)
 
 
-def worker_group(application: ServeApplication, group: Group, platform: Platform) -> dict[str, Any]:
-    """A group's entry in the RayCluster's `workerGroupSpecs`."""
+def worker_group(
+    application: ServeApplication, group: Group, platform: Platform, *, away: bool = False
+) -> dict[str, Any]:
+    """A group's entry in the RayCluster's `workerGroupSpecs`; with `away` without a pod."""
+    fewest = 0 if away else group.fewest
     workload, need, drain = application.workload, worker_need(group.pod), drain_seconds(application)
     shared_memory = worker_shared_memory(group.pod)
     environment = {
@@ -91,8 +94,8 @@ def worker_group(application: ServeApplication, group: Group, platform: Platform
     template["spec"]["containers"][0]["readinessProbe"] = probe()
     return {
         "groupName": group.name,
-        "replicas": group.fewest,
-        "minReplicas": group.fewest,
+        "replicas": fewest,
+        "minReplicas": fewest,
         "maxReplicas": group.most,
         "numOfHosts": 1,
         "rayStartParams": {"object-store-memory": str(object_store_bytes(shared_memory))},

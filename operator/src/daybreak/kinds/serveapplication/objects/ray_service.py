@@ -4,8 +4,8 @@ from typing import Any
 
 from daybreak import versions
 from daybreak.api.common import names
-from daybreak.api.common.canonical import digest
 from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.kinds.serveapplication.objects.pods import (
     code_environment,
@@ -15,19 +15,32 @@ from daybreak.kinds.serveapplication.objects.pods import (
 )
 from daybreak.kinds.serveapplication.objects.serve_config import serve_config
 from daybreak.platform import Platform
+from daybreak.ray.cluster_config import cluster_digest
 from daybreak.ray.pods.head import autoscaler_options, head_group
 from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve.serve_config import KEEP_ALIVE_SECONDS
 
 _DELETION_MARGIN_SECONDS = 30
-_OF_PODS = {"code", "worker_groups", "accelerator", "runtime"}
-"""Fields of a spec that change pods by themselves."""
 
 
-def ray_service(application: ServeApplication, platform: Platform, code: str = "") -> dict[str, Any]:
-    """The RayService of an application; `code` is the digest of the ConfigMap with its code.
+def ray_service(
+    application: ServeApplication,
+    platform: Platform,
+    code: str = "",
+    *,
+    gateway: bool = True,
+    away: bool = False,
+) -> dict[str, Any]:
+    """The RayService of an application.
 
     What runs has read its code, so other code takes other pods: KubeRay makes a second Ray cluster for them.
+
+    Args:
+        application: The application.
+        platform: Settings of the installation.
+        code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
+        gateway: Whether it is reached through a gateway.
+        away: Whether its worker pods are given back, and its head stays.
     """
     runtime, workload = application.workload.runtime, application.workload
     variables = [{"name": name, "value": value} for name, value in code_environment(application).items()]
@@ -44,34 +57,35 @@ def ray_service(application: ServeApplication, platform: Platform, code: str = "
             variables=variables,
             places=code_places(application),
         ),
-        "workerGroupSpecs": [worker_group(application, group, platform) for group in application.groups],
+        "workerGroupSpecs": [
+            worker_group(application, group, platform, away=away) for group in application.groups
+        ],
     }
     found = metadata(application, names.ray_service(application.name))
-    found["annotations"] = {names.WISHES_ANNOTATION: wishes(application)}
     if code:
-        found["annotations"][names.CODE_ANNOTATION] = code
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
             group["template"]["metadata"].setdefault("annotations", {})[names.CODE_ANNOTATION] = code
-    # An idle connection to the old head is closed, and requests in progress there end, before it goes.
-    delay = max(KEEP_ALIVE_SECONDS, drain_seconds(application)) + _DELETION_MARGIN_SECONDS
+    marks = Marks.wanted(application, code).annotations
+    found["annotations"] = {**marks, names.RAY_CLUSTER_ANNOTATION: cluster_digest(cluster)}
     return {
         "apiVersion": "ray.io/v1",
         "kind": "RayService",
         "metadata": found,
         "spec": {
-            "serveConfigV2": serve_config(application),
+            "serveConfigV2": serve_config(application, away=away),
             "upgradeStrategy": {"type": "NewCluster"},
-            "rayClusterDeletionDelaySeconds": delay,
+            "rayClusterDeletionDelaySeconds": _deletion_delay(application, gateway=gateway),
             "rayClusterConfig": cluster,
         },
     }
 
 
-def wishes(application: ServeApplication) -> str:
-    """Digest of what the spec says of the pods."""
-    spec = application.spec
-    plain = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_OF_PODS)
-    sizes = [
-        group.pod.model_dump(mode="json", by_alias=True, exclude={"replicas"}) for group in application.groups
-    ]
-    return digest({**plain, "pods": sizes, "drain": drain_seconds(application)})
+def _deletion_delay(application: ServeApplication, *, gateway: bool) -> int:
+    """Seconds that the old cluster lives on at most after an update has moved the traffic.
+
+    Gateways count the requests that are left there, and Daybreak deletes it when none is. Without a gateway
+    nobody counts: it lives until every idle connection to it has been closed, and requests in progress ended.
+    """
+    if gateway:
+        return whole_seconds(application.spec.rollout.drain_timeout)
+    return max(KEEP_ALIVE_SECONDS, drain_seconds(application)) + _DELETION_MARGIN_SECONDS

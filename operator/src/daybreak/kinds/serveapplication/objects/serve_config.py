@@ -4,10 +4,12 @@ As for an LLMService, a change of `deployments` is taken in place, and one of th
 anew on the same pods.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.ray.model import EngineArgs
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Autoscaling, Bundle, Deployment
 from daybreak.api.serveapplication.groups import by_deployment
@@ -19,27 +21,78 @@ SHARE = 0.001
 _FETCHED = ("s3://", "gs://", "https://")
 
 
-def serve_config(application: ServeApplication) -> str:
-    """The configuration as YAML; equal for equal specs, byte by byte."""
-    spec = application.spec
-    found: dict[str, Any] = {
-        "name": names.SERVE_APPLICATION,
-        "route_prefix": "/",
-        "import_path": spec.import_path,
-    }
-    if spec.args:
-        found["args"] = {name: spec.args[name] for name in sorted(spec.args)}
-    directory = spec.code.working_dir if spec.code is not None else None
-    if directory is not None and directory.startswith(_FETCHED):
-        found["runtime_env"] = {"working_dir": directory}
+def serve_config(application: ServeApplication, *, away: bool = False) -> str:
+    """The configuration as YAML; equal for equal specs, byte by byte.
+
+    With `away` no deployment has a replica, while the application stays what it is: only numbers differ, so
+    that nothing is built anew when it wakes.
+    """
     groups = by_deployment(application.groups)
-    found["deployments"] = [_deployment(each, groups[each.name].name) for each in spec.deployments]
+    applications = []
+    for each in _applications(application):
+        own = [one for one in application.spec.deployments if one.route == each.route]
+        settings = [_deployment(one, groups[one.name].name, away=away) for one in own]
+        applications.append({**each.said, "deployments": settings})
     # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
-    document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": [found]}
+    document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": applications}
     return written(document)
 
 
-def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Application:
+    """One application of Serve's."""
+
+    route: str | None
+    """As deployments name it; None: the application's own."""
+    said: dict[str, Any]
+    """What Serve is told of it, beside its deployments."""
+
+
+def application_names(application: ServeApplication) -> tuple[str, ...]:
+    """Names of the applications of Serve's that it becomes."""
+    return tuple(str(each.said["name"]) for each in _applications(application))
+
+
+def _applications(application: ServeApplication) -> list[_Application]:
+    """Those that it becomes: its own, and one for each route that has an import path."""
+    spec = application.spec
+    own = _said(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
+    found = [_Application(None, own)]
+    for each in spec.routes:
+        if each.import_path is not None:
+            name = names.route_application(each.prefix)
+            said = _said(application, name, each.prefix, each.import_path, each.args)
+            found.append(_Application(each.prefix, said))
+    return found
+
+
+def _said(
+    application: ServeApplication, name: str, prefix: str, import_path: str, args: EngineArgs | None
+) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "route_prefix": prefix, "import_path": import_path}
+    if args:
+        found["args"] = {name: args[name] for name in sorted(args)}
+    if directory := _fetched(application):
+        found["runtime_env"] = {"working_dir": directory}
+    return found
+
+
+def configuration(application: ServeApplication) -> Any:
+    """What restarts replicas when it changes: what the application is, and what a replica is given."""
+    spec, groups = application.spec, by_deployment(application.groups)
+    given = ("name", "ray_actor_options", "placement_group_bundles", "placement_group_strategy")
+    each = [(one.route, _deployment(one, groups[one.name].name)) for one in spec.deployments]
+    restarting = [[route, {name: one[name] for name in given if name in one}] for route, one in each]
+    return [[one.said for one in _applications(application)], restarting]
+
+
+def _fetched(application: ServeApplication) -> str:
+    """The zip file with its code that Ray fetches; empty: there is none."""
+    directory = application.spec.code.working_dir if application.spec.code is not None else None
+    return directory if directory is not None and directory.startswith(_FETCHED) else ""
+
+
+def _deployment(deployment: Deployment, group: str, *, away: bool = False) -> dict[str, Any]:
     own = {names.group_resource(group): SHARE}
     actor: dict[str, Any] = {"num_cpus": _cores(deployment.cpu), "resources": own}
     if deployment.accelerators:
@@ -56,10 +109,14 @@ def _deployment(deployment: Deployment, group: str) -> dict[str, Any]:
         "graceful_shutdown_timeout_s": as_seconds(deployment.graceful_shutdown_timeout),
         "ray_actor_options": actor,
     }
-    if deployment.autoscaling is not None:
+    if away:
+        # Serve knows no upper bound below 1; the initial number is an order to stop now.
+        found["autoscaling_config"] = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
+    elif deployment.autoscaling is not None:
         found["autoscaling_config"] = _autoscaling(deployment.autoscaling)
     else:
-        found["num_replicas"] = deployment.fewest
+        # Not `num_replicas`: which deployments scale is part of what Serve builds an application anew for.
+        found["autoscaling_config"] = {"min_replicas": deployment.fewest, "max_replicas": deployment.fewest}
     if deployment.placement_group is not None:
         bundles = [_bundle(bundle, own) for bundle in deployment.placement_group.bundles]
         found["placement_group_bundles"] = bundles

@@ -11,7 +11,7 @@ from daybreak.api.ray.model import Model
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Deployment, Strategy
 from daybreak.api.serveapplication.groups import Group, of_replica
-from daybreak.scheduling import fit
+from daybreak.scheduling import fit, room
 from daybreak.scheduling.fit import Misfit, Question
 from daybreak.scheduling.nodes import Apart, Node, Terms
 
@@ -28,6 +28,13 @@ def questions(application: ServeApplication) -> list[Question]:
 def misfits(application: ServeApplication, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
     """What of it fits on no node: its head, or a pod of a worker group."""
     return fit.fit(application.workload, nodes, _terms(application))
+
+
+def crowded(application: ServeApplication, nodes: tuple[Node, ...], booked: room.Booked) -> str:
+    """Why there is no room now for a second Ray cluster, which begins with the fewest pods; empty when there
+    is."""
+    pods = {group.name: group.fewest for group in application.groups}
+    return room.crowded(application.workload, pods, nodes, booked, _terms(application))
 
 
 def _terms(application: ServeApplication) -> Callable[[Model], Terms]:

@@ -1,6 +1,7 @@
 """Everything that one reconcile of a ServeApplication decides on."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from daybreak.api.common.unstructured import Manifest
@@ -10,7 +11,9 @@ from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kube.watching.config_map_watch import Content
+from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
+from daybreak.scheduling.room import Booked
 from daybreak.scheduling.schedulable import check_off
 
 
@@ -21,8 +24,36 @@ class Observed(observed.Observed[ServeApplication]):
     kuberay_installed: bool = True
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
-    code: Content | None = None
-    """What is known of the ConfigMap with its code; None: its code comes from elsewhere."""
+    written: ServeApplication | None = None
+    """The application as the person has written it, where `subject` is built of another revision; None: it is
+    as written."""
+    history: History | None = None
+    """Its revisions; None: its spec cannot be read, or its code has not been looked for."""
+    contents: Mapping[str, Content] = field(default_factory=dict)
+    """What is known of ConfigMaps with code, by their names."""
+    booked: Booked | None = None
+    """What pods of all workloads hold on each node; None: nobody has asked."""
+
+    @property
+    def asked_for(self) -> ServeApplication | None:
+        """The application as the person has written it."""
+        return self.written or self.subject
+
+    @property
+    def code(self) -> Content | None:
+        """What is known of the ConfigMap with the code that is built; None: the code comes from elsewhere."""
+        return self._content(self.subject)
+
+    @property
+    def code_asked_for(self) -> Content | None:
+        """The same of the code that the person asks for."""
+        return self._content(self.asked_for)
+
+    def _content(self, application: ServeApplication | None) -> Content | None:
+        code = application.spec.code if application is not None else None
+        if code is None or code.config_map is None:
+            return None
+        return self.contents.get(code.config_map, Content(awaited=True))
 
     @property
     def fit_checked(self) -> bool:

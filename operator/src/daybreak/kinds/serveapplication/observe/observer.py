@@ -16,10 +16,14 @@ from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
+from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
-from daybreak.kube.watching.cache import Key
+from daybreak.kube.resources import CONTROLLER_REVISIONS, PODS, RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.watching.cache import Key, controller
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
+from daybreak.ray.views.ray_pods import pod_views, requests_by_node
+from daybreak.rollouts import revisions
+from daybreak.rollouts.revisions import Revision
 
 
 class Observer(observer.Observer[Observed]):
@@ -57,27 +61,52 @@ class Observer(observer.Observer[Observed]):
         return await self._fit.concerned(self._nodes.nodes())
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
-        """What its manifest says alone."""
-        return Observed(manifest, *read(manifest), now)
+        """The application as it is built at present, with the revisions that it has."""
+        written, problems = read(manifest)
+        seen = Observed(manifest, written, problems, now)
+        if written is None:
+            return seen
+        key = Key(written.namespace, written.name)
+        kept = self._revisions(key, written.uid)
+        contents = self._code.contents(key, config_maps(written, manifest, kept))
+        ray_service, ray_clusters = self._ray(key)
+        history = history_of(written, manifest, kept, contents, ray_service, ray_clusters)
+        subject = built(written, history)
+        turns = history is not None and history.wanted != history.built
+        return replace(
+            seen,
+            subject=subject,
+            written=written if subject is not written else None,
+            history=history,
+            contents=contents,
+            booked=requests_by_node(pod_views(self._cache.all(PODS))) if turns else None,
+        )
 
     def objects(self, key: Key, seen: Observed) -> Observed:
         """With its RayService, and the Ray clusters of it."""
+        ray_service, ray_clusters = self._ray(key)
+        return replace(
+            seen,
+            contents=self._code.contents(key, seen.contents),
+            kuberay_installed=self._watches.kuberay_installed,
+            ray_service=ray_service,
+            ray_clusters=ray_clusters,
+        )
+
+    def _ray(self, key: Key) -> tuple[Manifest | None, tuple[Manifest, ...]]:
         name = Key(key.namespace, names.ray_service(key.name))
         found = self._cache.get(RAY_SERVICES, name)
         own = found is not None and name in {
             Key(each["metadata"]["namespace"], each["metadata"]["name"])
             for each in self._cache.of_service(RAY_SERVICES, self.owner(key))
         }
-        spec = seen.subject.spec if seen.subject is not None else None
-        files = spec.code.config_map if spec is not None and spec.code is not None else None
-        return replace(
-            seen,
-            code=self._code.content(key, files),
-            kuberay_installed=self._watches.kuberay_installed,
-            # A service of the same name may have one.
-            ray_service=found if own else None,
-            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, self.owner(key))),
-        )
+        # A service of the same name may have one.
+        return found if own else None, tuple(self._cache.of_service(RAY_CLUSTERS, self.owner(key)))
+
+    def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
+        """Its own; those of a deleted one of its name are on their way out."""
+        found = self._cache.of_service(CONTROLLER_REVISIONS, self.owner(key))
+        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[ServeApplication | None, tuple[str, ...]]:

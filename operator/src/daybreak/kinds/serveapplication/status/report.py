@@ -6,30 +6,33 @@ from typing import Any
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, mappings, parse_time, text, whole
 from daybreak.api.gates.gate_status import GateBackend, WakePhases
+from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.serveapplication.status import DeploymentStatus, ServeApplicationStatus
 from daybreak.gates.one_gate import report
+from daybreak.gates.one_gate.outcome import Outcome, Rolled
 from daybreak.gates.one_gate.view import View as AnyView
-from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.problems.problem import Problem
 from daybreak.ray.views.ray_pods import HEAD
+from daybreak.rollouts import record
 
 _MOST = 64
 
 
-def status(view: View, blocked: Problem | None, state: SleepState | None) -> ServeApplicationStatus:
+def status(view: View, outcome: Outcome) -> ServeApplicationStatus:
     """The status as it should be."""
+    state, rolled = outcome.sleep, outcome.rolled
     active = view.ray.active if not view.ray.leaving else ""
     asleep = state is not None and state.asleep is not None
     backends = [GateBackend(cluster=active)] if active and not asleep else []
     said = view.serve.deployments if view.serve is not None and not asleep else {}
     return ServeApplicationStatus(
-        **report.common(view, blocked, state, backends, _steps).fields(),
+        **report.common(view, outcome, backends, _steps).fields(),
         url=view.url,
         ray_cluster=active or None,
         deployments=[DeploymentStatus(name=name, status=said[name].status) for name in sorted(said)][:_MOST],
         gpus=view.gpus,
+        rollout=_rollout(view, rolled),
         answered=None if asleep else view.answered or None,
     )
 
@@ -47,8 +50,16 @@ def as_before(seen: Observed, reason: Reason, message: str) -> ServeApplicationS
         ray_cluster=text(before.get("rayCluster")) or None,
         deployments=found[:_MOST],
         gpus=whole(before.get("gpus")),
+        rollout=record.kept(before),
         answered=text(before.get("answered")) or None,
     )
+
+
+def _rollout(view: View, rolled: Rolled | None) -> RolloutStatus | None:
+    """The last change; as it was where its revisions are not known at this moment."""
+    if rolled is None:
+        return record.kept(view.seen.status)
+    return record.said(rolled.state, rolled.history.revisions, rolled.limit)
 
 
 def _steps(view: AnyView[Any, Any], started: datetime, before: WakePhases | None) -> WakePhases | None:

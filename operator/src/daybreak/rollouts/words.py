@@ -1,12 +1,14 @@
-"""What a change of what runs adds to the conditions."""
+"""What a change of what runs adds to the conditions of a workload."""
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.rollout import RolloutPhase
-from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.controller.conditions import Truth
+from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import UNDER_WAY, RolloutState
 from daybreak.rollouts.record import number
 
+Said = tuple[Truth, Reason, str]
+"""A condition in short: its status, its reason, its message."""
 _REASONS = {
     RolloutPhase.BLOCKED: Reason.ROLLOUT_BLOCKED,
     RolloutPhase.ROLLING_BACK: Reason.ROLLED_BACK,
@@ -14,35 +16,31 @@ _REASONS = {
 }
 
 
-def stalled(seen: Observed, state: RolloutState | None, said: Said) -> Said:
+def stalled(history: History, state: RolloutState, said: Said) -> Said:
     """Stalled: what is asked for does not run, and will not before somebody acts."""
-    if state is None:
-        return said
     if state.phase is RolloutPhase.FAILED:
-        # What stands in the way of a model says more, where it is known.
-        return said if said[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(seen, state))
+        # What stands in the way of what runs says more, where it is known.
+        return said if said[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(history, state))
     if state.phase not in _REASONS:
         return said
-    told = f"revision {_wanted(seen)} is not begun: {state.message}"
+    told = f"revision {_wanted(history)} is not begun: {state.message}"
     if state.failed is not None:
-        told = _rolled_back(seen, state)
+        told = _rolled_back(history, state)
     elif state.target is None:
         told = state.message
     also = f"; {said[2]}" if said[0] == "True" and state.phase is not RolloutPhase.ROLLING_BACK else ""
     return "True", _REASONS[state.phase], f"{told}{also}"
 
 
-def reconciling(seen: Observed, state: RolloutState | None, said: Said) -> Said:
+def reconciling(history: History, state: RolloutState, said: Said) -> Said:
     """Reconciling: a change that is on its way, by which strategy and why."""
-    if state is None:
-        return said
     if state.phase is RolloutPhase.PAUSED:
-        return "True", Reason.PAUSED, f"revision {_wanted(seen)} waits: {state.message}"
+        return "True", Reason.PAUSED, f"revision {_wanted(history)} waits: {state.message}"
     if state.phase is RolloutPhase.PREPARING:
-        return "True", Reason.FILLING_CACHE, f"revision {_wanted(seen)} waits: {state.message}"
+        return "True", Reason.FILLING_CACHE, f"revision {_wanted(history)} waits: {state.message}"
     if state.phase not in UNDER_WAY or state.strategy is None:
         return said
-    comes = number(state.target or state.revision, seen.revisions)
+    comes = number(state.target or state.revision, history.revisions)
     doing = f"; {said[2]}" if said[0] == "True" else ""
     return (
         "True",
@@ -51,16 +49,16 @@ def reconciling(seen: Observed, state: RolloutState | None, said: Said) -> Said:
     )
 
 
-def _wanted(seen: Observed) -> int:
-    return seen.wanted.number if seen.wanted is not None else 0
+def _wanted(history: History) -> int:
+    return history.wanted.number if history.wanted is not None else 0
 
 
-def _failed(seen: Observed, state: RolloutState) -> str:
-    return f"revision {number(state.revision, seen.revisions)} could not start: {state.message}"
+def _failed(history: History, state: RolloutState) -> str:
+    return f"revision {number(state.revision, history.revisions)} could not start: {state.message}"
 
 
-def _rolled_back(seen: Observed, state: RolloutState) -> str:
-    failed, now = number(state.failed, seen.revisions), number(state.answered, seen.revisions)
+def _rolled_back(history: History, state: RolloutState) -> str:
+    failed, now = (number(name, history.revisions) for name in (state.failed, state.answered))
     runs = "runs again" if state.phase is RolloutPhase.ROLLED_BACK else "is on its way back"
     return (
         f"revision {failed} could not start, and revision {now} {runs}: {state.message}; change the spec, "

@@ -1,0 +1,34 @@
+"""What a change of a workload means for its gates."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.rollout import OnFailure, RolloutPhase
+from daybreak.gates.state_machine import Health, SleepState
+from daybreak.rollouts.machine import RolloutState
+
+
+def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure, drain: timedelta) -> Health:
+    """How a model is for its gate, where its workload is being changed.
+
+    What cannot start is not told to clients as long as something else will be tried: they stay held for that.
+
+    Args:
+        health: How it is by itself.
+        state: What was decided of the change.
+        on_failure: What comes of one that cannot start.
+        drain: How long requests in progress may take until pods that are replaced go all the same.
+    """
+    rolls_back = state.falls_back and on_failure is OnFailure.ROLL_BACK
+    spared = state.phase is RolloutPhase.ROLLING_BACK or rolls_back
+    failed = "" if spared else health.failed
+    return replace(health, failed=failed, replaces=state.replaces, drain=drain)
+
+
+def drain_left(state: SleepState, drain: timedelta, now: datetime) -> timedelta | None:
+    """How much longer what runs may take before its pods are replaced; None: none are."""
+    if state.phase is not Phase.REPLACING or state.asleep is not None:
+        return None
+    left = state.since + drain - now
+    return left if left > timedelta(0) else None

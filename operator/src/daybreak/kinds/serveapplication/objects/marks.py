@@ -1,0 +1,62 @@
+"""What a RayService says, in annotations, of what it was made of: by them a change is told."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from daybreak.api.common import names
+from daybreak.api.common.canonical import digest
+from daybreak.api.common.unstructured import Manifest, at, text
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.kinds.serveapplication.objects.pods import drain_seconds
+from daybreak.kinds.serveapplication.objects.serve_config import configuration
+from daybreak.rollouts.strategy import Change
+
+_OF_PODS = {"code", "worker_groups", "accelerator", "runtime"}
+"""Fields of a spec that change pods by themselves."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Digests of what the person asks for; empty: that is not known."""
+
+    pods: str
+    """Of what needs other pods when it changes, files of the code aside."""
+    files: str
+    """Of the ConfigMap with its code."""
+    replicas: str
+    """Of what restarts replicas when it changes."""
+
+    @classmethod
+    def of(cls, ray_service: Manifest | None) -> Self:
+        """Those of a RayService, or of a RayCluster that was made for it."""
+        annotations = at(ray_service, "metadata", "annotations")
+        marked = (names.WISHES_ANNOTATION, names.CODE_ANNOTATION, names.CONFIGURATION_ANNOTATION)
+        pods, files, replicas = (text(annotations.get(name)) for name in marked)
+        return cls(pods, files, replicas)
+
+    @classmethod
+    def wanted(cls, application: ServeApplication, files: str) -> Self:
+        """Those that the RayService of an application is to have."""
+        return cls(_wishes(application), files, digest(configuration(application)))
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The same as annotations."""
+        found = {names.WISHES_ANNOTATION: self.pods, names.CONFIGURATION_ANNOTATION: self.replicas}
+        return found | ({names.CODE_ANNOTATION: self.files} if self.files else {})
+
+    def to(self, other: "Marks") -> Change:
+        """What it takes to come from these to others. Files that are not known are no others."""
+        files = bool(self.files and other.files and self.files != other.files)
+        pods = files or self.pods != other.pods
+        return Change(pods=pods, restarts=pods or self.replicas != other.replicas)
+
+
+def _wishes(application: ServeApplication) -> str:
+    """Digest of what the spec says of the pods."""
+    spec = application.spec
+    plain = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_OF_PODS)
+    sizes = [
+        group.pod.model_dump(mode="json", by_alias=True, exclude={"replicas"}) for group in application.groups
+    ]
+    return digest({**plain, "pods": sizes, "drain": drain_seconds(application)})

@@ -1,0 +1,212 @@
+"""An application whose revisions are kept, KubeRay around it, and what is decided of it, step by step."""
+
+from datetime import timedelta
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.controller.plan import Plan
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.decide.ray_clusters import needless
+from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kinds.serveapplication.plan import make_plan
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.watching.config_map_watch import Content
+from daybreak.rollouts.machine import SETTLE
+from daybreak.rollouts.revisions import Revision
+from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen
+
+FIRST, SECOND = "pipeline-abcde", "pipeline-second"
+BROKEN = "Deploying app 'app' failed with exception:\nModuleNotFoundError: No module named 'pipelines'"
+OWNER = {"controller": True, "kind": "ServeApplication", "name": "pipeline", "uid": "u-1"}
+MARKS = (
+    names.WISHES_ANNOTATION,
+    names.CODE_ANNOTATION,
+    names.CONFIGURATION_ANNOTATION,
+    names.RAY_CLUSTER_ANNOTATION,
+)
+
+
+def said_by_serve(status: str, message: str = "") -> dict[str, Any]:
+    """What Ray Serve says of the application."""
+    deployments = {name: {"status": "HEALTHY", "message": ""} for name in ("Pipeline", "Length")}
+    app = {"status": status, "message": message, "serveDeploymentStatuses": deployments}
+    return {"applicationStatuses": {"app": app}}
+
+
+class Applier:
+    """Knows one RayService."""
+
+    def __init__(self, ray: dict[str, Any] | None) -> None:
+        self._ray = ray
+
+    async def live(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
+        return self._ray if wanted["kind"] == "RayService" else None
+
+
+def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    said = one["metadata"]["annotations"], other["metadata"]["annotations"]
+    return bool(one["spec"] != other["spec"] or said[0] != said[1])
+
+
+class Rolling:
+    """An application in a cluster where nothing happens by itself."""
+
+    def __init__(self, code: str | None = "one", **spec: Any) -> None:
+        files: dict[str, Any] = {"code": {"configMap": "pipeline-code"}} if code is not None else {}
+        self.spec = {**files, **spec}
+        self.contents = {"pipeline-code": Content(digest=code)} if code is not None else {}
+        self.annotations: dict[str, str] = {}
+        self.traffic: Traffic | None = ASKED
+        self.more: dict[str, Any] = {}
+        self.now = NOW
+        self.ray: dict[str, Any] | None = None
+        self.clusters: list[dict[str, Any]] = []
+        self.cluster = ""
+        self.status: dict[str, Any] | None = None
+        self.kept: tuple[Revision, ...] = ()
+        self.plan = Plan((), (), (), leaving=False)
+
+    def look(self) -> Observed:
+        """What is seen."""
+        return seen(
+            self.status,
+            self.ray,
+            traffic=self.traffic,
+            now=self.now,
+            spec=self.spec,
+            code=self.contents,
+            kept=self.kept,
+            annotations=self.annotations,
+            ray_clusters=self.clusters,
+            **self.more,
+        )
+
+    async def step(self, seconds: float = 0) -> Decision:
+        """Time passes; one reconcile decides, writes the status, and applies what it planned."""
+        self.now += timedelta(seconds=seconds)
+        one = self.look()
+        self.plan = await make_plan(view_of(one), PLATFORM, Cache(), Applier(self.ray))  # type: ignore[arg-type]
+        wanted = [each.wanted for each in self.plan.targets if each.wanted["kind"] == "RayService"]
+        if not wanted:
+            self.ray, self.clusters = None, []
+        elif self.ray is None or _differ(self.ray, wanted[0]):
+            generation = self.ray["metadata"]["generation"] + 1 if self.ray is not None else 1
+            metadata = {**wanted[0]["metadata"], "generation": generation, "ownerReferences": [OWNER]}
+            status = self.ray["status"] if self.ray is not None else {}
+            self.ray = {**wanted[0], "metadata": metadata, "status": status}
+        decision = decide(self.look())
+        self.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.kept = one.history.revisions if one.history is not None else self.kept
+        return decision
+
+    async def steps(self, seconds: float = 0) -> Decision:
+        """Until the same is decided twice."""
+        await self.step(seconds)
+        for _ in range(10):
+            before = self.status
+            decision = await self.step()
+            if self.status == before:
+                return decision
+        raise AssertionError(f"it finds no rest: {self.status}")
+
+    def serves(self, cluster: str = FIRST, status: str = "RUNNING", message: str = "") -> None:
+        """KubeRay has carried the RayService out in this cluster, which alone is there."""
+        self.clusters = [each for each in self.clusters if each["metadata"]["name"] == cluster]
+        self.cluster = cluster
+        self._made(cluster)
+        self._says({"activeServiceStatus": {"rayClusterName": cluster, **said_by_serve(status, message)}})
+
+    def comes_up(self, status: str = "DEPLOYING", message: str = "") -> None:
+        """KubeRay brings a second cluster up beside the first, which serves."""
+        assert self.ray is not None
+        self._made(SECOND)
+        pending = {"rayClusterName": SECOND, **said_by_serve(status, message)}
+        active = self.ray["status"]["activeServiceStatus"]
+        self._says({"activeServiceStatus": active, "pendingServiceStatus": pending})
+
+    def _made(self, name: str) -> None:
+        assert self.ray is not None
+        if any(each["metadata"]["name"] == name for each in self.clusters):
+            return
+        marks = {mark: self.ray["metadata"]["annotations"].get(mark, "") for mark in MARKS}
+        made = {"name": name, "creationTimestamp": f"2026-05-04T11:{len(self.clusters):02}:00Z"}
+        self.clusters.append({"metadata": {**made, "annotations": marks}, "spec": {}})
+
+    def _says(self, status: dict[str, Any]) -> None:
+        assert self.ray is not None
+        observed = {"observedGeneration": self.ray["metadata"]["generation"]}
+        ready = {"conditions": [{"type": "Ready", "status": "True"}]}
+        self.ray["status"] = {**observed, **ready, **status}
+
+    async def up(self) -> "Rolling":
+        """Bring it up."""
+        await self.steps()
+        self.serves()
+        await self.steps(60)
+        return self
+
+    def pods(self, *groups: str, ready: bool = True) -> None:
+        """These pods are there, on a node: of worker groups, or `headgroup`."""
+        self.more["pods"] = tuple(
+            {
+                "metadata": {
+                    "name": f"{self.cluster}-{group}",
+                    "labels": {
+                        names.RAY_CLUSTER_LABEL: self.cluster,
+                        names.RAY_NODE_TYPE_LABEL: "head" if group == "headgroup" else "worker",
+                        names.RAY_GROUP_LABEL: group,
+                    },
+                },
+                "spec": {"nodeName": "n"},
+                "status": {
+                    "phase": "Running",
+                    "conditions": [{"type": "Ready", "status": str(ready or group == "headgroup")}],
+                },
+            }
+            for group in groups
+        )
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """Bounds that Ray clusters are to have."""
+        return cluster_bounds(view_of(self.look()))
+
+    def wanted(self, kind: str) -> dict[str, Any] | None:
+        """The object of that kind as it was planned last; None: there is to be none."""
+        return next((each.wanted for each in self.plan.targets if each.wanted["kind"] == kind), None)
+
+    @property
+    def rollout(self) -> tuple[str, int]:
+        """Phase of the rollout, and number of the revision that it is built of."""
+        assert self.status is not None
+        return self.status["rollout"]["phase"], self.status["rollout"]["number"]
+
+    @property
+    def files(self) -> str:
+        """Of which files the RayService is."""
+        assert self.ray is not None
+        return str(self.ray["metadata"]["annotations"].get(names.CODE_ANNOTATION, ""))
+
+    @property
+    def called_off(self) -> str:
+        """The second Ray cluster that is not wanted any more; empty: there is none."""
+        return needless(view_of(self.look()))
+
+    def condition(self, kind: str) -> tuple[str, str, str]:
+        """Status, reason and message of a condition."""
+        assert self.status is not None
+        found = next(each for each in self.status["conditions"] if each["type"] == kind)
+        return found["status"], found["reason"], found["message"]
+
+    @property
+    def gate(self) -> tuple[str, str]:
+        """Phase and state of its gate."""
+        assert self.status is not None
+        [found] = self.status["gate"]["models"]
+        return found["phase"], found["state"]
+
+
+SETTLED = SETTLE.total_seconds() + 1
+QUIET: Traffic = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)
