@@ -119,6 +119,13 @@ class ModelServerSpec(ApiModel):
         _of_custom("args", "args"),
         _of_custom("port", "port"),
         _of_custom("readiness_path", "readinessPath"),
+        _of_custom("metrics_path", "metricsPath"),
+        _of_custom("metrics_port", "metricsPort"),
+        Rule(
+            "!has(self.metricsPort) || has(self.metricsPath)",
+            "metricsPort needs metricsPath",
+            lambda self: self.metrics_port is None or self.metrics_path is not None,
+        ),
         Rule(
             "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
             " || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
@@ -180,6 +187,10 @@ class ModelServerSpec(ApiModel):
     readiness_path: Path | None = None
     """Path at which a custom engine answers 200 as soon as requests may come; `{model}` stands there for the
     model's name. Unset: `/health`, or with protocol `V2` `/v2/models/{model}/ready`."""
+    metrics_path: Path | None = None
+    """Path at which a custom engine has metrics in Prometheus' format. Unset: it has none."""
+    metrics_port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """Where they are. Unset: at its port."""
     protocol: Protocol | None = None
     """What the gateway lets through: `OpenAI`, the paths of OpenAI's API, and the address `llm` knows its
     model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an

@@ -95,7 +95,7 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         component=names.SERVER_COMPONENT,
         image=platform.image_of(workload),
         labels={names.MODEL_LABEL: names.worker_group(model.name)},
-        ports={"http": server.profile.port},
+        ports=_ports(server),
         env=pod_spec.environment(workload, _environment(server, own), weights.environment(model)),
         requests=dict(need.requests),
         places=places,
@@ -107,6 +107,9 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         container_name=ENGINE_CONTAINER,
     )
     container = found["spec"]["containers"][0]
+    if server.profile.metrics_at is not None:
+        said = at(found, "metadata", "annotations")
+        found["metadata"]["annotations"] = {**_scraped(*server.profile.metrics_at), **said}
     container |= command(server, own)
     container["readinessProbe"] = probe(server)
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}
@@ -114,6 +117,18 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     found["metadata"]["labels"][names.CONFIGURATION_LABEL] = digest(found)
     return found
+
+
+def _ports(server: ModelServer) -> dict[str, int]:
+    """Ports by their names; a number stands there once."""
+    port = server.profile.port
+    metrics = server.profile.metrics_at or (port, "")
+    return {"http": port} | ({} if metrics[0] == port else {"metrics": metrics[0]})
+
+
+def _scraped(port: int, path: str) -> dict[str, str]:
+    """Annotations by which Prometheus' usual configurations, and the chart's PodMonitor, find metrics."""
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
 
 
 def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:
