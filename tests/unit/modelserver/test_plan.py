@@ -13,8 +13,8 @@ from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.cache import Cache
 from daybreak.kube.resources import CONTROLLER_REVISIONS
+from daybreak.kube.watching.cache import Cache
 from tests.unit.modelserver.rolling import ANSWERS, Rolling
 from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod
 

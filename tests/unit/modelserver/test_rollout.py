@@ -10,7 +10,7 @@ import pytest
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration
-from tests.unit.llmservice.decide.scenes import node
+from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.modelserver.rolling import ANSWERS, CRASHES, NO_IMAGE, Rolling
 from tests.unit.modelserver.servers import ASKED, QUIET
 

@@ -11,7 +11,7 @@ from daybreak.kinds.serveapplication.objects.ray_service import ray_service
 from daybreak.kinds.serveapplication.observe.history import built, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import read
-from daybreak.kube.config_map_watch import Content
+from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.revisions import Revision
 from tests import installed
 

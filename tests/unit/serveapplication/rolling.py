@@ -10,8 +10,8 @@ from daybreak.kinds.serveapplication.decide.decision import Decision, decide, vi
 from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube.cache import Cache
-from daybreak.kube.config_map_watch import Content
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision
 from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen

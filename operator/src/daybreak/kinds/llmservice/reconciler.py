@@ -20,10 +20,10 @@ from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.plan import led_past, make_plan
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import OWNED
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

@@ -9,9 +9,9 @@ from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired
 from daybreak.kinds.serveapplication.objects.revisions import controller_revision, files_of
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import CONTROLLER_REVISIONS, OF_APPLICATIONS, RAY_SERVICES, of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from daybreak.rollouts import revisions
 

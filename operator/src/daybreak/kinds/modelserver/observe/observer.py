@@ -18,8 +18,8 @@ from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.cache import Key, controller
 from daybreak.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS
+from daybreak.kube.watching.cache import Key, controller
 from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.rollouts import revisions
 from daybreak.rollouts.history import History

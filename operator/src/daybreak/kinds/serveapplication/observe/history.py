@@ -8,7 +8,7 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.sleep_policy import gates_before
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.revisions import built_of, config_map_of, files_of, with_own
-from daybreak.kube.config_map_watch import Content
+from daybreak.kube.watching.config_map_watch import Content
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.history import History
 from daybreak.rollouts.record import state_of

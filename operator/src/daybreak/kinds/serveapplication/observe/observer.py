@@ -18,9 +18,9 @@ from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kube.cache import Key, controller
-from daybreak.kube.config_map_watch import ConfigMapWatch
 from daybreak.kube.resources import CONTROLLER_REVISIONS, PODS, RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.watching.cache import Key, controller
+from daybreak.kube.watching.config_map_watch import ConfigMapWatch
 from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.rollouts import revisions
 from daybreak.rollouts.revisions import Revision
