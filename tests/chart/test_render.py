@@ -115,6 +115,7 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
             separators=(",", ":"),
         ),
         "DAYBREAK_ENGINES": "{}",
+        "DAYBREAK_ENGINE_METRICS_FROM": "[]",
         "DAYBREAK_LOG_LEVEL": "info",
         "DAYBREAK_HTTP_PORT": "8080",
     }
@@ -158,6 +159,9 @@ def test_operator_settings_from_values(helm: Helm) -> None:
         "DAYBREAK_ENGINES": json.dumps(
             yaml.safe_load(EVERYTHING.read_text())["engines"], separators=(",", ":"), sort_keys=True
         ),
+        "DAYBREAK_ENGINE_METRICS_FROM": (
+            '[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"monitoring"}}}]'
+        ),
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "8080",
         "HTTPS_PROXY": "http://proxy.example.com:3128",
@@ -193,6 +197,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
         "DAYBREAK_ENGINES": '{"own": {"flags": "none", "port": 80, "readinessPath": "/"}}',
+        "DAYBREAK_ENGINE_METRICS_FROM": '[{"podSelector": {}}]',
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",
     }
@@ -243,6 +248,8 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
         "metrics.serviceMonitor.labels": ["metrics.serviceMonitor.enabled=true"],
         "metrics.podMonitor.interval": ["metrics.podMonitor.enabled=true"],
         "metrics.podMonitor.labels": ["metrics.podMonitor.enabled=true"],
+        "metrics.engines.interval": ["metrics.engines.enabled=true"],
+        "metrics.engines.labels": ["metrics.engines.enabled=true"],
         **{
             f"prePull.{name}": ["prePull.enabled=true"]
             for name in (
@@ -403,11 +410,59 @@ def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> Non
     assert one(manifests, "Deployment")["spec"]["selector"]["matchLabels"].items() <= pod_labels.items()
     for kind in ("ServiceMonitor", "PodMonitor", "NetworkPolicy"):
         for found in of_kind(manifests, kind):
+            if found["metadata"]["name"].endswith("-engines"):
+                continue  # other pods than the operator's
             selector = found["spec"].get("podSelector") or found["spec"]["selector"]
             target = (
                 one(manifests, "Service")["metadata"]["labels"] if kind == "ServiceMonitor" else pod_labels
             )
             assert selector["matchLabels"].items() <= target.items(), kind
+
+
+@pytest.mark.parametrize(
+    ("watch", "where"),
+    [
+        ("watch.namespaced=false", {"any": True}),
+        ("watch.namespaces={one,two}", {"matchNames": ["one", "two"]}),
+    ],
+)
+def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[str, Any]) -> None:
+    # Here, so that the other tests do without the operator's libraries.
+    from daybreak.api.common import names
+
+    values = ("metrics.engines.enabled=true", watch)
+    monitor = one(helm.template(*(word for value in values for word in ("--set", value))), "PodMonitor")
+    assert monitor["spec"]["namespaceSelector"] == where
+    selected = monitor["spec"]["selector"]["matchLabels"]
+    assert selected.items() <= names.labels("server.chat", names.SERVER_COMPONENT).items()
+    [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+    assert endpoint["port"] == "http", "a name that each of them has once"
+    found = {
+        "__meta_kubernetes_pod_annotation_prometheus_io_scrape": "true",
+        "__meta_kubernetes_pod_annotation_prometheus_io_path": "/metrics",
+        "__meta_kubernetes_pod_annotation_prometheus_io_port": "8002",
+        "__meta_kubernetes_pod_label_daybreak_dev_service": "server.chat",
+    }
+    for address, target in (("10.0.0.7", "10.0.0.7:8002"), ("fd00::7", "[fd00::7]:8002")):
+        labels = relabelled(endpoint["relabelings"], found | {"__meta_kubernetes_pod_ip": address})
+        assert labels is not None
+        assert (labels["__address__"], labels["__metrics_path__"]) == (target, "/metrics")
+        assert labels["model_server"] == "chat"
+    assert relabelled(endpoint["relabelings"], {"__meta_kubernetes_pod_ip": "10.0.0.7"}) is None
+
+
+def relabelled(rules: list[dict[str, Any]], labels: dict[str, str]) -> dict[str, str] | None:
+    """What Prometheus makes of a target's labels; None: it is left out."""
+    for rule in rules:
+        value = ";".join(labels.get(name, "") for name in rule["sourceLabels"])
+        matched = re.fullmatch(rule.get("regex", "(.*)"), value)
+        if rule.get("action") == "keep":
+            if matched is None:
+                return None
+        elif matched is not None:
+            template = re.sub(r"\$(\d)", r"\\\1", rule.get("replacement", "$1"))
+            labels = labels | {rule["targetLabel"]: matched.expand(template)}
+    return labels
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,8 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: {{ include "daybreak.gatewayPods" . | quote }}
 - name: DAYBREAK_ENGINES
   value: {{ .Values.engines | toJson | quote }}
+- name: DAYBREAK_ENGINE_METRICS_FROM
+  value: {{ .Values.metrics.engines.from | toJson | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

@@ -47,6 +47,8 @@ class Platform:
     """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
     gateway_pods: GatewayPods = field(default_factory=GatewayPods)
     """What is set of them."""
+    engine_metrics_from: tuple[Mapping[str, Any], ...] = ()
+    """Who may reach the port at which engines of ModelServers have their metrics, as a policy's peers."""
     node_wait: timedelta = timedelta(0)
     """How long who finds no accelerators waits for nodes that may be added, until others give way."""
     operator_namespace: str = "default"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from daybreak import versions
 from daybreak.api.common.base import ApiModel, readable
@@ -20,6 +20,7 @@ from daybreak.platform import API_SERVER_PORTS, KUBERAY_NAMESPACE, Platform
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _LONGEST_NODE_WAIT = timedelta(hours=1)
+_PEERS = TypeAdapter(list[dict[str, Any]])
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -81,6 +82,9 @@ class Settings:
     engines: Mapping[str, EngineProfile]
     """DAYBREAK_ENGINES: engines of ModelServers beside those of every installation, as JSON (the chart's
     values of `engines`); here with these."""
+    engine_metrics_from: tuple[Mapping[str, Any], ...]
+    """DAYBREAK_ENGINE_METRICS_FROM: who may read metrics of ModelServers' engines, as NetworkPolicy peers in
+    JSON (the chart's values of `metrics.engines.from`)."""
     node_wait: timedelta
     """DAYBREAK_NODE_WAIT: how long who finds no accelerators waits for nodes that an autoscaler may add,
     until others give way; a duration such as 3m, at most 1h."""
@@ -134,6 +138,7 @@ class Settings:
             gateway_tokens=flag("GATEWAY_TOKENS", "false"),
             gateway_pods=_gateway_pods(text("GATEWAY_PODS", "{}")),
             engines=_engines(text("ENGINES", "{}")),
+            engine_metrics_from=_peers("ENGINE_METRICS_FROM", text("ENGINE_METRICS_FROM", "[]")),
             node_wait=_node_wait(text("NODE_WAIT", "0s")),
             log_level=log_level,
             http_port=int(port),
@@ -157,6 +162,7 @@ class Settings:
             gateway_replicas=self.gateway_replicas,
             assigned_users=self.assigned_users,
             gateway_pods=self.gateway_pods,
+            engine_metrics_from=self.engine_metrics_from,
             node_wait=self.node_wait,
             operator_namespace=self.operator_namespace,
         )
@@ -201,6 +207,14 @@ def _gateway_pods(text: str) -> GatewayPods:
     if wrong := gateway_pods.problems(pods):
         raise InvalidSettings(f"DAYBREAK_GATEWAY_PODS: {'; '.join(wrong)}")
     return pods
+
+
+def _peers(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
+    """Read a list of NetworkPolicy peers. Raises InvalidSettings, naming the variable."""
+    try:
+        return tuple(_PEERS.validate_json(text))
+    except ValidationError as error:
+        raise InvalidSettings(f"DAYBREAK_{name}: {readable(error, 'a list of peers')}") from error
 
 
 def _engines(text: str) -> Mapping[str, EngineProfile]:

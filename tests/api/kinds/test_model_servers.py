@@ -1,14 +1,29 @@
 """ModelServer on the real API server with the real Deployment controller; kubelet and engine are played."""
 
+import time
+
 import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny
-from tests.api.objects.servers import CHAT, NAME, Player, pods
+from tests.api.objects.servers import CHAT, NAME, Player, image_of, pods
 
 pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}
+NO_IMAGE = {
+    "phase": "Pending",
+    "containerStatuses": [
+        {
+            "name": "engine",
+            "image": "engine:2",
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}},
+        }
+    ],
+}
 
 
 def replicas(admin: Admin) -> int:
@@ -72,6 +87,60 @@ def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) ->
     admin.delete("ModelServer", NAME)
     eventually("nothing", lambda: CHAT.gone(admin))
     eventually("no gateway", lambda: admin.get("Deployment", names.GATEWAY) is None)
+
+
+def edit(admin: Admin, **spec: object) -> None:
+    """Change the spec."""
+    admin.merge("ModelServer", NAME, {"spec": spec})
+
+
+def images(admin: Admin) -> list[str]:
+    """Images of its pods."""
+    return sorted(image_of(pod) for pod in pods(admin))
+
+
+def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_back(player: Player) -> None:
+    admin = player.admin
+    player.awake(image="engine:1")
+    first = player.rolls("Complete")
+    edit(admin, image="engine:2")
+    player.starts("engine:2", **NO_IMAGE)
+    said = player.rolls("RolledBack")
+    assert (said["number"], said["revision"], said["strategy"]) == (1, first["revision"], "BlueGreen")
+    stalled = CHAT.condition(admin, "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "RolledBack")
+    assert "image engine:2 cannot be pulled: not found" in stalled["message"]
+    assert CHAT.condition(admin, "Ready")["status"] == "True"
+    eventually("the old pod alone", lambda: images(admin) == ["engine:1"])
+    assert player.reaches("Awake", "Open")
+
+    player.silent()
+    edit(admin, image="engine:3")
+    player.starts("engine:3")
+    assert player.rolls("Progressing")["number"] == 3
+    time.sleep(2)
+    assert images(admin) == ["engine:1", "engine:3"], "it is ready, and has not answered"
+    player.answers()
+    assert player.rolls("Complete")["number"] == 3
+    eventually("the new pod alone", lambda: images(admin) == ["engine:3"])
+    assert CHAT.condition(admin, "Stalled")["status"] == "False"
+    kept = admin.list("ControllerRevision", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+    assert sorted(each["revision"] for each in kept) == [1, 2, 3]
+
+
+def test_replace_ends_requests_first_and_gives_the_pods_back(player: Player) -> None:
+    admin = player.admin
+    player.awake(image="engine:1", rollout={"strategy": "Replace"})
+    player.traffic(in_flight=1)
+    edit(admin, image="engine:2")
+    player.reaches("Replacing", "Closed")
+    assert images(admin) == ["engine:1"], "a request is on its way"
+    player.traffic(held=2)
+    player.starts("engine:2")
+    assert images(admin) == ["engine:2"]
+    assert CHAT.condition(admin, "Ready")["status"] == "True", "requests are held"
+    player.reaches("Awake", "Open")
+    assert player.rolls("Complete")["strategy"] == "Replace"
 
 
 def test_scaled_by_kubectl_scale(player: Player) -> None:

@@ -47,6 +47,11 @@ def pods(admin: Admin) -> list[dict[str, Any]]:
     return found
 
 
+def image_of(pod: dict[str, Any]) -> str:
+    """The image of its engine."""
+    return str(pod["spec"]["containers"][0]["image"])
+
+
 class Player(PlayedWords):
     """Plays the kubelet, the engine and gateways for it.
 
@@ -60,14 +65,31 @@ class Player(PlayedWords):
         super().__init__(answers / f"{admin.namespace}.{NAME}", traffic / f"{admin.namespace}.server.{NAME}")
         self.admin = admin
 
-    def starts(self) -> str:
-        """Its pod runs and is ready. Returns the pod's name."""
-        [pod] = eventually("its pod", lambda: pods(self.admin))
-        name = str(pod["metadata"]["name"])
+    def starts(self, image: str = "", **status: Any) -> str:
+        """Its pod (with several, the one with that image) runs and is ready, or what is said of it.
+
+        Returns the pod's name.
+        """
+
+        def there() -> dict[str, Any] | None:
+            found = [pod for pod in pods(self.admin) if image in ("", image_of(pod))]
+            return found[0] if len(found) == 1 else None
+
+        name = str(eventually("its pod", there)["metadata"]["name"])
         conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
         running = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-        self.admin.merge("Pod", name, {"status": running | {"conditions": conditions}}, subresource="status")
+        said = status or running | {"conditions": conditions}
+        self.admin.merge("Pod", name, {"status": said}, subresource="status")
         return name
+
+    def rolls(self, phase: str) -> dict[str, Any]:
+        """Wait until the last change is there. Returns what is said of it."""
+
+        def there() -> dict[str, Any] | None:
+            found: dict[str, Any] = CHAT.status(self.admin).get("rollout") or {}
+            return found if found.get("phase") == phase else None
+
+        return eventually(f"rollout {phase}", there)
 
     def reaches(self, phase: str, gate: str) -> dict[str, Any]:
         """Wait until the status says this. Returns the model's gate."""

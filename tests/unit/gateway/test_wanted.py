@@ -411,6 +411,16 @@ def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
     assert claim.front.servers == ()
 
 
+def test_pods_that_nobody_has_proven_get_nothing() -> None:
+    found = model_server()
+    found["status"]["gate"]["backends"][0]["configuration"] = "proven"
+    pods = [engine(), engine("10.0.0.6"), engine("10.0.0.7")]
+    for pod, runs in zip(pods, ("proven", "new", None), strict=True):
+        if runs is not None:
+            pod["metadata"]["labels"][names.CONFIGURATION_LABEL] = runs
+    assert [each.host for each in read(found, *pods).gates[0].servers] == ["10.0.0.5"]
+
+
 @pytest.mark.parametrize(("protocol", "paths"), PATHS)
 def test_no_name_leads_to_a_model_server_of_another_protocol(protocol: str, paths: str) -> None:
     found = model_server()

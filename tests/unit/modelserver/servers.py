@@ -1,15 +1,19 @@
 """ModelServers for the tests, and what is seen of them."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.profiles import profiles
 from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kinds.modelserver.observe.observer import read
+from daybreak.kinds.modelserver.observe.observer import as_built, read
+from daybreak.rollouts.revisions import Revision
 from tests import installed
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -74,11 +78,16 @@ def seen(
     traffic: Traffic | None = QUIET,
     now: datetime = NOW,
     spec: dict[str, Any] | None = None,
+    known: Sequence[Revision] = (),
+    annotations: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Observed:
-    """What is seen of one with a Deployment; `traffic` None: there is no gateway."""
+    """What is seen of one with a Deployment, and the revisions that are `known`; `traffic` None: there is no
+    gateway."""
     whole = manifest(status, **(spec or {}))
+    whole["metadata"]["annotations"] = dict(annotations or {})
     one, problems = read(whole)
     gateway = None if traffic is None else GatewayView(20000, traffic)
-    made = {"deployment": live(one) if one is not None else None, "pods": pods, **more}
-    return Observed(whole, one, problems, now, gateway, **made)
+    found = as_built(Observed(whole, one, problems, now, gateway), known, profiles())
+    made = {"deployment": live(found.subject) if found.subject is not None else None, "pods": pods, **more}
+    return replace(found, **made)

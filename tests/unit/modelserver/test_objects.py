@@ -1,5 +1,6 @@
 """What a ModelServer stands for."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,12 +96,13 @@ def test_sglang_is_started_with_its_own_names() -> None:
         model={"name": "m", "source": "hf://a/b", "revision": "f" * 40, "trustRemoteCode": True},
         accelerator={"kind": "gpu"},
         parallelism={"tensor": 2},
-        engineArgs={"mem_fraction_static": 0.8, "enable_metrics": True, "enable-p2p-check": False},
+        engineArgs={"mem_fraction_static": 0.8, "enable_mixed_chunk": True, "enable-p2p-check": False},
     )
     assert found["command"] == ["python3", "-m", "sglang.launch_server"]
     assert " ".join(found["args"]) == (
         "--model-path a/b --served-model-name m --host 0.0.0.0 --port 30000 --tp-size 2 --pp-size 1 "
-        f"--revision {'f' * 40} --trust-remote-code --mem-fraction-static 0.8 --enable-metrics"
+        f"--enable-metrics --revision {'f' * 40} --trust-remote-code --mem-fraction-static 0.8 "
+        "--enable-mixed-chunk"
     )
     assert found["image"] == "sglang:1"
     assert found["readinessProbe"]["httpGet"] == {"path": "/health", "port": 30000}
@@ -108,7 +110,7 @@ def test_sglang_is_started_with_its_own_names() -> None:
 
 
 def test_llama_cpp_is_told_of_a_file_or_of_a_repository() -> None:
-    listens = "--alias m --host 0.0.0.0 --port 8080"
+    listens = "--alias m --host 0.0.0.0 --port 8080 --metrics"
     found = container(
         **LLAMA,
         model={"name": "m", "source": "pvc://claim/m.gguf"},
@@ -159,6 +161,51 @@ def test_it_is_reached_through_the_gateway_alone() -> None:
     [rule] = of_kind("NetworkPolicy")["spec"]["ingress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": SERVE}]
     assert {"podSelector": {"matchLabels": names.gateway_selector()}} in rule["from"]
+
+
+SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "port", "path"),
+    [
+        ({}, 8000, "/metrics"),
+        (SGLANG, 30000, "/metrics"),
+        (LLAMA, 8080, "/metrics"),
+        ({"engine": "tgi", "image": "tgi:1"}, 3000, "/metrics"),
+        ({"engine": "triton", "image": "triton:1"}, 8002, "/metrics"),
+        (CUSTOM | {"metricsPath": "/stats", "metricsPort": 9100}, 9100, "/stats"),
+        (CUSTOM | {"metricsPath": "/stats", "port": 9000}, 9000, "/stats"),
+        (CUSTOM, None, None),
+        ({"engine": "ollama", "image": "ollama:1"}, None, None),
+    ],
+)
+def test_metrics_are_where_the_pods_say(spec: dict[str, Any], port: int | None, path: str | None) -> None:
+    pods = of_kind("Deployment", **spec)["spec"]["template"]
+    said = pods["metadata"].get("annotations", {})
+    wanted = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
+    assert said == (wanted if port is not None else {})
+    numbers = [each["containerPort"] for each in pods["spec"]["containers"][0]["ports"]]
+    assert len(set(numbers)) == len(numbers), "server-side apply merges by number"
+    assert port is None or port in numbers
+    platform = replace(PLATFORM, engine_metrics_from=(SCRAPERS,))
+    [policy] = [
+        each for each in desired(server(**spec), platform, 20001, 1) if each["kind"] == "NetworkPolicy"
+    ]
+    opened = [each["ports"] for each in policy["spec"]["ingress"] if each["from"] == [SCRAPERS]]
+    assert opened == ([[{"protocol": "TCP", "port": port}]] if port is not None else [])
+
+
+def test_metrics_that_are_switched_by_hand_are_left_to_it() -> None:
+    assert "--enable-metrics" not in container(**SGLANG, engineArgs={"enable_metrics": False})["args"]
+    on = container(**SGLANG, engineArgs={"enable-metrics": True})["args"]
+    assert on.count("--enable-metrics") == 1
+
+
+def test_a_pods_own_annotations_go_before() -> None:
+    own = {"metadata": {"annotations": {"prometheus.io/scrape": "false", "a": "b"}}}
+    said = of_kind("Deployment", podTemplate=own)["spec"]["template"]["metadata"]["annotations"]
+    assert (said["prometheus.io/scrape"], said["a"], said["prometheus.io/port"]) == ("false", "b", "8000")
 
 
 def test_without_a_gateway_its_pods_are_reached() -> None:

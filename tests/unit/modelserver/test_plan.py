@@ -10,9 +10,12 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import with_own
 from daybreak.kinds.modelserver.decide.decision import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.plan import make_plan
+from daybreak.kube.resources import CONTROLLER_REVISIONS
 from daybreak.kube.watching.cache import Cache
+from tests.unit.modelserver.rolling import ANSWERS, Rolling
 from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod
 
 PROFILE = {"image": "own:1", "args": ["--at={port}"], "flags": "none", "port": 8090, "readinessPath": "/up"}
@@ -59,3 +62,25 @@ async def test_pods_that_answer_go_on_where_gateways_find_them(
     answers: bool, spec: dict[str, Any], profile: dict[str, Any], stays: bool
 ) -> None:
     assert await kept(answers, spec, **profile) is stays
+
+
+async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
+    world = Rolling(rollout={"revisionHistoryLimit": 1}).up()
+    for number in (2, 3, 4):
+        world.edit(image=f"engine:{number}")
+        world.step()
+        world.step()
+        world.pods = [world.pod()]
+        world.step(ANSWERS)
+    seen, cache = world.look(), Cache()
+    for each in world.known:
+        kept = controller_revision(world.server, each)
+        kept["metadata"]["resourceVersion"] = "1"
+        cache.put(CONTROLLER_REVISIONS, kept)
+    found = Applier(world.deployment)  # type: ignore[arg-type]
+    plan = await make_plan(view_of(seen), PLATFORM, cache, found)  # type: ignore[arg-type]
+    written = [each.wanted for each in plan.targets if each.wanted["kind"] == "ControllerRevision"]
+    assert [each["revision"] for each in written] == [4], "the one that runs"
+    assert written[0]["data"]["image"] == "engine:4"
+    assert "sleep" not in written[0]["data"]
+    assert sorted(each["revision"] for each in plan.surplus) == [1, 2], "one that is not in use is kept"

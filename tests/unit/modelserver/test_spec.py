@@ -27,6 +27,10 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"args": ["run"]}, "args belongs to engine custom: the others have their own"),
     ({"port": 9000}, "port belongs to engine custom: the others have their own"),
     ({"readinessPath": "/up"}, "readinessPath belongs to engine custom: the others have their own"),
+    ({"metricsPath": "/stats"}, "metricsPath belongs to engine custom: the others have their own"),
+    ({"metricsPort": 9000}, "metricsPort belongs to engine custom: the others have their own"),
+    (CUSTOM | {"metricsPort": 9000}, "metricsPort needs metricsPath"),
+    ({"rollout": {"strategy": "InPlace"}}, "spec.rollout.strategy"),
     (
         {"replicas": 3, "autoscaling": {"maxReplicas": 2}},
         "autoscaling.maxReplicas must not be below replicas",

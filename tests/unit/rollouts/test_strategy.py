@@ -16,6 +16,7 @@ FULL = replace(ROOMY, crowded="model m needs 1 nvidia.com/gpu for a pod, and at 
 UNSEEN = replace(ROOMY, crowded=None)
 DOWN = replace(ROOMY, serving=False)
 ALONE = replace(ROOMY, holds=False)
+APART = replace(ROOMY, apart="gateways ask for one model at a time")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,9 @@ ALONE = replace(ROOMY, holds=False)
         (BLUE_GREEN, ARGUMENTS, ROOMY, IN_PLACE),
         (BLUE_GREEN, PODS, FULL, BLUE_GREEN),
         (BLUE_GREEN, PODS, DOWN, REPLACE),
+        (BLUE_GREEN, PODS, APART, REPLACE),
+        (AUTO, PODS, APART, REPLACE),
+        (AUTO, PODS, replace(APART, holds=False), BLUE_GREEN),
         (REPLACE, ARGUMENTS, ROOMY, REPLACE),
         (REPLACE, PODS, ROOMY, REPLACE),
         (REPLACE, PODS, ALONE, None),
@@ -47,6 +51,12 @@ def test_which_one(
 
 def test_why_not_two_clusters_is_told_with_the_numbers() -> None:
     assert "at most 0 are free on one node" in choose(AUTO, PODS, FULL, back=False).reason
+
+
+def test_what_comes_beside_has_its_own_words() -> None:
+    one_more = replace(ROOMY, second="one more pod")
+    assert choose(AUTO, PODS, one_more, back=False).reason == "room is free now for one more pod"
+    assert choose(AUTO, PODS, APART, back=False).reason == APART.apart
 
 
 @pytest.mark.parametrize(("asked", "chosen"), [(AUTO, None), (REPLACE, None), (BLUE_GREEN, BLUE_GREEN)])

@@ -3,13 +3,48 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
-from daybreak.api.gates.rollout import Rollout
+from daybreak.api.gates.rollout import OnFailure, RolloutStrategy
 from daybreak.rollouts.machine import ENDED, RolloutState, Wish
 from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
+
+
+class Rules(Protocol):
+    """What a spec says of changes."""
+
+    @property
+    def strategy(self) -> RolloutStrategy:
+        """How they are rolled out."""
+        ...
+
+    @property
+    def on_failure(self) -> OnFailure:
+        """What comes of one that cannot start."""
+        ...
+
+    @property
+    def deadline(self) -> str:
+        """How long one may take."""
+        ...
+
+    @property
+    def paused(self) -> bool:
+        """Whether none is begun."""
+        ...
+
+    @property
+    def revision(self) -> int | None:
+        """Number of the revision that is run instead of what the spec says; None: none is."""
+        ...
+
+    @property
+    def revision_history_limit(self) -> int:
+        """How many revisions are kept that are not in use."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -18,7 +53,7 @@ class History:
 
     manifest: Manifest
     """The workload itself: its annotations, and the status as memory."""
-    rollout: Rollout
+    rollout: Rules
     """What its spec says of changes."""
     own: Revision
     """The revision that its spec asks for."""

@@ -158,7 +158,7 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
     if state.answered is None and not seen.around.serving:
         return _taken(state, goal, seen, None, "nothing has answered yet that could be disturbed")
     if seen.beside and goal == state.answered:
-        said = "its Ray cluster serves still, and goes on"
+        said = "what it is made of serves still, and goes on"
         return _taken(state, goal, seen, RolloutStrategy.BLUE_GREEN, said)
     stays = state.replaces and state.target == goal and wish.strategy in _REPLACED
     if stays:
@@ -240,7 +240,7 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
             revision=state.answered or state.revision,
             target=state.revision,
             strategy=RolloutStrategy.REPLACE,
-            reason=f"the second Ray cluster found no room: {seen.no_room}",
+            reason=f"{seen.around.second} found no room: {seen.no_room}",
             started=None,
         )
     wrong = _wrong(state, seen)

@@ -24,8 +24,12 @@ class Surroundings:
     holds: bool
     """Whether a gateway holds requests while nothing answers."""
     crowded: str | None
-    """Why there is no room for a second Ray cluster now, with the numbers; empty: there is. None: that cannot
-    be seen, and the scheduler will tell."""
+    """Why there is no room now for what comes beside what runs, with the numbers; empty: there is. None: that
+    cannot be seen, and the scheduler will tell."""
+    second: str = "a second Ray cluster"
+    """What comes beside what runs, in words."""
+    apart: str = ""
+    """Why what comes cannot serve beside what runs; empty: it can."""
     misfit: str = ""
     """What of the revision fits on no node; empty: nothing, or nobody has looked."""
 
@@ -70,17 +74,17 @@ def choose(asked: RolloutStrategy, change: Change, around: Surroundings, *, back
     if asked is RolloutStrategy.REPLACE:
         return Road(RolloutStrategy.REPLACE, "rollout.strategy is Replace")
     if not around.serving:
-        return Road(RolloutStrategy.REPLACE, "nothing answers that a second Ray cluster could relieve")
+        return Road(RolloutStrategy.REPLACE, f"nothing answers that {around.second} could relieve")
+    if around.apart:
+        return Road(RolloutStrategy.REPLACE, around.apart)
     if asked is RolloutStrategy.BLUE_GREEN:
         return Road(RolloutStrategy.BLUE_GREEN, "rollout.strategy is BlueGreen")
     if around.crowded:
-        return Road(RolloutStrategy.REPLACE, f"no room for a second Ray cluster now: {around.crowded}")
+        return Road(RolloutStrategy.REPLACE, f"no room for {around.second} now: {around.crowded}")
     if around.crowded is None:
-        said = (
-            "nodes cannot be seen: unless the scheduler finds room for a second Ray cluster, it is replaced"
-        )
+        said = f"nodes cannot be seen: unless the scheduler finds room for {around.second}, it is replaced"
         return Road(RolloutStrategy.BLUE_GREEN, said)
-    return Road(RolloutStrategy.BLUE_GREEN, "room is free now for a second Ray cluster")
+    return Road(RolloutStrategy.BLUE_GREEN, f"room is free now for {around.second}")
 
 
 def _without_gateway(change: Change) -> Road:

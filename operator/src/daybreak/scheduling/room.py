@@ -22,8 +22,10 @@ def crowded(
     nodes: tuple[Node, ...],
     booked: Booked,
     terms: Callable[[Model], Terms] = of_models,
+    *,
+    head: bool = True,
 ) -> str:
-    """Why there is no room for another Ray cluster of the workload, with the numbers; empty when there is.
+    """Why there is no room for as much of the workload once more, with the numbers; empty when there is.
 
     Args:
         workload: What it is to run.
@@ -31,6 +33,7 @@ def crowded(
         nodes: The nodes.
         booked: What is taken of them.
         terms: In whose words it is told.
+        head: Whether a head belongs to it.
     """
     places = capacities(nodes)
     free = {
@@ -41,6 +44,8 @@ def crowded(
         for each in places
     }
     for question, pods in _largest_first(workload, replicas, terms):
+        if question.model is None and not head:
+            continue
         for number in range(pods):
             node = _place(question.demand, places, free)
             if node is None:

@@ -17,15 +17,15 @@ MODEL_LABEL = "daybreak.dev/model"
 TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations"
 """On Ray pods that tolerate taints: a digest of what they tolerate."""
 FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
-"""On an LLMService or ServeApplication: `off` leaves the fit check out, for clusters that add nodes when pods
-ask for them."""
+"""On an LLMService, ModelServer or ServeApplication: `off` leaves the fit check out, for clusters that add
+nodes when pods ask for them."""
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
 """On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
 ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
-"""On an LLMService or ServeApplication: `true` begins no change, as `spec.rollout.paused`."""
+"""On an LLMService, ModelServer or ServeApplication: `true` begins no change, as `spec.rollout.paused`."""
 ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
-"""On an LLMService or ServeApplication: number of an earlier revision that is run, as
+"""On an LLMService, ModelServer or ServeApplication: number of an earlier revision that is run, as
 `spec.rollout.revision`, which it goes before."""
 CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
 """On a RayService: digest of what makes replicas restart when it changes."""

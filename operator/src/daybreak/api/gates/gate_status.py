@@ -150,6 +150,8 @@ class GateBackend(ApiModel):
     """Where its pods take requests; absent: where Ray pods do."""
     health_path: Annotated[str, Field(max_length=256)] | None = None
     """Path at which its pods answer 200 when they are well; absent: that of Ray pods."""
+    configuration: Annotated[str, Field(max_length=63)] | None = None
+    """What its pods have in the label `daybreak.dev/configuration`; absent: anything."""
     models: Annotated[list[str], Field(max_length=MAX_GATES)] | None = None
     """The models that it serves; absent: all."""
     weight: Annotated[int, Field(ge=0, le=100)] = 100

@@ -35,6 +35,8 @@ def printer_columns() -> list[Schema]:
         {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
         {"name": "URL", "type": "string", "jsonPath": ".status.url"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},
+        {"name": "Revision", "type": "integer", "jsonPath": ".status.rollout.number", "priority": 1},
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
         {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},

@@ -88,6 +88,8 @@ class ModelServer:
             "port": spec.port,
             "readiness_path": spec.readiness_path or (V2_READY if spec.protocol is Protocol.V2 else None),
             "protocol": spec.protocol,
+            "metrics_path": spec.metrics_path,
+            "metrics_port": spec.metrics_port,
         }
         return self.engine.model_copy(
             update={name: value for name, value in said.items() if value is not None}

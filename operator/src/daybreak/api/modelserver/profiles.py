@@ -61,6 +61,8 @@ class EngineProfile(ApiModel):
     """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
     of_remote_code: list[str] = Field(default_factory=list)
     """More of them where code of the model's repository may run; likewise."""
+    of_metrics: list[str] = Field(default_factory=list)
+    """Arguments that turn its metrics on; those of a name that `engineArgs` have are left to these."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment, as templates; what the spec says of it goes before."""
     hub: bool = True
@@ -78,6 +80,16 @@ class EngineProfile(ApiModel):
     answer_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
     """Path that answers 200 when the model does, as a template. Unset: with OpenAI's API it is asked for a
     completion, with another protocol the readiness path is asked."""
+
+    metrics_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
+    """Path of its metrics in Prometheus' format; unset: it has none."""
+    metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """Where they are; unset: at its port."""
+
+    @property
+    def metrics_at(self) -> tuple[int, str] | None:
+        """Port and path of its metrics; None: it has none."""
+        return None if self.metrics_path is None else (self.metrics_port or self.port, self.metrics_path)
 
     @property
     def of_container(self) -> Sequence[str]:
@@ -131,8 +143,10 @@ def with_own(text: str) -> Mapping[str, EngineProfile]:
 def _wrong(name: str, profile: EngineProfile) -> Iterator[str]:
     if name in profiles():
         yield ": there is such an engine already; take another name"
-    for wrong in unknown(profile.of_container):
+    for wrong in unknown([*profile.of_container, *profile.of_metrics]):
         yield f": {wrong}"
+    if profile.metrics_port is not None and profile.metrics_path is None:
+        yield ".metricsPort: metricsPath is missing"
     for path, values in (("readinessPath", profile.readiness_path), ("answerPath", profile.answer_path)):
         for wrong in unknown([values or ""], OF_PATHS):
             yield f".{path}: {wrong}"

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
-from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.common.scalars import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.rollout import OnFailure, RolloutStrategy
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.modelserver.profiles import CUSTOM, EngineName
 from daybreak.api.pods.pod_template import PodTemplate
@@ -76,6 +77,32 @@ class Autoscaling(ApiModel):
     """How long fewer replicas must be wanted before pods go."""
 
 
+class ServerRollout(ApiModel):
+    """How changes reach running pods. What restarts nothing (`replicas`, `autoscaling`, `maxOngoingRequests`,
+    `sleep`, `hold`, `access`) is always changed at once."""
+
+    strategy: Literal[RolloutStrategy.AUTO, RolloutStrategy.BLUE_GREEN, RolloutStrategy.REPLACE] = (
+        RolloutStrategy.AUTO
+    )
+    """`BlueGreen`: one new pod beside those that run; when it has answered, the others are replaced one by
+    one. It needs room for one pod more. `Replace`: requests are held, those in progress end, all pods go, and
+    new ones come; needs no spare accelerator. `Auto`: `BlueGreen` where room is free now for one pod more,
+    else `Replace`."""
+    on_failure: OnFailure = OnFailure.ROLL_BACK
+    """What comes of a change that cannot start: `RollBack` to the last revision that answered, or `Pause`."""
+    deadline: AutoOrDuration = "Auto"
+    """How long a change may take from its first pod to its first answer; what takes longer has failed.
+    `Auto`: three times what nearly every start took, between 15 minutes and 2 hours; 30 minutes without
+    one."""
+    paused: bool = False
+    """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
+    revision: Annotated[int, Field(ge=1)] | None = None
+    """Number of an earlier revision that is run instead of what the spec says of the pods. The annotation
+    `daybreak.dev/rollout-revision` does the same and goes before it. Unset: what the spec says."""
+    revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
+    """How many revisions are kept that are not in use."""
+
+
 def _of_custom(field: str, name: str) -> Rule:
     return Rule(
         f"self.engine == '{CUSTOM}' || !has(self.{name})",
@@ -92,6 +119,13 @@ class ModelServerSpec(ApiModel):
         _of_custom("args", "args"),
         _of_custom("port", "port"),
         _of_custom("readiness_path", "readinessPath"),
+        _of_custom("metrics_path", "metricsPath"),
+        _of_custom("metrics_port", "metricsPort"),
+        Rule(
+            "!has(self.metricsPort) || has(self.metricsPath)",
+            "metricsPort needs metricsPath",
+            lambda self: self.metrics_port is None or self.metrics_path is not None,
+        ),
         Rule(
             "!has(self.accelerator) || self.accelerator.kind != 'cpu' || !has(self.parallelism)"
             " || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
@@ -153,6 +187,10 @@ class ModelServerSpec(ApiModel):
     readiness_path: Path | None = None
     """Path at which a custom engine answers 200 as soon as requests may come; `{model}` stands there for the
     model's name. Unset: `/health`, or with protocol `V2` `/v2/models/{model}/ready`."""
+    metrics_path: Path | None = None
+    """Path at which a custom engine has metrics in Prometheus' format. Unset: it has none."""
+    metrics_port: Annotated[int, Field(ge=1024, le=65535)] | None = None
+    """Where they are. Unset: at its port."""
     protocol: Protocol | None = None
     """What the gateway lets through: `OpenAI`, the paths of OpenAI's API, and the address `llm` knows its
     model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
@@ -181,6 +219,8 @@ class ModelServerSpec(ApiModel):
     """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
     pod_template: PodTemplate | None = None
     """What to add to the pods; the engine's container is called `engine`."""
+    rollout: ServerRollout = Field(default_factory=ServerRollout)
+    """How a change of the pods reaches what runs, and what comes of one that cannot start."""
     state: State | None = None
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
     annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""

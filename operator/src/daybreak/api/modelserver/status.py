@@ -7,6 +7,7 @@ from pydantic import Field
 from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.gates.gate_status import GateStatus, Phase
+from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
@@ -51,6 +52,8 @@ class ModelServerStatus(ApiModel):
     """Label selector of its pods, for the scale subresource."""
     answered: Annotated[str, Field(max_length=64)] | None = None
     """What has answered: a digest of what the pods run. Another one is asked anew, and one that slept."""
+    rollout: RolloutStatus | None = None
+    """The last change of what runs."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

@@ -233,6 +233,9 @@ class _Pods:
             ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
             if cluster not in self._backends or not host or ended:
                 continue
+            runs = text(self._backends[cluster].get("configuration"))
+            if runs and labels.get(names.CONFIGURATION_LABEL) != runs:
+                continue  # nothing like it has answered yet
             if labels.get(names.RAY_NODE_TYPE_LABEL) == "head":
                 self._heads[host] = cluster
             elif group := text(labels.get(names.MODEL_LABEL)):

@@ -1,17 +1,21 @@
 """What a ModelServer's objects should be, beside what they are."""
 
+from typing import Any
+
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
-from daybreak.kinds.modelserver.decide import autoscaling
+from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration, listens
 from daybreak.kinds.modelserver.objects.desired import desired
+from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kube.resources import DEPLOYMENTS, OF_SERVERS, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
+from daybreak.rollouts import revisions
 
 
 async def make_plan(view: View, platform: Platform, cache: Cache, applier: Applier) -> Plan:
@@ -21,8 +25,10 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False
-    objects = desired(server, platform, seen.gateway.port if seen.gateway else None, _replicas(view))
-    for wanted in objects:
+    port = seen.gateway.port if seen.gateway else None
+    objects = desired(server, platform, port, _replicas(view), unproven=_unproven(view))
+    needed, kept = _revisions(view)
+    for wanted in (*needed, *objects):
         live = await applier.live(wanted)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS:
@@ -32,8 +38,24 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
         elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
             wanted["spec"]["template"] = live["spec"]["template"]
         targets.append(Target(wanted, live))
-    surplus = owner.surplus(cache, OF_SERVERS, objects)
+    surplus = owner.surplus(cache, OF_SERVERS, [*kept, *objects])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+
+
+def _unproven(view: View) -> bool:
+    """Whether pods come beside others, and nothing like them has answered yet."""
+    return view.seen.history is not None and rollout.unproven(view.seen.history.state)
+
+
+def _revisions(view: View) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The revisions that must be there, and all that stay."""
+    seen, server = view.seen, view.server
+    if seen.history is None:
+        return [], []
+    used, limit = seen.history.in_use, server.spec.rollout.revision_history_limit
+    kept = revisions.kept(seen.history.revisions, used, limit)
+    found = {each.name: controller_revision(server, each) for each in kept}
+    return [found[name] for name in found if name in used], list(found.values())
 
 
 def _replicas(view: View) -> int:

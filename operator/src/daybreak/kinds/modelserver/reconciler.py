@@ -10,6 +10,7 @@ from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
 from daybreak.gates.one_gate.decision import held
 from daybreak.kinds.modelserver.decide.decision import Decision, decide, view_of
+from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
@@ -62,8 +63,12 @@ class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):
         self._prober.forget(key)
 
     def to_carry_out(self, seen: Observed, decision: Decision) -> bool:
-        """Whether there are to be other numbers of pods than the status says."""
-        return _replicas(decision.status) != whole(at(seen.status, "autoscaling").get("replicas"))
+        """Whether there are to be other numbers of pods than the status says, pods of another revision, or
+        pods that may go now."""
+        other = _replicas(decision.status) != whole(at(seen.status, "autoscaling").get("replicas"))
+        before = seen.history.state if seen.history is not None else None
+        proven = unproven(before) and not unproven(decision.status.rollout)
+        return other or proven or _revision_taken(seen, decision.status)
 
     def answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Answer, ...]:
         """What its model answers."""
@@ -84,6 +89,14 @@ def question(view: View, *, waking: bool) -> Question | None:
     path, about = server.answer_path, (server.uid, view.current)
     base = f"http://{host}:{server.profile.port}{'' if path else '/v1'}"
     return Question(server, server.model, base, about, waking=waking, path=path)
+
+
+def _revision_taken(seen: Observed, status: ModelServerStatus) -> bool:
+    """Whether it has just been decided that it is built of another revision than this look was of."""
+    history, now = seen.history, status.rollout
+    if now is None or history is None or history.built is None or now.revision == history.built.name:
+        return False
+    return history.state is None or now.revision != history.state.revision
 
 
 def _replicas(status: ModelServerStatus) -> int:

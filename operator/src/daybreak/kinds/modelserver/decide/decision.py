@@ -6,6 +6,7 @@ from daybreak.api.modelserver.definition import KIND
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import decision
 from daybreak.kinds.modelserver.decide import autoscaling
+from daybreak.kinds.modelserver.decide.rollout import rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import report
@@ -28,4 +29,4 @@ def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:
     return autoscaling.LOOK if status.autoscaling is not None and view.seen.gateway is not None else None
 
 
-_WAYS = decision.Ways(KIND, view_of, report.status, report.as_before, look_again=_look_again)
+_WAYS = decision.Ways(KIND, view_of, report.status, report.as_before, rolled=rolled, look_again=_look_again)

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from functools import cached_property
 
+from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
-from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.objects.deployment import configuration, wishes
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem, lasting
@@ -43,6 +44,18 @@ class View(view.View[Observed, ModelServer]):
         return configuration(self.seen.deployment)
 
     @cached_property
+    def carried_out(self) -> bool:
+        """Whether the Deployment is what is asked of it, as far as Kubernetes has seen it."""
+        annotations = at(self.seen.deployment, "metadata", "annotations")
+        return annotations.get(names.WISHES_ANNOTATION) == wishes(self.server) and not self.late
+
+    @property
+    def late(self) -> bool:
+        """Whether Kubernetes has not seen the Deployment as it is now."""
+        generation = whole(at(self.seen.deployment, "metadata").get("generation"))
+        return self.made and whole(at(self.seen.deployment, "status").get("observedGeneration")) < generation
+
+    @cached_property
     def current_pods(self) -> Sequence[PodView]:
         """Its pods that run what they should."""
         return [pod for pod in self.pods if pod.counts and configuration(pod.manifest) == self.current]
@@ -71,6 +84,11 @@ class View(view.View[Observed, ModelServer]):
         return any(configuration(pod.manifest) == self.answered for pod in self.ready if self.answered)
 
     @property
+    def relieved(self) -> bool:
+        """Whether what has answered serves still, beside pods that are made otherwise."""
+        return self.answering and self.answered != self.current
+
+    @property
     def ask(self) -> bool:
         """Whether it is to be asked for an answer."""
         return not self.seen.asleep and bool(self.ready_now) and self.answered != self.current
@@ -83,11 +101,8 @@ class View(view.View[Observed, ModelServer]):
     @cached_property
     def updating(self) -> bool:
         """Whether a change is on its way to pods that are awake."""
-        status = at(self.seen.deployment, "status")
-        generation = whole(at(self.seen.deployment, "metadata").get("generation"))
-        late = bool(self.seen.deployment) and whole(status.get("observedGeneration")) < generation
         others = [pod for pod in self.pods if pod.counts and configuration(pod.manifest) != self.current]
-        return late or bool(others) or (bool(self.answered) and self.answered != self.current)
+        return self.late or bool(others) or (bool(self.answered) and self.answered != self.current)
 
     @cached_property
     def problem(self) -> Problem | None:

@@ -14,6 +14,7 @@ from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
 from daybreak.kinds.modelserver.objects.engine import command, drain_seconds, environment, probe
 from daybreak.kinds.modelserver.objects.metadata import metadata
+from daybreak.kinds.modelserver.objects.revisions import content
 from daybreak.platform import Platform
 from daybreak.ray.network import own_pods
 from daybreak.ray.pods import pod_spec, weights
@@ -23,12 +24,19 @@ LEAVE_SECONDS = 5
 """How long an engine goes on after its pod was told to end: gateways hear of it, and send nothing more."""
 EXIT_SECONDS = 10
 """What it may take to end after its last request."""
-_NOT_OF_PODS = {"replicas", "autoscaling", "max_ongoing_requests", "state", "sleep", "hold", "access"}
-"""Fields of a spec that change nothing in pods."""
+UNPROVEN_SECONDS = 365 * 24 * 3600
+"""How long a pod must be ready to take the place of another one, while nothing like it has answered."""
+_NO_DEADLINE = 2**31 - 1
+"""Kubernetes' number for none: a change has its own, which lasts until the first answer."""
 
 
-def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[str, Any]:
-    """The Deployment, with so many pods."""
+def deployment(
+    server: ModelServer, platform: Platform, replicas: int, *, unproven: bool = False
+) -> dict[str, Any]:
+    """The Deployment, with so many pods.
+
+    `unproven`: no pod of those that run goes for a new one, be it ready, before it is known to answer.
+    """
     found = metadata(server, names.server_deployment(server.name))
     found["annotations"] = {names.WISHES_ANNOTATION: wishes(server)}
     return {
@@ -38,8 +46,10 @@ def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[s
         "spec": {
             "replicas": replicas,
             "revisionHistoryLimit": 1,
+            "progressDeadlineSeconds": _NO_DEADLINE,
+            **({"minReadySeconds": UNPROVEN_SECONDS} if unproven else {}),
             "selector": own_pods(server.owner),
-            # A pod goes when one in its place is ready: no request finds nobody.
+            # A pod goes when one in its place is ready, and proven: no request finds nobody.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": template(server, platform),
         },
@@ -48,8 +58,7 @@ def deployment(server: ModelServer, platform: Platform, replicas: int) -> dict[s
 
 def wishes(server: ModelServer) -> str:
     """Digest of what the spec says of the pods."""
-    plain = server.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_OF_PODS)
-    return digest(plain)
+    return digest(content(server))
 
 
 def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
@@ -86,7 +95,7 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         component=names.SERVER_COMPONENT,
         image=platform.image_of(workload),
         labels={names.MODEL_LABEL: names.worker_group(model.name)},
-        ports={"http": server.profile.port},
+        ports=_ports(server),
         env=pod_spec.environment(workload, _environment(server, own), weights.environment(model)),
         requests=dict(need.requests),
         places=places,
@@ -98,6 +107,9 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
         container_name=ENGINE_CONTAINER,
     )
     container = found["spec"]["containers"][0]
+    if server.profile.metrics_at is not None:
+        said = at(found, "metadata", "annotations")
+        found["metadata"]["annotations"] = {**_scraped(*server.profile.metrics_at), **said}
     container |= command(server, own)
     container["readinessProbe"] = probe(server)
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}
@@ -105,6 +117,18 @@ def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
     container["terminationMessagePolicy"] = "FallbackToLogsOnError"
     found["metadata"]["labels"][names.CONFIGURATION_LABEL] = digest(found)
     return found
+
+
+def _ports(server: ModelServer) -> dict[str, int]:
+    """Ports by their names; a number stands there once."""
+    port = server.profile.port
+    metrics = server.profile.metrics_at or (port, "")
+    return {"http": port} | ({} if metrics[0] == port else {"metrics": metrics[0]})
+
+
+def _scraped(port: int, path: str) -> dict[str, str]:
+    """Annotations by which Prometheus' usual configurations, and the chart's PodMonitor, find metrics."""
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
 
 
 def _weights(server: ModelServer, pull_policy: str) -> weights.Weights:

@@ -13,7 +13,12 @@ from daybreak.ray.pods.account import account
 
 
 def desired(
-    server: ModelServer, platform: Platform, gateway_port: int | None, replicas: int
+    server: ModelServer,
+    platform: Platform,
+    gateway_port: int | None,
+    replicas: int,
+    *,
+    unproven: bool = False,
 ) -> list[dict[str, Any]]:
     """Objects of the server: what pods need comes before the Deployment that makes them.
 
@@ -22,6 +27,7 @@ def desired(
         platform: Settings of the installation.
         gateway_port: The gateway's port for it; None: it is reached without a gateway.
         replicas: Pods that there are to be.
+        unproven: Whether pods come beside others of which nothing has answered yet.
     """
     objects: list[dict[str, Any]] = []
     if server.spec.service_account_name is None:
@@ -32,7 +38,7 @@ def desired(
         *objects,
         _disruption_budget(server),
         front_service(server, gateway_port),
-        deployment(server, platform, replicas),
+        deployment(server, platform, replicas, unproven=unproven),
     ]
 
 

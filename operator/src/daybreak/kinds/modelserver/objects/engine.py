@@ -21,7 +21,7 @@ def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
     profile, found, values = server.profile, {}, _values(server, weights)
     if words := filled(profile.command, values):
         found["command"] = words
-    arguments = filled([*profile.args, *_of_model(server)], values)
+    arguments = filled([*profile.args, *_of_metrics(server), *_of_model(server)], values)
     match profile.flags:
         case Flags.VLLM:
             arguments += flags(engine_kwargs(server.model, weights))
@@ -63,6 +63,13 @@ def _of_model(server: ModelServer) -> list[str]:
         *(profile.of_revision if model.revision is not None else ()),
         *(profile.of_remote_code if model.trust_remote_code else ()),
     ]
+
+
+def _of_metrics(server: ModelServer) -> list[str]:
+    """Arguments that turn its metrics on, where nobody says something else of them."""
+    given = {f"--{flag_name(name)}" for name in server.spec.engine_args or {}}
+    words = server.profile.of_metrics
+    return [] if any(word.partition("=")[0] in given for word in words) else list(words)
 
 
 def drain_seconds(server: ModelServer) -> int:

@@ -27,11 +27,16 @@ def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, An
 
 
 def network_policy(server: ModelServer, platform: Platform, *, gateway: bool) -> dict[str, Any]:
-    """The policy: requests come from the gateway and the operator only; without a gateway from anywhere."""
+    """The policy: requests come from the gateway and the operator only; without a gateway from anywhere. Who
+    collects metrics reaches the port that they are at, which is mostly that of requests."""
     rule: dict[str, Any] = {"ports": network.tcp(server.profile.port)}
     if gateway:
         rule = {"from": [network.gateways(), network.operator(platform)], **rule}
+    rules, metrics = [rule], server.profile.metrics_at
+    if metrics is not None and platform.engine_metrics_from:
+        scrapers = list(map(dict, platform.engine_metrics_from))
+        rules.append({"from": scrapers, "ports": network.tcp(metrics[0])})
     egress: list[dict[str, Any]] = []
     if platform.ray_egress:
         egress = [*network.to_cluster(platform.api_server_ports), *map(dict, platform.ray_egress)]
-    return network.policy(metadata(server, names.network_policy(server.owner)), server.owner, [rule], egress)
+    return network.policy(metadata(server, names.network_policy(server.owner)), server.owner, rules, egress)

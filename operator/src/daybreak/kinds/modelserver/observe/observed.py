@@ -5,10 +5,25 @@ from dataclasses import dataclass
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.one_gate import observed
+from daybreak.rollouts.history import History
+from daybreak.scheduling.room import Booked
+from daybreak.scheduling.schedulable import check_off
 
 
 @dataclass(frozen=True)
 class Observed(observed.Observed[ModelServer]):
-    """What is seen of a ModelServer at one moment."""
+    """What is seen of a ModelServer at one moment. `subject` is what it is built of: not what is written,
+    where that waits or could not start."""
 
     deployment: Manifest | None = None
+    history: History | None = None
+    """Its revisions; None: its spec has not the form of the API."""
+    target: ModelServer | None = None
+    """It as it is asked for; None where that cannot be read."""
+    booked: Booked | None = None
+    """What pods of all workloads hold on each node; None: nobody has asked."""
+
+    @property
+    def fit_checked(self) -> bool:
+        """Whether the nodes are compared with what a pod needs, as far as they are known."""
+        return not check_off(self.manifest)

@@ -1,6 +1,6 @@
 """What is seen of a ModelServer beside what is seen of any workload with one gate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -16,9 +16,14 @@ from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
+from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.resources import DEPLOYMENTS
-from daybreak.kube.watching.cache import Key
+from daybreak.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS
+from daybreak.kube.watching.cache import Key, controller
+from daybreak.ray.views.ray_pods import pod_views, requests_by_node
+from daybreak.rollouts import revisions
+from daybreak.rollouts.history import History
+from daybreak.rollouts.revisions import Revision
 
 
 class Observer(observer.Observer[Observed]):
@@ -44,13 +49,45 @@ class Observer(observer.Observer[Observed]):
         self._engines = engines
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
-        """What its manifest says alone."""
-        return Observed(manifest, *read(manifest, self._engines), now)
+        """What its manifest says, and the revisions that are kept."""
+        written, problems = read(manifest, self._engines)
+        known = self._revisions(manifest["metadata"])
+        return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
         """With its Deployment."""
         name = Key(key.namespace, names.server_deployment(key.name))
-        return replace(seen, deployment=self._cache.get(DEPLOYMENTS, name))
+        booked = None
+        if seen.history is not None and seen.history.wanted != seen.history.built:
+            booked = requests_by_node(pod_views(self._cache.all(PODS)))
+        return replace(seen, deployment=self._cache.get(DEPLOYMENTS, name), booked=booked)
+
+    def _revisions(self, metadata: Mapping[str, Any]) -> tuple[Revision, ...]:
+        """The server's own; those of a deleted one of its name are on their way out."""
+        uid, owner = metadata["uid"], self.owner(Key(metadata["namespace"], metadata["name"]))
+        found = self._cache.of_service(CONTROLLER_REVISIONS, owner)
+        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
+
+
+def as_built(seen: Observed, known: Sequence[Revision], engines: Mapping[str, EngineProfile]) -> Observed:
+    """With its revisions, and built of the one that it is built of at present.
+
+    Before anything has answered there is nothing to go back to: it is built as it is written. So is one whose
+    revision is not there, or cannot be read any more: what is written is all that is known.
+    """
+    written = seen.subject
+    if written is None:
+        return seen
+    own, every = with_own(written, known)
+    history = History(seen.manifest, written.spec.rollout, own, every)
+    decided, built = history.state, None
+    if decided is not None and decided.answered is not None and decided.revision != own.name:
+        present = history.named(decided.revision)
+        built = built_of(written, present, engines) if present is not None else None
+    history = replace(history, as_written=built is None)
+    wanted = history.wanted or own
+    target = written if wanted == own else built_of(written, wanted, engines)
+    return replace(seen, subject=built or written, history=history, target=target)
 
 
 def read(

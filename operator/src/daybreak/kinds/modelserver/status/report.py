@@ -11,16 +11,23 @@ from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import report
 from daybreak.gates.one_gate.outcome import Outcome
 from daybreak.gates.one_gate.view import View as AnyView
-from daybreak.kinds.modelserver.decide import autoscaling
+from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.rollouts import record
 
 
 def status(view: View, outcome: Outcome) -> ModelServerStatus:
     """The status as it should be."""
-    server = view.server
+    server, rolled = view.server, outcome.rolled
     asleep = outcome.sleep is not None and outcome.sleep.asleep is not None
-    pods = GateBackend(cluster=server.owner, port=server.profile.port, health_path=server.readiness_path)
+    proven = view.answered if rolled is not None and rollout.unproven(rolled.state) else ""
+    pods = GateBackend(
+        cluster=server.owner,
+        port=server.profile.port,
+        health_path=server.readiness_path,
+        configuration=proven or None,
+    )
     return ModelServerStatus(
         **report.common(view, outcome, [pods], _steps).fields(),
         url=view.url,
@@ -29,6 +36,7 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         gpus=view.gpus,
         selector=f"{names.SERVICE_LABEL}={server.owner}",
         answered=None if asleep else view.answered or None,
+        rollout=None if rolled is None else record.said(rolled.state, rolled.history.revisions, rolled.limit),
     )
 
 
@@ -43,6 +51,7 @@ def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus
         gpus=whole(before.get("gpus")),
         selector=text(before.get("selector")) or None,
         answered=text(before.get("answered")) or None,
+        rollout=record.kept(before),
     )
 
 

@@ -1,0 +1,352 @@
+"""A change of a server that answers: what becomes of its gate, its pods and its conditions."""
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from daybreak.controller.asking.answer import Answer
+from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.objects.deployment import configuration
+from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.modelserver.rolling import ANSWERS, CRASHES, NO_IMAGE, Rolling
+from tests.unit.modelserver.servers import ASKED, QUIET
+
+OTHER = {"image": "engine:2"}
+HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
+SETTLED = 11
+REPLACE = {"rollout": {"strategy": "Replace"}}
+
+
+def beside(world: Rolling, **status: Any) -> None:
+    """A pod of the new revision comes beside the one that runs."""
+    world.step()
+    world.pods.append(world.pod(ready=not status, **status))
+
+
+def changed(**rollout: Any) -> Rolling:
+    """One that answers, and is changed."""
+    world = Rolling(rollout=rollout).up()
+    world.edit(**OTHER)
+    world.step()
+    return world
+
+
+def test_what_has_answered_has_rolled_out() -> None:
+    world = Rolling().up()
+    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
+    assert world.rollout["answered"] == world.rollout["revision"]
+    assert world.rollout["revision"].startswith("server.chat-")
+    assert "deadline" not in world.rollout
+    assert not world.held
+
+
+def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
+    world = changed()
+    assert (world.rollout["strategy"], world.rollout["number"]) == ("BlueGreen", 2)
+    old = configuration(world.deployment)
+    assert world.proven == old
+    beside(world)
+    assert (world.image, world.held) == ("engine:2", True)
+    assert world.proven == old, "no request finds what has not answered"
+    assert world.gate == ("Updating", "Open")
+    assert world.says("Ready")[:2] == ("True", "Answering")
+    status, reason, said = world.says("Reconciling")
+    assert (status, reason) == ("True", "Updating")
+    assert "revision 2 is rolled out by BlueGreen" in said
+    world.step([Answer("tiny", False, "it says 500")], seconds=60)
+    world.step()
+    assert world.held, "it is ready, and has not answered"
+    world.step(ANSWERS)
+    assert (world.rollout["phase"], world.proven) == ("Complete", "")
+    world.step()
+    assert not world.held
+    assert world.gate[1] == "Open"
+    assert world.says("Stalled")[0] == "False"
+
+
+@pytest.mark.parametrize(
+    ("containers", "words"), [(CRASHES, "no such model"), (NO_IMAGE, "cannot be pulled")]
+)
+def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: str) -> None:
+    world = changed()
+    first = world.rollout["answered"]
+    old = world.pods[0]
+    beside(world, containerStatuses=containers)
+    world.step(seconds=SETTLED)
+    assert world.gate[1] == "Open", "the old pod serves"
+    assert world.says("Ready")[:2] == ("True", "Answering")
+    assert (world.rollout["phase"], world.rollout["revision"]) == ("RollingBack", first)
+    world.pods = [old]
+    world.step()
+    assert world.image != "engine:2"
+    assert world.rollout["phase"] == "RolledBack"
+    status, reason, said = world.says("Stalled")
+    assert (status, reason) == ("True", "RolledBack")
+    assert "revision 2 could not start, and revision 1 runs again" in said
+    assert words in said
+    assert world.says("Ready")[:2] == ("True", "Answering")
+    world.step(seconds=3600)
+    assert world.rollout["phase"] == "RolledBack", "it is not tried again"
+    world.edit(image="engine:3")
+    world.step()
+    assert (world.rollout["phase"], world.rollout["number"]) == ("Progressing", 3)
+    assert world.says("Stalled")[0] == "False"
+
+
+def test_one_that_does_not_answer_in_time_goes_back() -> None:
+    world = changed(deadline="10m")
+    beside(world)
+    world.step(seconds=590)
+    assert world.rollout["phase"] == "Progressing"
+    decision = world.step()
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= timedelta(seconds=10)
+    world.step(seconds=20)
+    assert world.rollout["phase"] == "RollingBack"
+    assert "has not answered within 600 s" in world.rollout["message"]
+
+
+def test_with_pause_it_stays_and_the_old_pods_too() -> None:
+    world = changed(onFailure="Pause")
+    beside(world, containerStatuses=CRASHES)
+    world.step(seconds=SETTLED)
+    world.step()
+    assert world.rollout["phase"] == "Failed"
+    assert (world.image, world.held) == ("engine:2", True)
+    assert world.gate[1] == "Open"
+    assert world.says("Ready")[:2] == ("True", "Answering")
+    assert world.says("Stalled")[:2] == ("True", "ContainerCrashing")
+
+
+def test_what_the_api_server_refuses_goes_back() -> None:
+    world = changed()
+    first = world.rollout["answered"]
+    world.step(seconds=SETTLED, refusal="no such class")
+    assert (world.rollout["phase"], world.rollout["revision"]) == ("RollingBack", first)
+    world.step()
+    assert world.rollout["phase"] == "RolledBack"
+    assert "the API server refused no such class" in world.says("Stalled")[2]
+
+
+def replaced(world: Rolling) -> None:
+    """What runs ends, the pods go, and the next ones are asked for."""
+    world.traffic = replace(ASKED, held=1)
+    world.step()
+    assert world.gate == ("Replacing", "Closed")
+    assert world.look().sleep_state is not None
+    assert not world.look().asleep, "somebody is being answered"
+    world.traffic = HELD
+    world.step()
+    assert world.look().asleep
+    assert world.says("Ready")[:2] == ("True", "Replacing")
+    world.step()
+    assert world.gate[0] == "Replacing", "pods are there"
+    world.pods = []
+    world.step()
+    assert world.gate == ("Waking", "Closed")
+
+
+def test_replace_holds_requests_and_loses_none() -> None:
+    world = Rolling(**REPLACE).up()
+    world.edit(**OTHER)
+    world.step()
+    assert world.says("Reconciling")[:2] == ("True", "Updating")
+    replaced(world)
+    assert world.rollout["number"] == 2
+    world.step()
+    assert world.image == "engine:2"
+    assert world.says("Ready")[:2] == ("True", "Waking"), "requests are held, and will be answered"
+    world.pods = [world.pod()]
+    world.step(ANSWERS)
+    assert world.rollout["phase"] == "Complete"
+    assert world.gate == ("Awake", "Open")
+
+
+def test_a_replacement_that_cannot_start_goes_back_by_the_same_road() -> None:
+    world = Rolling(**REPLACE).up()
+    world.edit(**OTHER)
+    world.step()
+    replaced(world)
+    world.step()
+    world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
+    world.step(seconds=SETTLED)
+    assert world.gate[1] == "Closed", "who waits is not refused: something else is tried"
+    assert world.rollout["phase"] == "RollingBack"
+    world.step()
+    assert world.look().asleep
+    world.pods = []
+    world.step()
+    world.step()
+    assert world.image != "engine:2"
+    world.pods = [world.pod()]
+    world.step(ANSWERS)
+    assert world.rollout["phase"] == "RolledBack"
+    assert world.gate == ("Awake", "Open")
+
+
+def test_where_the_scheduler_finds_no_room_it_is_replaced() -> None:
+    world = changed()
+    since = world.now.isoformat()
+    no_room = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available",
+        "lastTransitionTime": since,
+    }
+    world.step()
+    pending = world.pod(ready=False, conditions=[no_room], phase="Pending")
+    pending["spec"].pop("nodeName")
+    world.pods.append(pending)
+    decision = world.step()
+    assert decision.requeue_after is not None
+    assert decision.requeue_after <= timedelta(seconds=5)
+    assert world.rollout["strategy"] == "BlueGreen"
+    world.step(seconds=6)
+    assert world.rollout["strategy"] == "Replace"
+    assert "one more pod found no room: 0/1 nodes" in world.rollout["reason"]
+    assert world.gate == ("Replacing", "Closed")
+    world.pods.pop()
+    replaced(world)
+
+
+def test_where_nodes_have_no_room_for_one_more_it_is_replaced_at_once() -> None:
+    world = Rolling().up()
+    world.nodes, world.booked = (node(cpu="4"),), {"node-a": {"cpu": Decimal(3)}}
+    world.edit(**OTHER)
+    world.step()
+    assert world.rollout["strategy"] == "Replace"
+    assert "no room for one more pod now: model tiny needs" in world.rollout["reason"]
+    world = Rolling().up()
+    world.nodes, world.booked = (node(cpu="64"),), {}
+    world.edit(**OTHER)
+    world.step()
+    assert world.rollout["strategy"] == "BlueGreen"
+    assert world.rollout["reason"] == "room is free now for one more pod"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"model": {"name": "other", "source": "file:///models/tiny"}},
+        {"protocol": "Any"},
+        {"engine": "custom", "image": "engine:1"},
+        {"engine": "custom", "image": "engine:1", "port": 9000},
+    ],
+)
+def test_what_gateways_ask_otherwise_is_replaced(spec: dict[str, Any]) -> None:
+    world = Rolling(engine="custom", image="engine:1", readinessPath="/up", rollout={"strategy": "BlueGreen"})
+    world.up()
+    world.edit(**spec | ({"readinessPath": None} if "engine" in spec else {}))
+    world.step()
+    assert world.rollout["strategy"] == "Replace"
+    assert "at one port and path" in world.rollout["reason"]
+
+
+def test_what_fits_on_no_node_is_not_begun() -> None:
+    world = Rolling().up()
+    world.edit(**OTHER)
+    world.nodes, world.booked = (node(cpu="1"),), {}
+    again = world.step().requeue_after
+    assert world.rollout["phase"] == "Blocked"
+    assert again is not None
+    assert again <= timedelta(seconds=15), "nodes may come"
+    assert world.says("Stalled")[:2] == ("True", "RolloutBlocked")
+    assert world.image != "engine:2"
+
+
+def test_paused_it_waits_and_resumed_it_begins() -> None:
+    world = Rolling().up()
+    world.pause(True)
+    world.edit(**OTHER)
+    world.step()
+    assert world.rollout["phase"] == "Paused"
+    assert world.says("Reconciling")[:2] == ("True", "Paused")
+    world.step()
+    assert world.image != "engine:2"
+    world.pause(False)
+    world.step()
+    assert (world.rollout["phase"], world.rollout["number"]) == ("Progressing", 2)
+
+
+def test_an_earlier_revision_is_run_by_its_number() -> None:
+    world = changed()
+    beside(world)
+    world.step(ANSWERS)
+    world.pods.pop(0)
+    world.edit(rollout={"revision": 1})
+    world.step()
+    beside(world)
+    world.step(ANSWERS)
+    assert world.image != "engine:2"
+    assert world.rollout["number"] == 1
+    world.edit(rollout={"revision": 9})
+    world.step()
+    assert world.says("Stalled")[:2] == ("True", "RolloutBlocked")
+    assert "there is no revision 9; those that are kept are 1, 2" in world.says("Stalled")[2]
+
+
+def test_what_cannot_be_built_is_not_begun() -> None:
+    world = Rolling().up()
+    world.edit(engineArgs={"no_such_thing": 1})
+    world.step()
+    world.step()
+    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
+    assert world.says("Stalled")[:2] == ("True", "InvalidSpec")
+    assert world.gate == ("Awake", "Open")
+    world.edit(engineArgs=None)
+    world.step()
+    assert world.rollout["number"] == 1, "it is what it was"
+
+
+def test_numbers_are_changed_at_once_and_are_no_revision() -> None:
+    world = Rolling().up()
+    world.edit(replicas=3, maxOngoingRequests=8, hold={"timeout": "1m"})
+    world.step()
+    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
+
+
+def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
+    world = Rolling().up()
+    world.traffic = QUIET
+    world.step(seconds=7200)
+    world.step()
+    world.pods = []
+    world.step()
+    assert world.look().asleep
+    world.edit(**OTHER)
+    world.step()
+    assert world.rollout["number"] == 2
+    assert "deadline" not in world.rollout
+    world.traffic = HELD
+    world.step()
+    world.step()
+    assert world.image == "engine:2"
+    world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
+    world.step(seconds=SETTLED)
+    assert world.rollout["phase"] == "RollingBack", "the requests that woke it wait for what answered"
+    assert world.gate[1] == "Closed"
+
+
+def test_the_first_one_has_nothing_to_go_back_to() -> None:
+    world = Rolling()
+    world.step()
+    world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
+    world.step(seconds=SETTLED)
+    assert world.rollout["phase"] == "Progressing"
+    assert world.says("Stalled")[:2] == ("True", "ContainerCrashing")
+    world.edit(**OTHER)
+    world.step()
+    world.step()
+    assert world.image == "engine:2", "a correction is taken as it comes"
+
+
+def test_a_steady_one_stays_byte_by_byte() -> None:
+    world = Rolling().up()
+    world.step()
+    before = world.status
+    world.step(seconds=5)
+    assert world.status == before
