@@ -40,6 +40,12 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ({"model": None, "serviceRef": {"name": "a"}, "adapter": "poet"}, "name it in spec.serviceRef.model"),
     ({"task": "embed", "guidedJson": {"type": "object"}}, "writes nothing that could follow a schema"),
     ({"model": None, "serviceRef": {"name": "a"}, "task": "score"}, "needs a model of the batch's own"),
+    (OPENAI | {"images": ["photo"]}, "images stand in the messages"),
+    (OPENAI | {"samplingParamsColumn": "p"}, "parameters stand in each body"),
+    (
+        {"prompt": None, "messagesColumn": "m", "stages": {"chatTemplate": False}},
+        "without it messages make no prompt",
+    ),
     ({"runtime": {"serviceAccountName": "a" * 51}}, "KubeRay keeps 50"),
     ({"samplingParams": {"stop": ["x" * 110_000]}}, "more than a job can be told"),
 ]

@@ -10,7 +10,8 @@ from daybreak_runtime.batch import requests
 from daybreak_runtime.batch.engines import in_json, prepare_rows
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.prepare import prepared
-from daybreak_runtime.batch.requests import RowError, render, sampling_params
+from daybreak_runtime.batch.requests import render, sampling_params
+from daybreak_runtime.batch.row_error import RowError
 from daybreak_runtime.batch.service import ask
 from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.problem import JobProblem

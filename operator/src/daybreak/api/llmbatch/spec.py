@@ -191,7 +191,8 @@ class LLMBatchSpec(ApiModel):
     messages_column: ColumnName | None = None
     """A column with messages in OpenAI's form, instead of `prompt`."""
     images: Annotated[list[ColumnName], Field(max_length=16)] = Field(default_factory=list)
-    """Columns with an image each, as bytes, in base64 or as a `data:` URL, for models that see."""
+    """Columns with an image each, as bytes, in base64 or as a `data:` URL, for models that see. They lead the
+    last message of the user."""
     sampling_params: EngineArgs = Field(default_factory=dict)
     """vLLM's sampling parameters, such as `max_tokens` and `temperature`."""
     sampling_params_column: ColumnName | None = None

@@ -7,7 +7,7 @@ from daybreak.api.common import engine_args
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.jobs.order import too_long
 from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.api.llmbatch.spec import Task
+from daybreak.api.llmbatch.spec import InputFormat, Task
 
 _IN_PODS = (Scheme.FILE, Scheme.CLAIM, Scheme.IMAGE)
 ACCOUNT_NAME_LIMIT = 50
@@ -16,7 +16,7 @@ ACCOUNT_NAME_LIMIT = 50
 
 def problems(batch: LLMBatch) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
-    return (*_engine(batch), *_adapter(batch), *_places(batch), *_rest(batch))
+    return (*_engine(batch), *_adapter(batch), *_places(batch), *_prompts(batch), *_rest(batch))
 
 
 def _engine(batch: LLMBatch) -> Iterator[str]:
@@ -46,6 +46,18 @@ def _places(batch: LLMBatch) -> Iterator[str]:
     source, target = batch.spec.input.uri.rstrip("/"), batch.spec.output.uri.rstrip("/")
     if source == target or source.startswith(f"{target}/") or target.startswith(f"{source}/"):
         yield "spec.output.uri: the output must not lie in the input, nor the input in it; use another folder"
+
+
+def _prompts(batch: LLMBatch) -> Iterator[str]:
+    spec = batch.spec
+    if spec.input.format is InputFormat.OPENAI:
+        if spec.images:
+            yield "spec.images: with input.format OpenAI images stand in the messages, as image_url"
+        if spec.sampling_params_column is not None:
+            yield "spec.samplingParamsColumn: with input.format OpenAI parameters stand in each body"
+    chat = spec.messages is not None or spec.messages_column is not None
+    if chat and spec.model is not None and not spec.stages.chat_template:
+        yield "spec.stages.chatTemplate: without it messages make no prompt; give spec.prompt instead"
 
 
 def _rest(batch: LLMBatch) -> Iterator[str]:

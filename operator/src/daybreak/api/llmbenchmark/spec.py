@@ -67,7 +67,8 @@ class Sweep(ApiModel):
     argument: Annotated[str, Field(min_length=1, max_length=128)]
     """Its name, as in `engine.args`, such as `max_num_seqs`."""
     values: Annotated[list[Value], Field(min_length=1, max_length=16)]
-    """Its values in order, such as 1, 2, 4, 8, 16: the search goes up them, and stops where it gets worse."""
+    """Its values in order, such as 1, 2, 4, 8, 16: the search goes up them, and stops where it gets worse.
+    With three arguments and more it chooses among all of them at once."""
 
 
 class Objective(ApiModel):
@@ -87,7 +88,8 @@ class Stop(ApiModel):
     """When the search leaves an argument."""
 
     patience: Annotated[int, Field(ge=1, le=16)] = 1
-    """After how many values in a row that are no better, beyond noise, than the best."""
+    """After how many values in a row that are no better, beyond noise, than the best; with three arguments
+    and more, after six times as many settings."""
     noise_factor: Annotated[float, Field(ge=0, le=10)] = 2
     """How many standard errors of a difference count as noise."""
     least_noise: Annotated[float, Field(ge=0, le=1)] = 0.02

@@ -6,13 +6,13 @@ What goes from stage to stage is text (JSON), so that rows of different form nev
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from daybreak_runtime.batch.order import Engines, Request
 from daybreak_runtime.batch.output import Answer
 from daybreak_runtime.batch.prepare import as_text, prepared
-from daybreak_runtime.batch.requests import RowError
+from daybreak_runtime.batch.row_error import RowError
 from daybreak_runtime.batch.staging import Block
 
 HEAD_RESOURCE = "daybreak-head"
@@ -139,13 +139,15 @@ def _source(blocks: Sequence[Block]) -> Any:
     return Staged()
 
 
-def prepare_rows(request: Request, tokenizer: Any, rows: Iterable[tuple[int, str]]) -> list[dict[str, Any]]:
+def prepare_rows(
+    request: Request, tokenizer: Any, rows: Iterable[tuple[int, str]], adapters: Collection[str] = ()
+) -> list[dict[str, Any]]:
     """Rows as the engine stage takes them; one of which no request can be made has its error there."""
     found: list[dict[str, Any]] = []
     for row, columns in rows:
         text, error = "", ""
         try:
-            text = as_text(prepared(request, tokenizer, json.loads(columns)))
+            text = as_text(prepared(request, tokenizer, json.loads(columns), adapters))
         except RowError as problem:
             error = str(problem)[:ERROR_LIMIT]
         except Exception as problem:  # noqa: BLE001 -- whatever a row holds, the others go on

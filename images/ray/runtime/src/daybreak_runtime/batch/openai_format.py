@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak_runtime.batch.requests import RowError
+from daybreak_runtime.batch.row_error import RowError
 
 RESULTS, ERRORS = "output.jsonl", "errors.jsonl"
 TASKS = {"/v1/chat/completions": "generate", "/v1/completions": "generate", "/v1/embeddings": "embed"}

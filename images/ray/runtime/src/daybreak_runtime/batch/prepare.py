@@ -1,12 +1,13 @@
 """From a row to what the engine takes: templates, the chat template and tokens, each row by itself."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
-from daybreak_runtime.batch import openai_format
+from daybreak_runtime.batch import images, openai_format
 from daybreak_runtime.batch.order import Request
-from daybreak_runtime.batch.requests import RowError, column, messages, render, sampling_params
+from daybreak_runtime.batch.requests import messages, pictures, render, sampling_params
+from daybreak_runtime.batch.row_error import RowError
 
 
 class Tokenizer(Protocol):
@@ -21,16 +22,20 @@ class Tokenizer(Protocol):
         ...
 
 
-def prepared(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+def prepared(
+    request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any], adapters: Collection[str] = ()
+) -> dict[str, Any]:
     """What the engine takes of a row. Raises RowError.
 
     Args:
         request: How a request is made of a row.
         tokenizer: The model's; None where neither a chat template nor tokens are wanted.
         columns: The row.
+        adapters: Names by which a batch file's request may ask for one.
     """
     if "body" in columns and "custom_id" in columns:
-        found, params, adapter = _of_batch_file(request, tokenizer, columns)
+        found, params, named = _of_batch_file(request, tokenizer, columns)
+        adapter = named if named in adapters else request.adapter
     else:
         found, params = _prompt(request, tokenizer, columns), sampling_params(request, columns)
         adapter = request.adapter
@@ -50,15 +55,10 @@ def _prompt(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str,
     chat = request.messages or request.messages_column is not None or request.images
     if tokenizer is None or not request.use_chat_template or (request.task != "generate" and not chat):
         text = render(request.prompt or "", columns)
-        return _tokens(request, tokenizer, text, special=True)
-    said = messages(request, columns)
-    found = _tokens(request, tokenizer, _chat(request, tokenizer, said), special=False)
-    if request.images:
-        found = {
-            "prompt": _chat(request, tokenizer, said),
-            "images": [column(columns, n) for n in request.images],
-        }
-    return found
+        # The prompt itself says where its images are, in the model's own words.
+        seen = pictures(request, columns, remote=False)
+        return _with(seen, _tokens(request, tokenizer, text, special=True))
+    return _of_chat(request, tokenizer, messages(request, columns, remote=False))
 
 
 def _of_batch_file(
@@ -70,11 +70,7 @@ def _of_batch_file(
     if url == "/v1/chat/completions":
         if tokenizer is None or not isinstance(body.get("messages"), list) or not body["messages"]:
             raise RowError("the body has no messages")
-        return (
-            _tokens(request, tokenizer, _chat(request, tokenizer, body["messages"]), special=False),
-            params,
-            adapter,
-        )
+        return _of_chat(request, tokenizer, body["messages"]), params, adapter
     text = body.get("input" if url == "/v1/embeddings" else "prompt")
     if not isinstance(text, str):
         raise RowError("the body has no text: one string for each row")
@@ -83,6 +79,16 @@ def _of_batch_file(
         {} if request.task != "generate" else params,
         adapter,
     )
+
+
+def _of_chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the engine takes of messages in OpenAI's form."""
+    turns, seen = images.parted(said)
+    return _with(seen, _tokens(request, tokenizer, _chat(request, tokenizer, turns), special=False))
+
+
+def _with(seen: list[str], found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "images": seen} if seen else found
 
 
 def _chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> str:

@@ -8,17 +8,15 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from daybreak_runtime.batch import images
 from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.row_error import RowError
 from daybreak_runtime.jobs.problem import JobProblem
 
 TEMPLATE_INVALID = "TemplateInvalid"
 PROMPT_LIMIT = 16 * 2**20
 """Most characters of one prompt: a loop in a template must not fill the memory."""
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-
-
-class RowError(Exception):
-    """Why no request can be made of a row."""
 
 
 @cache
@@ -54,8 +52,14 @@ def render(text: str, columns: Mapping[str, Any]) -> str:
     return "".join(parts)
 
 
-def messages(request: Request, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages of a row, in OpenAI's form. Raises RowError."""
+def messages(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[dict[str, Any]]:
+    """The messages of a row, in OpenAI's form; images of columns lead the user's last one. Raises RowError.
+
+    Args:
+        request: How a request is made of a row.
+        columns: The row.
+        remote: Whether an image may be one that is fetched from elsewhere.
+    """
     if request.messages_column is not None:
         found = column(columns, request.messages_column)
         if isinstance(found, str):
@@ -70,11 +74,17 @@ def messages(request: Request, columns: Mapping[str, Any]) -> list[dict[str, Any
     else:
         said = [{"role": "user", "content": render(request.prompt or "", columns)}]
     if request.images:
-        urls = [str(column(columns, name)) for name in request.images]
-        last = said[-1]
-        text = [{"type": "text", "text": last["content"]}] if isinstance(last["content"], str) else []
-        last["content"] = [*({"type": "image_url", "image_url": {"url": url}} for url in urls), *text]
+        found = pictures(request, columns, remote=remote)
+        last = next((each for each in reversed(said) if each["role"] == "user"), said[-1])
+        own = last["content"]
+        rest = own if isinstance(own, list) else [{"type": "text", "text": own}]
+        last["content"] = [*({"type": "image_url", "image_url": {"url": url}} for url in found), *rest]
     return said
+
+
+def pictures(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[str]:
+    """The images of a row's columns, as URLs. Raises RowError."""
+    return [images.url(column(columns, name), f"column {name}", remote=remote) for name in request.images]
 
 
 def sampling_params(request: Request, columns: Mapping[str, Any]) -> dict[str, Any]:

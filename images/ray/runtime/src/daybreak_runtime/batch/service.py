@@ -20,7 +20,8 @@ import aiohttp
 from daybreak_runtime.batch import openai_format
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.requests import RowError, messages, render, sampling_params
+from daybreak_runtime.batch.requests import messages, render, sampling_params
+from daybreak_runtime.batch.row_error import RowError
 from daybreak_runtime.batch.staging import Block
 from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.problem import JobProblem
@@ -139,19 +140,19 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
     if request.guided_json is not None:
         schema = {"name": "answer", "schema": dict(request.guided_json)}
         params["response_format"] = {"type": "json_schema", "json_schema": schema}
+    chat = bool(request.messages or request.messages_column is not None or request.images)
     if request.task == "embed":
-        return "/embeddings", {
-            "model": service.model,
-            "input": render(request.prompt or "", columns),
-            **params,
-        }
-    if not request.use_chat_template and not request.messages and request.messages_column is None:
-        return "/completions", {
-            "model": service.model,
-            "prompt": render(request.prompt or "", columns),
-            **params,
-        }
-    return "/chat/completions", {"model": service.model, "messages": messages(request, columns), **params}
+        path, wants = "/embeddings", "messages" if chat else "input"
+    elif chat or request.use_chat_template:
+        path, wants = "/chat/completions", "messages"
+    else:
+        path, wants = "/completions", "prompt"
+    said = (
+        messages(request, columns, remote=True)
+        if wants == "messages"
+        else render(request.prompt or "", columns)
+    )
+    return path, {"model": service.model, wants: said, **params}
 
 
 def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:

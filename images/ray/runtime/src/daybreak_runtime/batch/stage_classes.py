@@ -7,6 +7,7 @@ from typing import Any
 from ray.llm._internal.batch.processor.base import Processor
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
+from daybreak_runtime.batch import images
 from daybreak_runtime.batch.engines import ERROR_LIMIT, in_json, prepare_rows
 from daybreak_runtime.batch.order import Engines, Request
 
@@ -16,8 +17,9 @@ class Prepare:
 
     def __init__(self, engines: Engines, request: Request) -> None:
         self._request = request
+        self._adapters = set(engines.adapters)
         self._tokenizer: Any = None
-        chat = request.task == "generate" and request.use_chat_template
+        chat = request.use_chat_template and (request.task == "generate" or bool(request.images))
         if request.tokenize or chat or request.messages or request.messages_column:
             from transformers import AutoTokenizer
 
@@ -31,7 +33,8 @@ class Prepare:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """Prepare the rows of a block."""
         rows = zip(batch["row"].tolist(), batch["columns"].tolist(), strict=True)
-        return {Processor.DATA_COLUMN: prepare_rows(self._request, self._tokenizer, rows)}
+        found = prepare_rows(self._request, self._tokenizer, rows, self._adapters)
+        return {Processor.DATA_COLUMN: found}
 
 
 class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the images only
@@ -45,14 +48,11 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
 
         for number, (name, path) in enumerate(adapters.items(), 1):
             self.llm.lora_name_to_request[name] = LoRARequest(name, number, path)
-        self._adapters = adapters
 
     def _request(self, written: str) -> dict[str, Any]:
         request: dict[str, Any] = json.loads(written)
-        if request.get("model") not in self._adapters:
-            request.pop("model", None)  # the base model, by whatever name
-        if images := request.pop("images", None):
-            request["multimodal_data"] = {"image": [_image(each) for each in images]}
+        if seen := request.pop("images", None):
+            request["multimodal_data"] = {"image": [_image(each) for each in seen]}
         return request
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
@@ -72,13 +72,10 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
             yield output
 
 
-def _image(value: Any) -> Any:
-    """An image of a column: bytes as Parquet has them, base64 in text, or a `data:` URL."""
-    import base64
+def _image(url: str) -> Any:
+    """The image of a `data:` URL."""
     import io
 
     from PIL import Image
 
-    if isinstance(value, str):
-        value = base64.b64decode(value.rpartition(",")[2])
-    return Image.open(io.BytesIO(value)).convert("RGB")
+    return Image.open(io.BytesIO(images.content(url))).convert("RGB")

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from daybreak_runtime.batch.images import plain
 from daybreak_runtime.batch.output import Answer
 from daybreak_runtime.batch.rows import Row
 
@@ -74,7 +75,7 @@ def stage(rows: Iterable[Row], done: Collection[int], folder: Path, block_rows: 
                 broken.append(Answer(row.id, row.columns, error=row.error))
                 continue
             # A line ends at \n only: json.dumps writes every other break as an escape with ensure_ascii.
-            lines.append(json.dumps({"id": row.id, "columns": row.columns}, default=str).encode() + b"\n")
+            lines.append(json.dumps({"id": row.id, "columns": row.columns}, default=plain).encode() + b"\n")
             if len(lines) >= block_rows:
                 lay()
         lay()

@@ -112,7 +112,11 @@ class Run:
         order = self._order
         given = order.engine.args if order.engine is not None else {}
         plan = search(
-            order.sweep, order.stop.patience, lambda one, other: self.noise.better(one, other), given
+            order.sweep,
+            order.stop.patience,
+            lambda one, other: self.noise.better(one, other),
+            given,
+            order.load.seed,
         )
         settings = next(plan)
         with contextlib.suppress(StopIteration):

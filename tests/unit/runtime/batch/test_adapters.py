@@ -1,0 +1,39 @@
+"""Which LoRA adapter answers a row."""
+
+from typing import Any
+
+import pytest
+
+from daybreak_runtime.batch.engines import prepare_rows
+from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.prepare import prepared
+from tests.unit.runtime.batch.test_requests import FakeTokenizer
+
+ADAPTERS = {"poet", "clerk"}
+
+
+def test_rows_go_to_the_adapter_of_the_batch() -> None:
+    assert prepared(Request(prompt="a", adapter="poet"), FakeTokenizer(), {}, ADAPTERS)["model"] == "poet"
+    assert "model" not in prepared(Request(prompt="a"), FakeTokenizer(), {}, ADAPTERS)
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "answers"),
+    [
+        (None, "poet", "poet"),
+        (None, "gpt-4o-mini", None),
+        ("clerk", "gpt-4o-mini", "clerk"),
+        ("clerk", "poet", "poet"),
+        ("clerk", 7, "clerk"),
+    ],
+)
+def test_a_request_of_a_batch_file_may_name_another(own: str | None, named: Any, answers: str | None) -> None:
+    """Such a file mostly names a model of somebody else's: then the batch's own adapter answers."""
+    row = {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "model": named}}
+    assert prepared(Request(adapter=own), FakeTokenizer(), row, ADAPTERS).get("model") == answers
+
+
+def test_rows_are_prepared_with_the_adapters_that_there_are() -> None:
+    row = '{"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "model": "poet"}}'
+    [found] = prepare_rows(Request(), FakeTokenizer(), [(0, row)], ADAPTERS)
+    assert '"model": "poet"' in found["request"]

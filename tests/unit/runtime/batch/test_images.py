@@ -1,0 +1,163 @@
+"""Images of rows: whatever form a table has them in, the engine gets files and a service gets URLs."""
+
+import base64
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from daybreak_runtime.batch import images
+from daybreak_runtime.batch.order import Place, Request, Service
+from daybreak_runtime.batch.prepare import prepared
+from daybreak_runtime.batch.row_error import RowError
+from daybreak_runtime.batch.rows import input_files, rows
+from daybreak_runtime.batch.service import ask
+from daybreak_runtime.batch.staging import stage
+from daybreak_runtime.jobs.storage import storage
+from tests.unit.runtime.batch.test_requests import FakeTokenizer
+
+SERVICE = Service("http://seer/v1", "seer")
+QUESTION = Request(prompt="What is this? {{ name }}", images=("photo",))
+
+
+def drawn(kind: str = "PNG") -> bytes:
+    """A small picture in a file of this kind."""
+    file = io.BytesIO()
+    Image.new("RGB", (4, 2), (200, 10, 10)).save(file, kind)
+    return file.getvalue()
+
+
+class Parts(FakeTokenizer):
+    """A chat template that takes parts, as those of models that see do."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
+        def said(content: Any) -> str:
+            if isinstance(content, str):
+                return content
+            return "".join("[image]" if each["type"] == "image" else each["text"] for each in content)
+
+        return "".join(f"<{each['role']}>{said(each['content'])}" for each in conversation)
+
+
+def prompt(found: dict[str, Any]) -> str:
+    return "".join(map(chr, found["tokenized_prompt"]))
+
+
+def encoded(kind: str = "PNG") -> str:
+    return base64.b64encode(drawn(kind)).decode()
+
+
+@pytest.mark.parametrize("wrapped", [False, True], ids=["bytes", "as Hugging Face's tables have them"])
+def test_bytes_of_a_table_reach_the_engine_as_they_were(tmp_path: Path, wrapped: bool) -> None:
+    picture: Any = {"bytes": drawn(), "path": "a.png"} if wrapped else drawn()
+    parquet.write_table(pyarrow.table({"photo": [picture], "name": ["a"]}), tmp_path / "in.parquet")
+    place = Place(f"file://{tmp_path}/in.parquet", "Auto")
+    source = storage(place.uri)
+    staged = stage(rows(place, input_files(place, source), source), set(), tmp_path / "staged", 8)
+    [line] = staged.blocks[0].lines()
+    found = prepared(QUESTION, Parts(), json.loads(line)["columns"])
+    assert [images.content(each) for each in found["images"]] == [drawn()]
+    assert prompt(found) == "<user>[image]What is this? a"
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WebP", "GIF", "BMP", "TIFF"])
+def test_base64_becomes_a_url_of_its_kind(kind: str) -> None:
+    assert images.url(encoded(kind), "x", remote=False) == f"data:image/{kind.lower()};base64,{encoded(kind)}"
+
+
+def test_a_url_stays_what_it_is() -> None:
+    whole = f"data:image/png;base64,{encoded()}"
+    assert images.url(whole, "x", remote=False) == whole
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "column photo holds no image"),
+        ("", "column photo holds no image"),
+        (7, "column photo holds no image"),
+        ({"path": "a.png"}, "column photo holds no image"),
+        ("cats/a.png", "in base64"),
+        (base64.b64encode(b"some text that is long enough").decode(), "PNG, JPEG"),
+        ("data:image/png,abc", "begins with data:image"),
+        ("https://elsewhere/a.png", "is not fetched"),
+    ],
+)
+def test_what_is_no_image_is_the_rows_error(value: Any, words: str) -> None:
+    with pytest.raises(RowError, match=words):
+        prepared(QUESTION, Parts(), {"photo": value, "name": "a"})
+
+
+def test_a_service_gets_urls_and_may_fetch_them() -> None:
+    path, body = ask(SERVICE, QUESTION, {"photo": encoded(), "name": "a"})
+    url = f"data:image/png;base64,{encoded()}"
+    content = [
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": "What is this? a"},
+    ]
+    assert (path, body["messages"]) == ("/chat/completions", [{"role": "user", "content": content}])
+    _, body = ask(SERVICE, QUESTION, {"photo": "https://here/a.png", "name": "a"})
+    assert body["messages"][0]["content"][0]["image_url"]["url"] == "https://here/a.png"
+
+
+def test_a_service_is_shown_images_without_a_chat_template_and_for_embeddings_too() -> None:
+    row = {"photo": encoded(), "name": "a"}
+    bare = Request(prompt="{{ name }}", images=("photo",), use_chat_template=False)
+    assert ask(SERVICE, bare, row)[0] == "/chat/completions"
+    embed = Request(prompt="{{ name }}", images=("photo",), task="embed")
+    path, body = ask(SERVICE, embed, row)
+    assert (path, "input" in body, len(body["messages"][0]["content"])) == ("/embeddings", False, 2)
+
+
+def test_images_lead_the_last_words_of_the_user() -> None:
+    said = (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "{{ name }}?"},
+        {"role": "assistant", "content": "It is"},
+    )
+    request = Request(messages=said, images=("photo", "other"))
+    found = prepared(request, Parts(), {"photo": encoded(), "other": encoded("JPEG"), "name": "a"})
+    assert prompt(found) == "<system>Be brief.<user>[image][image]a?<assistant>It is"
+    assert [each[:15] for each in found["images"]] == ["data:image/png;", "data:image/jpeg"]
+
+
+def test_messages_of_a_column_and_of_a_batch_file_bring_their_images() -> None:
+    url = f"data:image/png;base64,{encoded()}"
+    content = [
+        {"type": "text", "text": "Is "},
+        {"type": "image_url", "image_url": {"url": url, "detail": "low"}},
+        {"type": "text", "text": " red?"},
+    ]
+    said = [{"role": "user", "content": content}]
+    row = {"custom_id": "c", "url": "/v1/chat/completions", "body": {"messages": said}}
+    for found in (
+        prepared(Request(messages_column="m"), Parts(), {"m": said}),
+        prepared(Request(), Parts(), row),
+    ):
+        assert prompt(found) == "<user>Is [image] red?"
+        assert found["images"] == [url]
+
+
+def test_parts_that_are_texts_alone_are_one_text() -> None:
+    said = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    found = prepared(Request(messages_column="m"), FakeTokenizer(), {"m": said})
+    assert prompt(found) == "<user>a\nb"
+    assert "images" not in found
+
+
+@pytest.mark.parametrize("part", [{"type": "input_audio"}, {"type": "text"}, "text", {}])
+def test_a_part_that_is_not_understood_is_the_rows_error(part: Any) -> None:
+    with pytest.raises(RowError, match="a part of type"):
+        prepared(Request(messages_column="m"), Parts(), {"m": [{"role": "user", "content": [part]}]})
+
+
+def test_a_prompt_as_it_is_says_itself_where_its_images_are() -> None:
+    request = Request(prompt="<image>{{ name }}", images=("photo",), use_chat_template=False)
+    found = prepared(request, Parts(), {"photo": encoded(), "name": "a"})
+    assert prompt(found) == "<image>a"
+    assert found["images"] == [f"data:image/png;base64,{encoded()}"]
