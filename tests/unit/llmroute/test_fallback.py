@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from daybreak.api.llmroute.status import BackendState
 from daybreak.gates.gateways.tallies import RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import report
-from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
+from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 from tests.unit.llmroute.test_decision import conditions, message, one
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -41,12 +41,8 @@ def look(manifest: Manifest, seconds: float, **tallies: Tally) -> None:
     since = manifest.get("status", {}).get("counts", {}).get("since", "")
     tally = RouteTally(since, {names[key]: each for key, each in tallies.items()})
     each = seen_route(manifest, (Told("g", False, tally),))
-    there = {
-        "one": models(service()),
-        "two": models(service("two", "b")),
-        "next": models(service("next", "c")),
-    }
-    decision = decide(Observed((each,), there), now)["chat"]
+    services = there(service(), service("two", "b"), service("next", "c"))
+    decision = decide(Observed((each,), services), now)["chat"]
     manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

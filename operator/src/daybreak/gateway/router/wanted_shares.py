@@ -7,9 +7,11 @@ backend that falls asleep loses its share at once where it is to be passed over.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from daybreak.api.common.names import kind_and_name, of_owner
 from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmroute.patterns import lua_pattern
+from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import Asleep
 from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
@@ -85,9 +87,9 @@ def _share(
 
 def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple[tuple[str, str], ...]:
     """The keys of all services that a route leads to, and their names. Of two names of one key, the first."""
-    backends = (text(backend.get("service")) for backend in mappings(status.get("backends")))
+    owners = map(_owner, mappings(status.get("backends")))
     found: dict[str, str] = {}
-    for service in (services[name] for name in backends if name in services):
+    for service in (services[owner] for owner in owners if owner in services):
         for key in service.front.slot.keys:
             if key.digest != NOBODY:
                 found.setdefault(key.digest, key.name)
@@ -109,11 +111,18 @@ def _ways(
     """Those of some backends that are there, and that have a weight where no other one is asked for."""
     found = []
     for backend in mappings(backends):
-        service, model = services.get(text(backend.get("service"))), text(backend.get("model"))
+        service, model = services.get(_owner(backend)), text(backend.get("model"))
         weight = weigh(backend) if weigh else whole(backend.get("weight"))
         if service is not None and model in service.models and (weigh or weight > 0):
             found.append(Way(service.name, model, service.port, weight))
     return found
+
+
+def _owner(backend: Mapping[str, Any]) -> str:
+    """What stands for the object that serves a model; empty: it is of no kind that a route leads to."""
+    kind, name = text(backend.get("kind")) or BackendKind.LLM_SERVICE, text(backend.get("service"))
+    owner = of_owner(kind, name)
+    return owner if kind in set(BackendKind) and kind_and_name(owner) == (kind, name) else ""
 
 
 def _chosen(ways: Sequence[Way], services: Mapping[str, Wanted], skips: bool) -> tuple[Way, ...]:

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole
+from daybreak.api.common.unstructured import Manifest, mappings, parse_time, whole
 from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.gates.gateways.tallies import Histogram, Tally
-from daybreak.kinds.llmroute.decide.counting import Counted, counts, counts_before
+from daybreak.kinds.llmroute.decide.counting import Counted, counted_as, counts, counts_before
 
 WRITE_SECONDS = 30.0
 """How often it is written while requests come."""
@@ -84,9 +84,7 @@ def _seconds(times: Histogram, part: float) -> float | None:
 def _before(status: Manifest) -> dict[str, dict[str, Any]]:
     """As the status has it."""
     return {
-        f"{text(each.get('service'))}/{text(each.get('model'))}": {
-            name: each[key] for name, key in _FIELDS.items() if key in each
-        }
+        counted_as(each): {name: each[key] for name, key in _FIELDS.items() if key in each}
         for each in mappings(status.get("backends"))
     }
 

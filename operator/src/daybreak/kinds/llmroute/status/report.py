@@ -98,12 +98,13 @@ def _backends(spec: LLMRouteSpec, decision: Decision, found: Got) -> list[Backen
     total = sum(weight for _, state, weight in rows if state in _THERE)
     return [
         BackendStatus(
+            kind=backend.kind,
             service=backend.service,
             model=backend.model,
             weight=weight,
             share=round(weight / total, 4) if total and state in _THERE else 0.0,
             state=state,
-            **found.get(f"{backend.service}/{backend.model}", {}),
+            **found.get(backend.counted_as, {}),
         )
         for backend, state, weight in rows
     ]
@@ -134,7 +135,7 @@ def _canary(decision: Decision) -> Made | None:
     if decision.canary is None:
         return None
     status = decision.canary.status
-    name = f"model {status.model} of LLMService {status.service}"
+    name = f"model {status.model} of {status.kind} {status.service}"
     match status.phase:
         case CanaryPhase.PROGRESSING:
             reason, words = RouteReason.CANARY_PROGRESSING, f"{name}: {status.message}"
