@@ -93,14 +93,16 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
 def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
     asked = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
     fallback, copies = [backend("two", "b", after="20s")], backend("two", "c", percent=10)
-    admin.create(
-        written(backends=[backend("one", "tiny")], fallback=fallback, matches=[asked], mirror=copies)
-    )
+    external: dict[str, Any] = {"url": "https://api.example.com:8443/v1", "model": "big", "after": "20s"}
+    external["apiKeySecretRef"] = {"name": "account", "key": "key"}
+    more: dict[str, Any] = {"matches": [asked], "mirror": copies, "externalFallback": external}
+    admin.create(written(backends=[backend("one", "tiny")], fallback=fallback, **more))
     said = condition(admin, "Stalled", "BackendMissing")["message"]
     assert "there is no LLMService two" in said
     assert "match 1 asks for the API key nobody" in said
     found = status(admin)
     kind = {"kind": "LLMService"}
+    assert found["externalFallback"] == {**external, "requests": 0, "errors": 0, "got": 0}
     assert found["fallback"] == [{**fallback[0], **kind}]
     assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1, **kind)]}]
     assert found["mirror"] == {**copies, **kind, "asleep": "Skip"}

@@ -4,6 +4,7 @@ from typing import Any
 
 from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share, Way, words
 from daybreak.gateway.router.wanted_shares import wanted_shares
 from tests.unit.llmroute.routes import server, service
@@ -69,6 +70,15 @@ def test_a_route_leads_to_model_servers() -> None:
     assert (found.ways, found.keys, found.holders) == ((way,), (ONE,), ((ONE, "x"),))
     (found,) = wanted_shares([route(fallback=[{**backends[0], "after": "2s"}], mirror=backends[0])], [own])
     assert found.fallback == (Way("server.own", "m", 20002, 2000),)
+
+
+def test_what_is_outside_of_the_cluster_comes_last() -> None:
+    found = External("chat", "api.example.com", 443, "/v1", "203.0.113.7", "m", after_ms=20_000)
+    inside = {"service": "two", "model": "b"}
+    (share,) = wanted_shares([route(fallback=[inside])], BOTH, externals={"chat": found, "other": found})
+    assert share.fallback == (Way("two", "b", 20001, 0), Way("external.api.example.com", "m", 0, 20_000))
+    (share,) = wanted_shares([route(backends=[])], [], externals={"chat": found})
+    assert (share.keys, len(share.fallback)) == ((), 1)
 
 
 def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:

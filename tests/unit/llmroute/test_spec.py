@@ -42,6 +42,25 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         canaried(kind="ModelServer"),
         "the canary must be one of the backends",
     ),
+    **{
+        f"an external URL that is {name}": (
+            route(externalFallback={"url": url, "model": "m"}),
+            "spec.externalFallback",
+        )
+        for name, url in {
+            "not HTTPS": "http://api.example.com/v1",
+            "an address": "https://169.254.169.254/v1",
+            "an address of the sixth version": "https://[fd00:ec2::254]/v1",
+            "this machine": "https://localhost/v1",
+            "somebody's": "https://user@api.example.com/v1",
+            "with a query": "https://api.example.com/v1?a=b",
+            "at no port": "https://api.example.com:65536/v1",
+        }.items()
+    },
+    "an external model without a name": (
+        route(externalFallback={"url": "https://api.example.com/v1"}),
+        "spec.externalFallback.model: this field is needed",
+    ),
     "a mirror of nothing": (route(mirror=backend("two", percent=0)), "spec.mirror.percent"),
     "a fallback without a model": (
         route(fallback=[{"service": "one"}]),

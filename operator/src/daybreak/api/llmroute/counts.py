@@ -9,7 +9,7 @@ from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
 from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
 
-MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 1
+MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 2
 """Models that requests of one route may go to."""
 MOST_GONE = 64
 """Gateways that have gone and are remembered by name."""

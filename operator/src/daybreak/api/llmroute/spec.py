@@ -13,6 +13,7 @@ from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.common.scalars import ModelName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
+from daybreak.api.llmroute.external import ExternalFallback
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
 from daybreak.api.llmroute.references import ModelReference
 
@@ -138,6 +139,9 @@ class LLMRouteSpec(ApiModel):
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
     sent to a model. A model that it has come from is passed over."""
+    external_fallback: ExternalFallback | None = None
+    """A model outside of the cluster, behind the last one of `fallback`. It gets only what a backend of the
+    route did not take, after that one's service has looked at the API key. Unset: there is none."""
     mirror: RouteMirror | None = None
     """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
     sticky: Sticky | None = None

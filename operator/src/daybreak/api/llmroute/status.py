@@ -10,6 +10,7 @@ from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
+from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
 from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
@@ -128,6 +129,8 @@ class LLMRouteStatus(ApiModel):
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other."""
+    external_fallback: ExternalStatus | None = None
+    """Where it goes that none of them takes."""
     mirror: RouteMirror | None = None
     """The model that gets copies of requests."""
     counts: RouteCounts | None = None

@@ -104,6 +104,7 @@ def counts(counted: Counted, now: datetime) -> RouteCounts:
     ended = []
     for name, tally in sorted(counted.ended.items()):
         owner, _, model = name.partition("/")
+        # An external host is no object: it is kept by what it is called here, as a service is.
         kind, service = names.kind_and_name(owner)
         ended.append(
             EndedCounts(

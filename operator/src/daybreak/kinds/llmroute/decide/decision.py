@@ -108,7 +108,10 @@ class _Shares:
 
 def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
     backends, canary = route.spec.every(), route.spec.canary
-    counted = count(each.status, {one.counted_as for one in backends}, each.told)
+    called = {one.counted_as for one in backends}
+    if route.spec.external_fallback is not None:
+        called.add(route.spec.external_fallback.counted_as)
+    counted = count(each.status, called, each.told)
     shares, moved = tuple(backend.weight for backend in backends), None
     if canary is not None:
         seen = _seen(route, canary, states, counted)
