@@ -250,6 +250,19 @@ async def test_it_is_told_again_and_the_key_is_not_shown(
     assert "authorization" not in openai.seen[-1][1]
 
 
+async def test_certificates_that_are_none_are_no_reason_to_believe_nobody(
+    town: Town, openai: FakeOpenAi, authority: Authority
+) -> None:
+    await town.gate(0, Gate.FAILED)
+    none = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
+    for broken in (none, authority.pem * 4 + none):
+        await route(town, openai, broken)
+        assert await ask(town, "broken") == 503
+    assert openai.seen == []
+    await route(town, openai, authority.pem)
+    assert await ask(town, "r") == 200
+
+
 def test_certificates_are_read_whatever_stands_between() -> None:
     one = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
     assert certificates(f"# a\n{one}\r\n\nb\n{one}") == (one, one)

@@ -6,11 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+import structlog
+
 from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 from daybreak.gateway.router import pieces
 
 BACKEND = "external"
 """HAProxy's backend for them."""
+log = structlog.get_logger("daybreak.gateway")
+
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 _AT_ONCE = 4
 """Certificates in one command: HAProxy reads what its buffer takes."""
@@ -69,13 +73,22 @@ def words(externals: Collection[External]) -> str:
 
 
 async def tell(api: RuntimeApi, externals: Collection[External]) -> None:
-    """Say to a HAProxy where they are. Raises RuntimeApiError."""
+    """Say to a HAProxy where they are. Raises RuntimeApiError.
+
+    Those whose certificates HAProxy does not take are left out, and the others are told all the same.
+    """
+    refused = set()
     if externals:
         there = {line.split(" ")[3] for line in (await _servers(api)) if line.count(" ") > 3}
-        for each in {each.server: each for each in externals}.values():
-            if each.server not in there:
+        for each in {each.server: each for each in externals if each.server not in there}.values():
+            try:
                 await _add(api, each.server, each.certificates)
-    for command in pieces.commands("external", words(externals)):
+            except RuntimeApiError as error:
+                log.warning("CA certificates are not taken", route=each.route, error=str(error))
+                await api.command(f"abort ssl ca-file {each.server}")
+                refused.add(each.server)
+    taken = [each for each in externals if each.server not in refused]
+    for command in pieces.commands("external", words(taken)):
         await api.expect(command, "ok")
 
 

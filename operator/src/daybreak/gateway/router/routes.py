@@ -105,20 +105,25 @@ class RouteKeeper:
 
     async def run(self) -> None:
         """Tell it until cancelled."""
-        while True:
-            self._wake.clear()
-            failed = False
-            try:
-                await self._tell()
-            except RuntimeApiError as error:
-                log.warning("the router could not be told where models are", error=str(error))
-                failed = True
-            await asyncio.sleep(PAUSE_SECONDS)
-            asks = any(at(route, "status", "externalFallback") for route in self._routes())
-            keyed = asks or (self._told is not None and any(route.keys for route in self._told[0].values()))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
-                    await self._wake.wait()
+        try:
+            while True:
+                self._wake.clear()
+                failed = False
+                try:
+                    await self._tell()
+                except RuntimeApiError as error:
+                    log.warning("the router could not be told where models are", error=str(error))
+                    failed = True
+                await asyncio.sleep(PAUSE_SECONDS)
+                asks = any(at(route, "status", "externalFallback") for route in self._routes())
+                keyed = asks or (
+                    self._told is not None and any(route.keys for route in self._told[0].values())
+                )
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
+                        await self._wake.wait()
+        finally:
+            await self._outside.close()
 
     async def _tell(self) -> None:
         services, now = list(self._services()), time.time()
