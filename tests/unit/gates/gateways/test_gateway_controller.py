@@ -16,9 +16,9 @@ from daybreak.gates.gateways.gateway_controller import (
 )
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES, of
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")

@@ -24,7 +24,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     protocol,
     seen_route,
 )
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
 """What has models whose names lead to them. A route leads to those of the first two."""
