@@ -96,13 +96,21 @@ def assemble(
     turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload), platform.node_wait)
     enqueue = partial(_enqueue, queue)
     parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
+    routes = LLMRoutes(api, cache, platform, applier, reports, may_act, route_ports)
+
+    def follow(resource: Resource, key: Key) -> None:
+        """A route says how its backends are, which the operator itself writes into their statuses."""
+        if resource in WORKLOADS and (found := routes.concerned(resource, key)) is not None:
+            _enqueue(queue, routes.name, *found)
+
+    cache.follow(follow)
     kinds: list[Kind] = [
         llm_services(parts, client, reports, ports),
         model_servers(parts, client, reports, ports, engines),
         serve_applications(parts, reports, ports),
         llm_batches(parts),
         llm_benchmarks(parts),
-        LLMRoutes(api, cache, platform, applier, reports, may_act, route_ports),
+        routes,
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.common.resource import API_VERSION
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny
 from tests.api.operator_process import OperatorProcess
@@ -92,22 +93,51 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
 def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
     asked = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
     fallback, copies = [backend("two", "b", after="20s")], backend("two", "c", percent=10)
-    admin.create(
-        written(backends=[backend("one", "tiny")], fallback=fallback, matches=[asked], mirror=copies)
-    )
+    external: dict[str, Any] = {"url": "https://api.example.com:8443/v1", "model": "big", "after": "20s"}
+    external["apiKeySecretRef"] = {"name": "account", "key": "key"}
+    more: dict[str, Any] = {"matches": [asked], "mirror": copies, "externalFallback": external}
+    admin.create(written(backends=[backend("one", "tiny")], fallback=fallback, **more))
     said = condition(admin, "Stalled", "BackendMissing")["message"]
     assert "there is no LLMService two" in said
     assert "match 1 asks for the API key nobody" in said
     found = status(admin)
-    assert found["fallback"] == fallback
-    assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1)]}]
-    assert found["mirror"] == {**copies, "asleep": "Skip"}
+    kind = {"kind": "LLMService"}
+    assert found["externalFallback"] == {**external, "requests": 0, "errors": 0, "got": 0}
+    assert found["fallback"] == [{**fallback[0], **kind}]
+    assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1, **kind)]}]
+    assert found["mirror"] == {**copies, **kind, "asleep": "Skip"}
     models = [(each["model"], each["weight"]) for each in found["backends"]]
     assert models == [("tiny", 1), ("b", 0), ("c", 0)]
     admin.merge("LLMRoute", "chat", {"spec": {"fallback": None, "mirror": None}})
     condition(admin, "Ready", "KeyUnknown")
     admin.merge("LLMRoute", "chat", {"spec": {"matches": None}})
     condition(admin, "Ready", "Routed")
+
+
+def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
+    """Of the same name and model as a service: they are told apart in one status."""
+    server = {"engine": "vllm", "model": {"name": "m", "source": "file:///m"}, "accelerator": {"kind": "cpu"}}
+    own = backend("own", "m", kind="ModelServer")
+    admin.create(written(names=["chat", "m"], backends=[own], fallback=[backend("own", "m")]))
+    said = condition(admin, "Ready", "BackendMissing")["message"]
+    assert "there is no ModelServer own; there is no LLMService own" in said
+    admin.create(
+        {"apiVersion": API_VERSION, "kind": "ModelServer", "metadata": {"name": "own"}, "spec": server}
+    )
+    admin.merge("LLMRoute", "chat", {"spec": {"fallback": None}})
+    eventually("its name", lambda: status(admin)["names"] == ["chat"])
+    assert "model m of ModelServer own" in condition(admin, "Accepted", "NameTaken")["message"]
+    # It follows what the operator itself writes of the server.
+    rows = eventually(
+        "its gate", lambda: [row for row in status(admin)["backends"] if row["state"] == "Held"]
+    )
+    assert [(row["kind"], row["service"], row["share"]) for row in rows] == [("ModelServer", "own", 1.0)]
+    admin.merge("ModelServer", "own", {"spec": {"protocol": "Any"}})
+    said = condition(admin, "Stalled", "BackendProtocol")["message"]
+    assert "ModelServer own has protocol Any" in said
+    assert status(admin)["names"] == ["chat", "m"]
+    admin.delete("ModelServer", "own")
+    condition(admin, "Stalled", "BackendMissing")
 
 
 def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:

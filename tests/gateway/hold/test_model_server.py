@@ -15,9 +15,11 @@ from tests.gateway.fake_application import FakeApplication
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.scene import Scene
 from tests.gateway.village import Village, village
+from tests.unit.llmroute.routes import backend, route
 
 ENGINE = "/health"
 BODY = b'{"model": "engine"}'
+ROUTED = b'{"model": "routed"}'
 
 
 def write(
@@ -150,6 +152,15 @@ async def test_the_open_inference_protocol_alone(tmp_path: Path) -> None:
             assert (await send(place, "GET", path))[0] == 404
 
 
+def write_route(scene: Scene, to: dict[str, Any]) -> None:
+    """Write a route with the name `routed`, and its status as the operator does."""
+    scene.admin.create({**route("names", names=["routed"], backends=[to]), "metadata": {"name": "names"}})
+    at = "2026-01-01T00:00:00Z"
+    said = {"names": ["routed"], "backends": [{**to, "share": 1.0, "state": "Open"}]}
+    said["counts"] = {"since": at, "at": at}
+    scene.admin.merge("LLMRoute", "names", {"status": said}, subresource="status")
+
+
 @pytest.mark.xdist_group("gateway-agent")
 async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
     """With a real API server, and the rights of the gateway's Role."""
@@ -176,6 +187,25 @@ async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
             while (await scene.agent.ask(router, "second", BODY))[0] != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         assert engine.seen["first"] == engine.seen["second"] == 1
+        # A route leads there, and its share wakes one that sleeps.
+        write_route(scene, backend("chat", "engine", kind="ModelServer", weight=1))
+        async with asyncio.timeout(30):
+            while (await scene.agent.ask(router, "routed", ROUTED))[0] != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        asleep = {**status["gate"], "models": [{**gate, "state": "Closed", "epoch": 2}]}
+        scene.admin.merge("ModelServer", "chat", {"status": {"gate": asleep}}, subresource="status")
+        await scene.agent.until("server.chat/engine", lambda report: report.epoch == 2)
+        waking = asyncio.create_task(scene.agent.ask(router, "wakes", ROUTED))
+        await scene.agent.until("server.chat/engine", lambda report: report.held == 1)
+        awake = {**status["gate"], "models": [{**gate, "epoch": 3}]}
+        scene.admin.merge("ModelServer", "chat", {"status": {"gate": awake}}, subresource="status")
+        assert (await waking)[0] == 200
+        assert engine.seen["wakes"] == 1
+        told = 'daybreak_gateway_route_requests_total{model="engine",route="names",service="server.chat"}'
+        async with asyncio.timeout(60):
+            while told not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        scene.admin.delete("LLMRoute", "names")
         scene.admin.delete("ModelServer", "chat")
         async with asyncio.timeout(30):
             while (await scene.agent.ask(0, "late", BODY))[0] != 404:  # noqa: ASYNC110

@@ -15,11 +15,15 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import NOBODY, KeyFiles
 from daybreak.gateway.router import routes as module
+from daybreak.gateway.router.external import External
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.routes import RouteKeeper
 from daybreak.gateway.router.shares import Share, Way
 from daybreak.kube.watching.cache import Cache
 from tests.unit.llmroute.routes import service
+
+CA = {"name": "ca", "key": "pem"}
+PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 
 
 class PlayedRouter:
@@ -29,6 +33,10 @@ class PlayedRouter:
         self.told: asyncio.Queue[Mapping[str, Route]] = asyncio.Queue()
         self.shares: asyncio.Queue[Collection[Share]] = asyncio.Queue()
         self.refuses = 0
+        self.externals: list[Collection[External]] = []
+
+    async def set_externals(self, externals: Collection[External]) -> None:
+        self.externals.append(externals)
 
     async def set_routes(self, routes: Mapping[str, Route], shares: Collection[Share]) -> None:
         if self.refuses:
@@ -81,19 +89,26 @@ async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path)
         manifest["metadata"] |= {"namespace": "ns", "resourceVersion": str(next(versions))}
         cache.put(resource, manifest)
 
-    def write(*weights: int) -> None:
+    def write(*weights: int, **more: Any) -> None:
         backends = [
             {"service": name, "model": "a", "weight": weight}
             for name, weight in zip(("one", "two"), weights, strict=True)
         ]
-        status = {"names": ["chat"], "backends": backends, "asleep": "Skip"}
+        status = {"names": ["chat"], "backends": backends, "asleep": "Skip", **more}
         put(LLM_ROUTES, {"metadata": {"name": "chat", "uid": "chat"}, "status": status})
 
     put(LLM_SERVICES, service("one", "a", port=20000))
     put(LLM_SERVICES, service("two", "a", "b", port=20001))
-    keeper = RouteKeeper(
-        cache, cast(Router, router), namespace="ns", ports=range(20000, 20010), keys=KeyFiles(tmp_path)
-    )
+    (tmp_path / "ca").mkdir()
+    (tmp_path / "ca" / "pem").write_text(PEM)
+
+    async def resolve(host: str, port: int) -> list[str]:
+        assert (host, port) == ("api.example.com", 443)
+        return ["203.0.113.7"]
+
+    keys = KeyFiles(tmp_path)
+    ports = range(20000, 20010)
+    keeper = RouteKeeper(cache, cast(Router, router), namespace="ns", ports=ports, keys=keys, resolve=resolve)
     running = asyncio.create_task(keeper.run())
     try:
         async with asyncio.timeout(30):
@@ -106,8 +121,15 @@ async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path)
             assert await router.shares.get() == [Share("chat", ("chat",), ways)]
             put(LLM_SERVICES, service("two", "a", "b", port=20001, state="Closed"))
             assert await router.shares.get() == [Share("chat", ("chat",), ways[:1])]
+            # Where an external model is is told before anybody is led there.
+            outside = {"url": "https://api.example.com/v1", "model": "big", "caSecretRef": CA}
+            write(8, 2, externalFallback=outside)
+            away = Way("external.api.example.com", "big", 0, 0)
+            assert await router.shares.get() == [Share("chat", ("chat",), ways[:1], fallback=(away,))]
+            assert [each.address for each in router.externals[-1]] == ["203.0.113.7"]
             cache.drop(LLM_ROUTES, {"metadata": {"name": "chat", "namespace": "ns", "resourceVersion": "99"}})
             assert await router.shares.get() == []
+            assert not router.externals[-1]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

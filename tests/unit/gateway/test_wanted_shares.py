@@ -4,9 +4,10 @@ from typing import Any
 
 from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share, Way, words
 from daybreak.gateway.router.wanted_shares import wanted_shares
-from tests.unit.llmroute.routes import service
+from tests.unit.llmroute.routes import server, service
 
 ONE, TWO = "1" * 64, "2" * 64
 
@@ -48,6 +49,36 @@ def test_a_backend_that_is_not_there_or_has_no_weight_gets_nothing() -> None:
     adapter = Way("two", "b-tuned", 20001, 1)
     assert wanted_shares([route(backends=backends)], BOTH) == [Share("chat", ("chat",), (adapter,))]
     assert wanted_shares([route()], []) == [Share("chat", ("chat",), ())]
+
+
+def test_a_route_leads_to_model_servers() -> None:
+    own = wanted(server(), (), Ports(), (ApiKey("x", ONE),))
+    other = wanted(server("v2", "n", protocol="V2"), (), Ports())
+    assert own is not None
+    assert other is not None
+    backends = [
+        {"kind": "ModelServer", "service": "own", "model": "m", "weight": 2},
+        {"kind": "ModelServer", "service": "v2", "model": "n", "weight": 1},
+        {"service": "own", "model": "m", "weight": 1},
+        # What stands for it in labels is no name of an LLMService.
+        {"kind": "LLMService", "service": "server.own", "model": "m", "weight": 1},
+        {"kind": "ServeApplication", "service": "own", "model": "m", "weight": 1},
+        {"kind": "Other", "service": "own", "model": "m", "weight": 1},
+    ]
+    (found,) = wanted_shares([route(backends=backends, stickyKey=True)], [*BOTH, own, other])
+    way = Way("server.own", "m", 20002, 2)
+    assert (found.ways, found.keys, found.holders) == ((way,), (ONE,), ((ONE, "x"),))
+    (found,) = wanted_shares([route(fallback=[{**backends[0], "after": "2s"}], mirror=backends[0])], [own])
+    assert found.fallback == (Way("server.own", "m", 20002, 2000),)
+
+
+def test_what_is_outside_of_the_cluster_comes_last() -> None:
+    found = External("chat", "api.example.com", 443, "/v1", "203.0.113.7", "m", after_ms=20_000)
+    inside = {"service": "two", "model": "b"}
+    (share,) = wanted_shares([route(fallback=[inside])], BOTH, externals={"chat": found, "other": found})
+    assert share.fallback == (Way("two", "b", 20001, 0), Way("external.api.example.com", "m", 0, 20_000))
+    (share,) = wanted_shares([route(backends=[])], [], externals={"chat": found})
+    assert (share.keys, len(share.fallback)) == ((), 1)
 
 
 def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:

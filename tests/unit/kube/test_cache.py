@@ -141,6 +141,16 @@ def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[Key]) -> None:
     assert told == []
 
 
+def test_who_follows_is_told_of_our_own_writes_alone(cache: Cache) -> None:
+    heard: list[Key] = []
+    cache.follow(lambda _resource, key: heard.append(key))
+    cache.put(SERVICES, service(1))
+    assert heard == []
+    with cache.writing(SERVICES, Key("ns", "front")) as take:
+        take(service(2), False)
+    assert heard == [Key("ns", "front")]
+
+
 @pytest.mark.parametrize("case", ["after", "before", "unanswered", "deleted"])
 def test_somebody_elses_change_during_our_write_is_told(case: str, cache: Cache, told: list[Key]) -> None:
     cache.put(SERVICES, service(1))

@@ -4,6 +4,8 @@ from typing import Any
 
 from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmroute.definition import KIND
+from daybreak.api.llmroute.status import BackendState
+from daybreak.kinds.llmroute.observe.observed import ServiceName, models
 
 Manifest = dict[str, Any]
 
@@ -40,6 +42,28 @@ def service(name: str = "one", *models: str, state: str = "Open", port: int = 20
         "spec": {"models": [{"name": model} for model in called]},
         "status": {"gate": gate} if state else {},
     }
+
+
+def server(name: str = "own", model: str = "m", *, state: str = "Open", protocol: str = "OpenAI") -> Manifest:
+    """A ModelServer whose gate has this state; empty: it has none yet."""
+    gate = {"port": 20002, "protocol": protocol, "models": [{"name": model, "state": state, "epoch": 1}]}
+    created = "2026-01-01T00:00:00Z"
+    return {
+        "kind": "ModelServer",
+        "metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": created},
+        "spec": {"model": {"name": model}},
+        "status": {"gate": gate} if state else {},
+    }
+
+
+def named(manifest: Manifest) -> ServiceName:
+    """What a service of the tests is called."""
+    return ServiceName(manifest.get("kind", "LLMService"), manifest["metadata"]["name"])
+
+
+def there(*services: Manifest) -> dict[ServiceName, dict[str, BackendState]]:
+    """The models of services."""
+    return {named(each): models(each) for each in services}
 
 
 def canary(**more: Any) -> Manifest:

@@ -8,9 +8,9 @@ import pytest
 
 from daybreak.gates.gateways.tallies import Histogram, RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, events, report
-from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
+from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FAST, SLOW = Histogram({10: 1}), Histogram({30: 1})
@@ -63,9 +63,9 @@ class Rollout:
         self.now += timedelta(minutes=minutes)
         each = seen_route(self.manifest, tuple(self.told.values()))
         names = (("one", "a"), ("two", "b"), ("next", "c"))
-        services = {
-            name: models(service(name, model, state=self.states.get(name, "Open"))) for name, model in names
-        }
+        services = there(
+            *(service(name, model, state=self.states.get(name, "Open")) for name, model in names)
+        )
         decision = decide(Observed((each,), services), self.now)["chat"]
         wait, status = again(each, decision, self.now), report(each, decision, self.now)
         before = self.manifest.get("status")

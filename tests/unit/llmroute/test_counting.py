@@ -6,9 +6,9 @@ from typing import Any
 
 from daybreak.gates.gateways.tallies import Histogram, RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, report
-from tests.unit.llmroute.routes import Manifest, backend, route, service
+from tests.unit.llmroute.routes import Manifest, backend, route, server, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SINCE = "2026-01-01T00:00:00Z"
@@ -25,7 +25,7 @@ def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> f
     """Reconcile: the manifest gets its status. Returns when it is to be looked at again."""
     now = NOW + timedelta(seconds=seconds)
     each = seen_route(manifest, tuple(said))
-    services = {"one": models(service()), "two": models(service("two", "b"))}
+    services = there(service(), service("two", "b"), server())
     decision = decide(Observed((each,), services), now)["chat"]
     wait = again(each, decision, now)
     manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -116,3 +116,34 @@ def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
     assert manifest["status"] == written
     look(manifest, [told("g1", 90, 10), told("g2", 95, 10)], 602)
     assert got(manifest)[0][0] == 185
+
+
+def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> None:
+    manifest = route(backends=[backend(), backend("own", "m", kind="ModelServer")])
+    look(manifest)
+    ways = {"one/a": Tally(3, 3), "server.own/m": Tally(5, 5)}
+    gone = Told("g", True, RouteTally(manifest["status"]["counts"]["since"], ways))
+    look(manifest, [gone], 60)
+    assert [(each["kind"], each["requests"]) for each in manifest["status"]["backends"]] == [
+        ("LLMService", 3),
+        ("ModelServer", 5),
+    ]
+    # It is kept when the gateway is not heard any more, and nothing begins anew.
+    before = manifest["status"]
+    assert [(each["kind"], each["service"]) for each in before["counts"]["ended"]] == [
+        ("LLMService", "one"),
+        ("ModelServer", "own"),
+    ]
+    look(manifest, [], 120)
+    assert manifest["status"] == before
+
+
+def test_a_status_of_before_there_were_kinds_is_counted_on() -> None:
+    manifest = route(backends=BACKENDS)
+    look(manifest)
+    since = manifest["status"]["counts"]["since"]
+    for row in manifest["status"]["backends"]:
+        del row["kind"]
+    look(manifest, [told("g", 9, 1)], 60)
+    assert manifest["status"]["counts"]["since"] == since
+    assert [each["requests"] for each in manifest["status"]["backends"]] == [9, 1]

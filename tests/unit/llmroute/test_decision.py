@@ -1,6 +1,6 @@
 """Which names lead where, and what the status says of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,16 +9,30 @@ import pytest
 
 from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteReason
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
-from daybreak.kinds.llmroute.observe.observed import Observed, OwnAddress, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import (
+    Observed,
+    OwnAddress,
+    ServiceName,
+    protocol,
+    seen_route,
+)
 from daybreak.kinds.llmroute.status.report import events, report
-from tests.unit.llmroute.routes import backend, route, service
+from tests.unit.llmroute.routes import backend, canary, named, route, server, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+OWN = backend("own", "m", kind="ModelServer")
 
 
-def observed(routes: Sequence[Any], services: Sequence[Any] = (), **more: Any) -> Observed:
+def observed(
+    routes: Sequence[Any],
+    services: Sequence[Any] = (),
+    keys: Mapping[str, Collection[str]] | None = None,
+    **more: Any,
+) -> Observed:
     seen = sorted((seen_route(each) for each in routes), key=lambda each: each.seniority)
-    return Observed(tuple(seen), {each["metadata"]["name"]: models(each) for each in services}, **more)
+    protocols = {named(each): said for each in services if (said := protocol(each))}
+    found = {ServiceName("LLMService", name): each for name, each in (keys or {}).items()}
+    return Observed(tuple(seen), there(*services), found, protocols, **more)
 
 
 def one(manifest: Any, services: Sequence[Any] = (), **more: Any) -> tuple[Decision, LLMRouteStatus]:
@@ -103,6 +117,13 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
         (backend(), service(state=""), RouteReason.BACKEND_PENDING, "has no address for its model a yet"),
         (backend("chat", "a"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is an LLMRoute"),
         (backend("one", "chat"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is a name of an LLMRoute"),
+        (OWN, server(state="Failed"), RouteReason.BACKEND_FAILED, "model m of ModelServer own cannot start"),
+        (OWN, server(state=""), RouteReason.BACKEND_PENDING, "ModelServer own has no address for its model"),
+        (OWN, server(model="n"), RouteReason.BACKEND_MISSING, "ModelServer own has no model m; there is: n"),
+        (OWN, server(protocol="V2"), RouteReason.BACKEND_PROTOCOL, "ModelServer own has protocol V2, and a"),
+        (OWN, server(protocol="Any"), RouteReason.BACKEND_PROTOCOL, "models of OpenAI's API only"),
+        (OWN, service("own", "m"), RouteReason.BACKEND_MISSING, "of that name there is: LLMService"),
+        (backend("own", "m"), server(), RouteReason.BACKEND_MISSING, "of that name there is: ModelServer"),
     ],
 )  # fmt: skip
 def test_a_backend_that_cannot_be_asked_is_named(
@@ -113,6 +134,42 @@ def test_a_backend_that_cannot_be_asked_is_named(
     assert words in message(status, "Ready")
     waits = reason is RouteReason.BACKEND_PENDING
     assert conditions(status)["Stalled"][0] == ("False" if waits else "True")
+
+
+def test_a_model_server_is_a_backend_as_any_other() -> None:
+    """Of the same name as a service, too: both objects may be there, though one has no address."""
+    canaried = canary(kind="ModelServer", service="own", model="m")
+    _, status = one(route(backends=[backend(), OWN], canary=canaried), [service(), server(state="Closed")])
+    assert conditions(status)["Ready"] == ("True", "Routed")
+    assert [(each.kind, each.service, each.weight, each.state) for each in status.backends] == [
+        ("LLMService", "one", 95, "Open"),
+        ("ModelServer", "own", 5, "Held"),
+    ]
+    assert "model m of ModelServer own: step 1 of 3" in message(status, "Canary")
+    twin = backend("one", "a", kind="ModelServer")
+    _, status = one(route(fallback=[twin]), [service(), server("one", "a", state="Failed")])
+    assert [(each.kind, each.state) for each in status.backends] == [
+        ("LLMService", "Open"),
+        ("ModelServer", "Failed"),
+    ]
+
+
+def test_a_name_that_another_kinds_model_has_leads_to_that_model() -> None:
+    application = {
+        "kind": "ServeApplication",
+        "metadata": {"name": "app"},
+        "spec": {"protocol": "OpenAI", "models": ["pipeline"]},
+        "status": {"gate": {"port": 20003, "protocol": "OpenAI", "models": [{"name": "app"}]}},
+    }
+    manifest = route(names=["m", "pipeline", "app", "free"])
+    decision, status = one(manifest, [service(), server(), application])
+    assert decision.names == ("app", "free")
+    assert "the name m is that of the model m of ModelServer own" in message(status, "Accepted")
+    assert "the name pipeline is that of the model pipeline of ServeApplication app" in message(
+        status, "Accepted"
+    )
+    decision, _ = one(manifest, [service(), server(protocol="V2")])
+    assert decision.names == ("m", "pipeline", "app", "free"), "its requests name no model"
 
 
 def test_a_backend_without_a_weight_may_be_missing() -> None:
@@ -172,8 +229,8 @@ def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
 
 
 def test_what_turns_is_told_once() -> None:
-    missing, there = one(route())[1], one(route(), [service()])[1]
+    missing, found = one(route())[1], one(route(), [service()])[1]
     before = missing.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert [(each.warning, each.reason) for each in events({}, missing)] == [(True, "BackendMissing")]
     assert events(before, missing) == []
-    assert [(each.warning, each.reason) for each in events(before, there)] == [(False, "Routed")]
+    assert [(each.warning, each.reason) for each in events(before, found)] == [(False, "Routed")]

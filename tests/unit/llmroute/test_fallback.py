@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from daybreak.api.llmroute.status import BackendState
 from daybreak.gates.gateways.tallies import RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, models, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import report
-from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
+from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 from tests.unit.llmroute.test_decision import conditions, message, one
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -34,19 +34,15 @@ def test_a_fallback_that_is_not_there_is_said() -> None:
     assert conditions(status)["Accepted"] == ("True", "Routed"), "the backend answers"
 
 
-def look(manifest: Manifest, seconds: float, **tallies: Tally) -> None:
+def look(manifest: Manifest, seconds: float, *, gone: bool = False, **tallies: Tally) -> None:
     """Reconcile, with what one gateway tells of `a` and `b`."""
     now = NOW + timedelta(seconds=seconds)
-    names = {"a": "one/a", "b": "two/b", "c": "next/c"}
+    names = {"a": "one/a", "b": "two/b", "c": "next/c", "outside": "external.api.example.com/big"}
     since = manifest.get("status", {}).get("counts", {}).get("since", "")
     tally = RouteTally(since, {names[key]: each for key, each in tallies.items()})
-    each = seen_route(manifest, (Told("g", False, tally),))
-    there = {
-        "one": models(service()),
-        "two": models(service("two", "b")),
-        "next": models(service("next", "c")),
-    }
-    decision = decide(Observed((each,), there), now)["chat"]
+    each = seen_route(manifest, (Told("g", gone, tally),))
+    services = there(service(), service("two", "b"), service("next", "c"))
+    decision = decide(Observed((each,), services), now)["chat"]
     manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -81,3 +77,35 @@ def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
     assert [(each.model, each.weight) for each in status.backends] == [("a", 1), ("b", 0)]
     _, status = one(route(mirror=copies), [service()])
     assert conditions(status)["Ready"] == ("False", "BackendMissing")
+
+
+def test_an_external_model_is_counted_beside_the_others() -> None:
+    external = {
+        "url": "https://api.example.com/v1",
+        "model": "big",
+        "apiKeySecretRef": {"name": "account", "key": "key"},
+        "after": "20s",
+    }
+    manifest = route(externalFallback=external)
+    look(manifest, 0)
+    found = manifest["status"]["externalFallback"]
+    assert found == {**external, "requests": 0, "errors": 0, "got": 0.0}
+    assert conditions_of(manifest)["Ready"] == "True"
+    mine = Tally(sent=10, answered=10, errors=1)
+    look(manifest, 60, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
+    found = manifest["status"]["externalFallback"]
+    assert (found["requests"], found["errors"], found["got"]) == (10, 1, 0.25)
+    assert [each["got"] for each in manifest["status"]["backends"]] == [0.75]
+    # It is written rarely, as what others got, and once.
+    before = manifest["status"]
+    look(manifest, 70, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
+    assert manifest["status"] == before
+    # What a gateway had counted that has gone is kept.
+    look(manifest, 120, gone=True, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
+    look(manifest, 180)
+    assert manifest["status"]["externalFallback"] == found
+
+
+def conditions_of(manifest: Manifest) -> dict[str, str]:
+    """Conditions of a status."""
+    return {each["type"]: each["status"] for each in manifest["status"]["conditions"]}

@@ -17,7 +17,7 @@ BETA: dict[str, Any] = {"headers": [{"name": "X-Team", "prefix": "beta"}], "back
 def test_the_status_says_which_requests_go_where() -> None:
     _, status = one(route(matches=[BETA]), [service(), service("two", "b")])
     (found,) = status.model_dump(mode="json", by_alias=True, exclude_none=True)["matches"]
-    assert found == {**BETA, "backends": [{"service": "two", "model": "b", "weight": 1}]}
+    assert found == {**BETA, "backends": [backend("two", "b", kind="LLMService", weight=1)]}
     assert [(each.model, each.weight, each.share) for each in status.backends] == [
         ("a", 1, 1.0),
         ("b", 0, 0.0),

@@ -37,6 +37,30 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "no model": (route(backends=[{"service": "one"}]), "spec.backends[0].model: this field is needed"),
     "an unknown field": (route(shadow={}), "spec.shadow: there is no such field"),
     "a mirror that is a backend": (route(mirror=backend()), "the mirror must not be one of the backends"),
+    "a backend of another kind": (route(backends=[backend(kind="LLMRoute")]), "spec.backends[0].kind"),
+    "a canary of another kind": (
+        canaried(kind="ModelServer"),
+        "the canary must be one of the backends",
+    ),
+    **{
+        f"an external URL that is {name}": (
+            route(externalFallback={"url": url, "model": "m"}),
+            "spec.externalFallback",
+        )
+        for name, url in {
+            "not HTTPS": "http://api.example.com/v1",
+            "an address": "https://169.254.169.254/v1",
+            "an address of the sixth version": "https://[fd00:ec2::254]/v1",
+            "this machine": "https://localhost/v1",
+            "somebody's": "https://user@api.example.com/v1",
+            "with a query": "https://api.example.com/v1?a=b",
+            "at no port": "https://api.example.com:65536/v1",
+        }.items()
+    },
+    "an external model without a name": (
+        route(externalFallback={"url": "https://api.example.com/v1"}),
+        "spec.externalFallback.model: this field is needed",
+    ),
     "a mirror of nothing": (route(mirror=backend("two", percent=0)), "spec.mirror.percent"),
     "a fallback without a model": (
         route(fallback=[{"service": "one"}]),
@@ -104,6 +128,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 def test_the_least_has_the_documented_defaults() -> None:
     spec = LLMRoute.from_manifest(route()).spec
     assert (spec.backends[0].weight, spec.asleep, spec.sticky) == (1, Asleep.WAKE, None)
+    assert spec.backends[0].kind == "LLMService"
 
 
 @pytest.mark.parametrize(("manifest", "said"), BROKEN.values(), ids=BROKEN.keys())

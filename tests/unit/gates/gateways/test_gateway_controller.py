@@ -6,13 +6,19 @@ from typing import Any, cast
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.gates.gateways.gateway_controller import LEAVING_SECONDS, UNTOLD_SECONDS, GatewayController
+from daybreak.gates.gateways.gateway_controller import (
+    GATHER_SECONDS,
+    LEAVING_SECONDS,
+    UNTOLD_SECONDS,
+    GatewayController,
+)
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES, of
-from daybreak.kube.watching.cache import Cache
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")
@@ -41,6 +47,7 @@ class Applier:
         self.applied: list[str] = []
         self.secrets: set[str] = set()
         """Those that the Deployment was told to have."""
+        self.egress: list[Any] = []
         self.deleted: list[str] = []
 
     async def apply(self, desired: Any, live: Any) -> bool:
@@ -50,6 +57,8 @@ class Applier:
             volumes = desired["spec"]["template"]["spec"]["volumes"]
             self.secrets = {each["secret"]["secretName"] for each in volumes if "secret" in each}
             self.secrets.remove(names.SHARED_KEYS)
+        if desired["kind"] == "NetworkPolicy":
+            self.egress = desired["spec"].get("egress", [])
         return True
 
     async def delete(self, live: Any) -> None:
@@ -124,6 +133,31 @@ async def test_secrets_are_added_without_a_question() -> None:
     applier = Applier()
     await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile(HERE)
     assert applier.secrets == {"keys-of-0", "keys-of-1"}
+
+
+async def test_an_external_model_of_a_route_brings_its_secrets_and_its_way_out() -> None:
+    applier, cache = Applier(), Cache()
+    cache.put(LLM_SERVICES, service("s0"))
+    external = {
+        "url": "https://api.example.com:8443/v1",
+        "model": "big",
+        "apiKeySecretRef": {"name": "account", "key": "key"},
+        "caSecretRef": {"name": "authority", "key": "ca"},
+    }
+    for name, spec in {"one": {"externalFallback": external}, "two": {}}.items():
+        cache.put(LLM_ROUTES, {"metadata": {**METADATA, "name": name, "uid": name}, "spec": spec})
+    found = GatewayController(
+        cast(Any, Api(None)),
+        cache,
+        [LLM_SERVICES],
+        cast(Any, applier),
+        replace(PLATFORM, network_policy=True, gateway_egress=True),
+        routes=[LLM_ROUTES],
+    )
+    assert found.concerned(LLM_ROUTES, Key("ns", "one")) == (HERE, GATHER_SECONDS)
+    await found.reconcile(HERE)
+    assert applier.secrets == {"account", "authority"}
+    assert applier.egress[-1]["ports"] == [{"protocol": "TCP", "port": 8443}]
 
 
 async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over() -> None:

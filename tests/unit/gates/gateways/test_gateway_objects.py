@@ -52,6 +52,16 @@ def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
     }
     assert dns == {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}
     assert api_server == {"ports": [{"protocol": "TCP", "port": 7443}]}
+    # Hosts outside of the cluster have no address that is known: any but a node's own, these ports.
+    wide = one("NetworkPolicy", gateway("ns", [LLM_SERVICES], PLATFORM, external_ports=[8443, 443]))["spec"]
+    assert len(wide["egress"]) == len(spec["egress"]) + 1
+    assert wide["egress"][-1] == {
+        "to": [
+            {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}},
+            {"ipBlock": {"cidr": "::/0", "except": ["fe80::/10"]}},
+        ],
+        "ports": [{"protocol": "TCP", "port": 443}, {"protocol": "TCP", "port": 8443}],
+    }
     spec = one("NetworkPolicy", gateway("ns", [LLM_SERVICES], replace(PLATFORM, gateway_egress=False)))[
         "spec"
     ]

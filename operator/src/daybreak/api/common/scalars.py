@@ -61,6 +61,14 @@ def seconds(duration: str) -> float:
     return parse_duration(duration).total_seconds()
 
 
+def milliseconds(duration: str) -> int:
+    """A duration in whole milliseconds, at least one; 0: it is empty, or cannot be read."""
+    try:
+        return max(1, int(seconds(duration) * 1000)) if duration else 0
+    except ValueError:
+        return 0
+
+
 def duration_of(seconds: float) -> str:
     """A number of seconds as a duration, rounded to whole ones: `12m`, `1h30m`, `90s` as `1m30s`."""
     left = round(seconds)

@@ -6,7 +6,8 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
+from daybreak.api.common.scalars import PositiveDuration
+from daybreak.api.llmroute.references import BackendKind, ModelReference
 
 MAX_STEPS = 32
 """Most steps of a canary."""
@@ -50,7 +51,7 @@ class CanaryAnalysis(ApiModel):
     before times are compared. Errors are compared from the first one on."""
 
 
-class Canary(ApiModel):
+class Canary(ModelReference):
     """One of the backends gets more of the requests step by step. Its own `weight` is not used meanwhile, nor
     afterwards, as long as this stands here."""
 
@@ -64,10 +65,6 @@ class Canary(ApiModel):
         ),
     )
 
-    service: ObjectName
-    """The LLMService of that backend."""
-    model: ModelName
-    """The model of that backend."""
     steps: Annotated[list[CanaryStep], Field(min_length=1, max_length=MAX_STEPS)]
     """Its shares, one after the other. After the last one it keeps that one's."""
     analysis: CanaryAnalysis
@@ -90,8 +87,10 @@ class CanaryPhase(StrEnum):
 class CanaryStatus(ApiModel):
     """How far the canary is. Its share stands with its backend."""
 
+    kind: BackendKind = BackendKind.LLM_SERVICE
+    """What serves its model."""
     service: Annotated[str, Field(max_length=253)]
-    """The LLMService of the backend."""
+    """The LLMService or ModelServer of the backend."""
     model: Annotated[str, Field(max_length=253)]
     """Its model."""
     run: Annotated[str, Field(max_length=MAX_RUN)] = ""

@@ -5,11 +5,11 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel
-from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
+from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
 
-MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 1
+MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 2
 """Models that requests of one route may go to."""
 MOST_GONE = 64
 """Gateways that have gone and are remembered by name."""
@@ -21,8 +21,10 @@ _Histogram = Annotated[str, Field(max_length=2048)]
 class EndedCounts(ApiModel):
     """What gateways that have gone had sent to a backend."""
 
+    kind: BackendKind = BackendKind.LLM_SERVICE
+    """What serves the model."""
     service: Annotated[str, Field(max_length=253)]
-    """The LLMService."""
+    """The LLMService or ModelServer."""
     model: Annotated[str, Field(max_length=253)]
     """The model."""
     sent: int = 0
@@ -49,7 +51,5 @@ class RouteCounts(ApiModel):
     """When it was written what backends have got."""
     gone: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
     """Gateways that have gone and whose requests are in `ended`."""
-    ended: Annotated[
-        list[EndedCounts], Field(max_length=MOST_ROWS, json_schema_extra=list_by("service", "model"))
-    ] = Field(default_factory=list)
+    ended: Annotated[list[EndedCounts], Field(max_length=MOST_ROWS)] = Field(default_factory=list)
     """What they had sent to each backend."""

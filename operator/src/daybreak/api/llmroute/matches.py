@@ -6,8 +6,8 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.common.scalars import ModelName, ObjectName
 from daybreak.api.llmroute.patterns import PATTERN
+from daybreak.api.llmroute.references import ModelReference
 
 MAX_WEIGHT = 1_000_000
 """Largest weight, as in the Gateway API."""
@@ -32,13 +32,9 @@ def not_our_own(where: str) -> Rule:
     )
 
 
-class RouteBackend(ApiModel):
+class RouteBackend(ModelReference):
     """A model that gets a share of the requests."""
 
-    service: ObjectName
-    """An LLMService of the route's namespace."""
-    model: ModelName
-    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
     weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
     """Its share of the requests, compared with the other backends. At 0 it gets none."""
 

@@ -11,9 +11,11 @@ from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.common.scalars import ModelName, ObjectName, PositiveDuration
+from daybreak.api.common.scalars import ModelName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
+from daybreak.api.llmroute.external import ExternalFallback
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
+from daybreak.api.llmroute.references import ModelReference
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
@@ -41,26 +43,18 @@ class Address(StrEnum):
     """There, and at a Service of the route's name, where no other name is served."""
 
 
-class RouteFallback(ApiModel):
+class RouteFallback(ModelReference):
     """A model that gets the requests that the one before it cannot take."""
 
-    service: ObjectName
-    """An LLMService of the route's namespace."""
-    model: ModelName
-    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
     after: PositiveDuration | None = None
     """For how long a request is held at most by the model before it, which sleeps or wakes, until it comes
     here. Unset: until that one's hold ends. Who is refused there, since it cannot start or too many wait,
     comes here at once."""
 
 
-class RouteMirror(ApiModel):
+class RouteMirror(ModelReference):
     """A model that gets copies of requests."""
 
-    service: ObjectName
-    """An LLMService of the route's namespace."""
-    model: ModelName
-    """One of its models, or of their LoRA adapters. Copies come to it under this name."""
     percent: Annotated[int, Field(ge=1, le=100)] = 100
     """Of so many requests in a hundred."""
     asleep: Asleep = Asleep.SKIP
@@ -89,18 +83,20 @@ class Sticky(ApiModel):
     where it is."""
 
 
+def _same(field: str) -> str:
+    """CEL: a backend `b` is the model of a field."""
+    return " && ".join(f"b.{part} == self.{field}.{part}" for part in ("kind", "service", "model"))
+
+
 class LLMRouteSpec(ApiModel):
     """Names, and the models that share them."""
 
     rules = (
         Rule(
-            "!has(self.mirror) || !has(self.backends) || !self.backends.exists(b, "
-            "b.service == self.mirror.service && b.model == self.mirror.model)",
+            f"!has(self.mirror) || !has(self.backends) || !self.backends.exists(b, {_same('mirror')})",
             "the mirror must not be one of the backends",
             lambda self: (
-                self.mirror is None
-                or (self.mirror.service, self.mirror.model)
-                not in {(b.service, b.model) for b in self.backends}
+                self.mirror is None or not any(self.mirror.is_same(backend) for backend in self.backends)
             ),
         ),
         Rule(
@@ -109,14 +105,13 @@ class LLMRouteSpec(ApiModel):
             lambda self: any(backend.weight > 0 for backend in self.backends),
         ),
         Rule(
-            "!has(self.canary) || !has(self.backends) || self.backends.exists(b, "
-            "b.service == self.canary.service && b.model == self.canary.model)",
+            f"!has(self.canary) || !has(self.backends) || self.backends.exists(b, {_same('canary')})",
             "the canary must be one of the backends",
             lambda self: self.canary is None or any(self.is_canary(backend) for backend in self.backends),
         ),
         Rule(
             "!has(self.canary) || !has(self.backends) || self.backends.exists(b, "
-            "(b.service != self.canary.service || b.model != self.canary.model) && b.weight > 0)",
+            f"!({_same('canary')}) && b.weight > 0)",
             "beside the canary another backend needs a weight above 0, to be compared with",
             lambda self: (
                 self.canary is None
@@ -144,6 +139,9 @@ class LLMRouteSpec(ApiModel):
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
     sent to a model. A model that it has come from is passed over."""
+    external_fallback: ExternalFallback | None = None
+    """A model outside of the cluster, behind the last one of `fallback`. It gets only what a backend of the
+    route did not take, after that one's service has looked at the API key. Unset: there is none."""
     mirror: RouteMirror | None = None
     """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
     sticky: Sticky | None = None
@@ -158,18 +156,17 @@ class LLMRouteSpec(ApiModel):
 
     def every(self) -> list[RouteBackend]:
         """The backends, and behind them, without a share, the models that are asked for another reason."""
-        found = {(each.service, each.model): each for each in self.backends}
+        found = list(self.backends)
         for each in self._others():
-            other = RouteBackend(service=each.service, model=each.model, weight=0)
-            found.setdefault((each.service, each.model), other)
-        return list(found.values())
+            if not any(each.is_same(other) for other in found):
+                found.append(RouteBackend(kind=each.kind, service=each.service, model=each.model, weight=0))
+        return found
 
     def is_needed(self, backend: RouteBackend) -> bool:
         """Whether a model is asked for another reason than its share."""
-        pairs = {(each.service, each.model) for each in self._others()}
-        return (backend.service, backend.model) in pairs
+        return any(backend.is_same(each) for each in self._others())
 
-    def _others(self) -> Iterator[RouteBackend | RouteFallback | RouteMirror]:
+    def _others(self) -> Iterator[ModelReference]:
         yield from self.fallback
         if self.mirror is not None:
             yield self.mirror
@@ -178,5 +175,4 @@ class LLMRouteSpec(ApiModel):
 
     def is_canary(self, backend: RouteBackend) -> bool:
         """Whether this backend is the canary."""
-        canary = self.canary
-        return canary is not None and (backend.service, backend.model) == (canary.service, canary.model)
+        return self.canary is not None and self.canary.is_same(backend)

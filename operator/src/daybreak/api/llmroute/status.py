@@ -10,7 +10,9 @@ from daybreak.api.common.conditions import Condition
 from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
+from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
+from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
 
 
@@ -41,6 +43,8 @@ class RouteReason(StrEnum):
     """A backend is a route, or the name of one: a route leads to models only."""
     BACKEND_MISSING = "BackendMissing"
     """A backend's service, or its model, is not there. The others share what it would get."""
+    BACKEND_PROTOCOL = "BackendProtocol"
+    """A backend's ModelServer does not speak OpenAI's API. The others share what it would get."""
     BACKEND_PENDING = "BackendPending"
     """A backend's service has just come, and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
@@ -76,14 +80,16 @@ class BackendState(StrEnum):
     PENDING = "Pending"
     """It has no address yet."""
     MISSING = "Missing"
-    """There is no such service or model."""
+    """There is no such service or model, or it does not speak OpenAI's API."""
 
 
 class BackendStatus(ApiModel):
     """A backend as gateways use it."""
 
+    kind: BackendKind = BackendKind.LLM_SERVICE
+    """What serves the model."""
     service: str
-    """The LLMService."""
+    """The LLMService or ModelServer."""
     model: str
     """The model."""
     weight: int
@@ -115,9 +121,7 @@ class LLMRouteStatus(ApiModel):
     """The generation of the spec that this status speaks of."""
     names: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field(default_factory=list)
     """The names that lead to the backends."""
-    backends: Annotated[
-        list[BackendStatus], Field(max_length=MOST_ROWS, json_schema_extra=list_by("service", "model"))
-    ] = Field(default_factory=list)
+    backends: Annotated[list[BackendStatus], Field(max_length=MOST_ROWS)] = Field(default_factory=list)
     """The backends, in the order of the spec, and then the other models that requests may go to."""
     matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
     """Requests that take other backends: those of the first match that holds."""
@@ -125,6 +129,8 @@ class LLMRouteStatus(ApiModel):
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
     """Where a request goes that its backend does not take, one after the other."""
+    external_fallback: ExternalStatus | None = None
+    """Where it goes that none of them takes."""
     mirror: RouteMirror | None = None
     """The model that gets copies of requests."""
     counts: RouteCounts | None = None

@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 
 from daybreak.api.common import names
+from daybreak.api.common.https import port_of
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.controller import metrics
@@ -86,12 +87,12 @@ class GatewayController:
         self._may_act = may_act
         self._refused: dict[str, tuple[str, str]] = {}
         """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
-        self.watched: Collection[Resource] = frozenset((*workloads, *OF_GATEWAYS, PODS, CONFIG_MAPS))
+        self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
         """The gateway of the namespace: it comes with the first workload, and goes with the last one."""
         mine = gateway_key(key.namespace)
-        if resource in self._workloads:
+        if resource in self._workloads or resource in self._routes:
             return mine, GATHER_SECONDS
         if key != mine:
             return None
@@ -131,7 +132,7 @@ class GatewayController:
         ]
         if not self._platform.gateway_image:
             return await self._remove(namespace, there, again)
-        needed = any(self._known(namespace))
+        needed = any(self._known(namespace, self._workloads))
         # A new operator may know the gateway before it knows the LLMServices: only the API server can say
         # that there are none. If there are, the gateway stays as it is until they are known: what they need
         # of it, such as Secrets, is not known either.
@@ -140,7 +141,12 @@ class GatewayController:
         secrets = await self._secrets(namespace) if needed else set()
         said = self._cache.get(CONFIG_MAPS, Key(namespace, names.GATEWAY)) if needed else None
         platform, refusal = _settings(self._platform, said)
-        wanted = gateway(namespace, self._workloads, platform, secrets, self._routes) if needed else []
+        outside = _external_ports(
+            self._cache.get(kind, key) for kind, key in self._known(namespace, self._routes)
+        )
+        wanted = (
+            gateway(namespace, self._workloads, platform, secrets, self._routes, outside) if needed else []
+        )
         for manifest in wanted:
             live = self._cache.get(of(manifest), key_of(manifest))
             if refusal and live is not None and of(manifest) is DEPLOYMENTS:
@@ -214,18 +220,19 @@ class GatewayController:
         What it has is taken from it only when the API server says that no service needs it: a new operator
         may know some LLMServices of the namespace before the others.
         """
-        needed = _secrets_of(self._cache.get(kind, key) for kind, key in self._known(namespace))
+        kinds = (*self._workloads, *self._routes)
+        needed = _secrets_of(self._cache.get(kind, key) for kind, key in self._known(namespace, kinds))
         deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
         if _mounted(deployment) <= needed | {names.SHARED_KEYS}:
             return needed
-        for kind in self._workloads:
+        for kind in kinds:
             found = await self._api.request("list", kind, kind.path(namespace))
             needed |= _secrets_of(mappings(found.get("items")))
         return needed
 
-    def _known(self, namespace: str) -> Iterator[tuple[Resource, Key]]:
-        """The workloads of a namespace, as far as the watches have told."""
-        for kind in self._workloads:
+    def _known(self, namespace: str, kinds: Collection[Resource]) -> Iterator[tuple[Resource, Key]]:
+        """Objects of a namespace, as far as the watches have told."""
+        for kind in kinds:
             yield from ((kind, key) for key in self._cache.keys(kind) if key.namespace == namespace)
 
     async def _has_services(self, namespace: str) -> bool:
@@ -259,9 +266,20 @@ def _is_ours(live: Manifest) -> bool:
 
 
 def _secrets_of(services: Iterable[Mapping[str, Any] | None]) -> set[str]:
-    """Names of the Secrets with API keys of these LLMServices."""
-    keys = (key for service in services for key in mappings(at(service, "spec", "access").get("apiKeys")))
-    return {name for key in keys if (name := text(mapping(key.get("secretRef")).get("name")))}
+    """Names of the Secrets with API keys of these services, and of external models of these routes."""
+    found = list(services)
+    keys = (key for service in found for key in mappings(at(service, "spec", "access").get("apiKeys")))
+    asked = [mapping(key.get("secretRef")) for key in keys]
+    for route in found:
+        external = at(route, "spec", "externalFallback")
+        asked += [mapping(external.get(field)) for field in ("apiKeySecretRef", "caSecretRef")]
+    return {name for each in asked if (name := text(each.get("name")))}
+
+
+def _external_ports(routes: Iterable[Mapping[str, Any] | None]) -> set[int]:
+    """Ports of the hosts outside of the cluster that these routes lead to."""
+    urls = (text(at(route, "spec", "externalFallback").get("url")) for route in routes)
+    return {port for url in urls if url and (port := port_of(url))}
 
 
 def _mounted(deployment: Mapping[str, Any] | None) -> set[str]:

@@ -21,6 +21,8 @@ Manifest = dict[str, Any]
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _OURS = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
+_OUTSIDE = (("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10"))
+"""All addresses, and those among them at which clouds tell a node its credentials."""
 USER_ID = 65532
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
@@ -39,15 +41,17 @@ def gateway(
     platform: Platform,
     secrets: Collection[str] = (),
     routes: Collection[Resource] = (),
+    external_ports: Collection[int] = (),
 ) -> list[Manifest]:
     """Objects of the gateway, what pods need before the Deployment that makes them.
 
     `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys
-    beside the shared one, and `routes` the kinds that it goes by beside the workloads.
+    beside the shared one, `routes` the kinds that it goes by beside the workloads, and `external_ports`
+    those of hosts outside of the cluster that routes lead to.
     """
     objects = [_service_account(namespace), _role(namespace, [*workloads, *routes]), _role_binding(namespace)]
     if platform.network_policy:
-        objects.append(_network_policy(namespace, platform))
+        objects.append(_network_policy(namespace, platform, external_ports))
     return [
         *objects,
         _disruption_budget(namespace),
@@ -91,10 +95,11 @@ def _role_binding(namespace: str) -> Manifest:
     )
 
 
-def _network_policy(namespace: str, platform: Platform) -> Manifest:
+def _network_policy(namespace: str, platform: Platform, external_ports: Collection[int]) -> Manifest:
     """Requests may come from anywhere; state and metrics are for the operator and who collects metrics.
 
-    What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else.
+    What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else. Hosts
+    outside of the cluster have names, and a policy knows addresses only: any but those of the node itself.
     """
     (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     operator = {
@@ -106,6 +111,10 @@ def _network_policy(namespace: str, platform: Platform) -> Manifest:
     # Each has a port of its own, which its own policy opens to the gateway.
     servers = {"podSelector": {"matchLabels": {names.COMPONENT_LABEL: names.SERVER_COMPONENT, **_OURS}}}
     egress = [{"to": [models], "ports": serving}, {"to": [servers]}, *to_cluster(platform.api_server_ports)]
+    if external_ports:
+        anywhere = [{"ipBlock": {"cidr": cidr, "except": [local]}} for cidr, local in _OUTSIDE]
+        outside = [{"protocol": "TCP", "port": port} for port in sorted(set(external_ports))]
+        egress.append({"to": anywhere, "ports": outside})
     return _object(
         "networking.k8s.io/v1",
         "NetworkPolicy",
@@ -206,7 +215,7 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
 
 
 def _keys_volume(secret: str) -> dict[str, Any]:
-    """A Secret with API keys. One that is not there keeps its own service closed, and stops nobody else's."""
+    """A Secret with keys. One that is not there keeps its own service closed, and stops nobody else's."""
     return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
 
 

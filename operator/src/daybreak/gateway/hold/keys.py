@@ -84,11 +84,15 @@ class KeyFiles:
             found.setdefault(digest, _api_key(item, text(item.get("name")) or f"{secret}/{key}", digest))
         return tuple(found.values())
 
-    def _digest(self, secret: str, key: str) -> str:
+    def value(self, secret: str, key: str) -> bytes:
+        """What a key of a Secret holds, without spaces around it; empty: it cannot be read."""
         if not secret or not key or "/" in secret + key or secret in (".", ".."):
-            return NOBODY
+            return b""
         try:
-            value = (self._folder / secret / key).read_bytes().strip()
+            return (self._folder / secret / key).read_bytes().strip()
         except OSError:
-            return NOBODY
+            return b""
+
+    def _digest(self, secret: str, key: str) -> str:
+        value = self.value(secret, key)
         return hashlib.sha256(value).hexdigest() if value else NOBODY

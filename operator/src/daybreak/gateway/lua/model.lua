@@ -157,10 +157,20 @@ function model.in_json(text)
     return name, well_formed, false, from, to
 end
 
+-- Whether a name stands in quotation marks and before a colon. What has no pattern in it is found many times faster, and most
+-- bodies of a chat have a `"user"` that is no key.
+local function is_key(text, name)
+    local quoted, from, to = '"' .. name .. '"', nil, 1
+    repeat
+        from, to = find(text, quoted, to, true)
+    until not from or find(text, "^[ \t\r\n]*:", to + 1)
+    return from ~= nil
+end
+
 -- A text of a JSON body, by its name; nil if it is not in what is here, or too much stands before it.
 function model.field(text, name)
     -- Most bodies do not have it, and this is the quicker look.
-    if not find(text, '"' .. name .. '"[ \t\r\n]*:') and not find(text, "\\u", 1, true) then
+    if not is_key(text, name) and not find(text, "\\u", 1, true) then
         return nil
     end
     steps = 0

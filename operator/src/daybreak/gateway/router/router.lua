@@ -2,6 +2,7 @@
 
 local answers = require("answers")
 local bearer = require("bearer")
+local external = require("external")
 local matches = require("matches")
 local mirror = require("mirror")
 local model = require("model")
@@ -116,6 +117,9 @@ local function send_by(txn, chosen, name, from, to, match, tried, since)
             { retry_after = 5 })
     end
     rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
+    if way.port == 0 then
+        return external.choose(txn, chosen.id)
+    end
     txn:set_var(PORT, way.port)
     txn:set_var(FOUND, percent.encoded(way.model))
     if offer then
@@ -305,6 +309,8 @@ core.register_action("route", { "http-req" }, route)
 core.register_cli({ "router", "set" }, "router set <at> <last> <models> : say where models are", in_pieces(set))
 core.register_cli({ "router", "share" }, "router share <at> <last> <routes> : say which names lead to several models",
     in_pieces(share))
+core.register_cli({ "router", "external" }, "router external <at> <last> <hosts> : say where models outside of the cluster are",
+    in_pieces(external.set))
 core.register_cli({ "router", "shares" }, "router shares : requests of each route by where they went, as JSON",
     function(applet) applet:send(ways.json() .. "\n") end)
 core.register_cli({ "router", "tallies" }, "router tallies : what backends of routes have got, as JSON",

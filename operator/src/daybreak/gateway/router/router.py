@@ -25,8 +25,9 @@ from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.lua import LUA
-from daybreak.gateway.router import pieces
+from daybreak.gateway.router import external, pieces
 from daybreak.gateway.router import shares as sharing
+from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share
 
 HERE = Path(__file__).parent
@@ -236,6 +237,11 @@ class Router:
             for command in said:
                 await each.api.expect(command, "ok")
 
+    async def set_externals(self, externals: Collection[External]) -> None:
+        """Say where models outside of the cluster are. Raises RuntimeApiError."""
+        for each in self._both:
+            await external.tell(each.api, externals)
+
     async def shares(self) -> Mapping[str, Mapping[str, int]]:
         """Requests that each route has sent to each of its models, as `service/model`, since HAProxy started.
 
@@ -328,7 +334,9 @@ def words(routes: Mapping[str, Route]) -> str:
 
 def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
     """The text of a configuration file."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
+    environment = jinja2.Environment(  # noqa: S701
+        loader=jinja2.FileSystemLoader(HERE), undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
     template = environment.from_string(file.read_text())
     return template.render(
         address=config.address,
@@ -365,6 +373,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         next_socket=next_socket(config.folder),
         paths=PATHS,
         port=config.port,
+        renames=file == TEMPLATE,
         replica_paths=REPLICA_PATHS,
         route_ports=config.route_ports,
         share_bytes=config.share_bytes,

@@ -12,11 +12,14 @@ from typing import Any
 import structlog
 
 from daybreak.api.common.resource import Resource
+from daybreak.api.common.unstructured import at
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.router.external import External
+from daybreak.gateway.router.outside import Outside, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
@@ -71,17 +74,28 @@ class RouteKeeper:
         namespace: The namespace of all services.
         ports: The ports that services can have.
         keys: Reads API keys.
+        resolve: Says the addresses of a host outside of the cluster.
     """
 
-    def __init__(self, cache: Cache, router: Router, *, namespace: str, ports: range, keys: KeyFiles) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        router: Router,
+        *,
+        namespace: str,
+        ports: range,
+        keys: KeyFiles,
+        resolve: Resolve = resolve,
+    ) -> None:
         self._cache = cache
         self._router = router
         self._namespace = namespace
         self._ports = ports
         self._keys = keys
-        self._told: tuple[Mapping[str, Route], Sequence[Share]] | None = None
+        self._told: tuple[Mapping[str, Route], Sequence[Share], Sequence[External]] | None = None
         self._warned: dict[str, tuple[str, ...]] = {}
         self._wake = asyncio.Event()
+        self._outside = Outside(keys, self._wake.set, resolve)
         cache.subscribe(self._changed)
 
     @property
@@ -91,19 +105,25 @@ class RouteKeeper:
 
     async def run(self) -> None:
         """Tell it until cancelled."""
-        while True:
-            self._wake.clear()
-            failed = False
-            try:
-                await self._tell()
-            except RuntimeApiError as error:
-                log.warning("the router could not be told where models are", error=str(error))
-                failed = True
-            await asyncio.sleep(PAUSE_SECONDS)
-            keyed = self._told is not None and any(route.keys for route in self._told[0].values())
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
-                    await self._wake.wait()
+        try:
+            while True:
+                self._wake.clear()
+                failed = False
+                try:
+                    await self._tell()
+                except RuntimeApiError as error:
+                    log.warning("the router could not be told where models are", error=str(error))
+                    failed = True
+                await asyncio.sleep(PAUSE_SECONDS)
+                asks = any(at(route, "status", "externalFallback") for route in self._routes())
+                keyed = asks or (
+                    self._told is not None and any(route.keys for route in self._told[0].values())
+                )
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
+                        await self._wake.wait()
+        finally:
+            await self._outside.close()
 
     async def _tell(self) -> None:
         services, now = list(self._services()), time.time()
@@ -117,10 +137,16 @@ class RouteKeeper:
                     others=list(names),
                 )
         self._warned = others
-        shares = wanted_shares(self._routes(), served(services, self._ports), now)
-        if (found, shares) != self._told:
-            await self._router.set_routes(found, shares)
-            self._told = found, shares
+        externals = self._outside.externals(self._routes())
+        shares = wanted_shares(self._routes(), served(services, self._ports), now, externals)
+        outside = list(externals.values())
+        if (found, shares, outside) == self._told:
+            return
+        # Where they are is known before anybody is led there, and as long as somebody is.
+        if outside or self._told is None or self._told[2]:
+            await self._router.set_externals(outside)
+        await self._router.set_routes(found, shares)
+        self._told = found, shares, outside
 
     def _services(self) -> Iterable[Wanted]:
         for owner in workloads.owners(self._cache, self._namespace):

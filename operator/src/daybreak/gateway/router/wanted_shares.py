@@ -5,15 +5,20 @@ backend that falls asleep loses its share at once where it is to be passed over.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from daybreak.api.common.scalars import seconds
+from daybreak.api.common.names import kind_and_name, of_owner
+from daybreak.api.common.scalars import milliseconds
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
+from daybreak.api.llmroute.external import COUNTED
 from daybreak.api.llmroute.patterns import lua_pattern
+from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import Asleep
 from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate
+from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Compared, Match, Share, Way
 
 _NOTHING = "$^"
@@ -27,7 +32,10 @@ def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
 
 
 def wanted_shares(
-    routes: Iterable[Mapping[str, Any]], services: Sequence[Wanted], now: float = 0
+    routes: Iterable[Mapping[str, Any]],
+    services: Sequence[Wanted],
+    now: float = 0,
+    externals: Mapping[str, External] | None = None,
 ) -> list[Share]:
     """The routes that have names, oldest first.
 
@@ -35,6 +43,7 @@ def wanted_shares(
         routes: LLMRoutes of the namespace.
         services: Those that requests reach.
         now: Keys that have expired by then, in seconds since 1970, count no more.
+        externals: Models outside of the cluster that can be asked, by the names of their routes.
     """
     by_name = {service.name: service for service in services}
     taken = {model for service in services for model in service.models}
@@ -47,8 +56,18 @@ def wanted_shares(
         )
         taken |= set(names)
         if names:
-            found.append(_share(_seniority(route)[1], names, status, by_name, now))
+            name = _seniority(route)[1]
+            share = _share(name, names, status, by_name, now)
+            outside = (externals or {}).get(name)
+            found.append(
+                share if outside is None else replace(share, fallback=(*share.fallback, _way(outside)))
+            )
     return found
+
+
+def _way(outside: External) -> Way:
+    """The way to a model outside of the cluster: it has no port of the HAProxy that holds."""
+    return Way(f"{COUNTED}{outside.host}", outside.model, 0, outside.after_ms)
 
 
 def _seniority(route: Mapping[str, Any]) -> tuple[str, str]:
@@ -85,9 +104,9 @@ def _share(
 
 def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple[tuple[str, str], ...]:
     """The keys of all services that a route leads to, and their names. Of two names of one key, the first."""
-    backends = (text(backend.get("service")) for backend in mappings(status.get("backends")))
+    owners = map(_owner, mappings(status.get("backends")))
     found: dict[str, str] = {}
-    for service in (services[name] for name in backends if name in services):
+    for service in (services[owner] for owner in owners if owner in services):
         for key in service.front.slot.keys:
             if key.digest != NOBODY:
                 found.setdefault(key.digest, key.name)
@@ -109,11 +128,18 @@ def _ways(
     """Those of some backends that are there, and that have a weight where no other one is asked for."""
     found = []
     for backend in mappings(backends):
-        service, model = services.get(text(backend.get("service"))), text(backend.get("model"))
+        service, model = services.get(_owner(backend)), text(backend.get("model"))
         weight = weigh(backend) if weigh else whole(backend.get("weight"))
         if service is not None and model in service.models and (weigh or weight > 0):
             found.append(Way(service.name, model, service.port, weight))
     return found
+
+
+def _owner(backend: Mapping[str, Any]) -> str:
+    """What stands for the object that serves a model; empty: it is of no kind that a route leads to."""
+    kind, name = text(backend.get("kind")) or BackendKind.LLM_SERVICE, text(backend.get("service"))
+    owner = of_owner(kind, name)
+    return owner if kind in set(BackendKind) and kind_and_name(owner) == (kind, name) else ""
 
 
 def _chosen(ways: Sequence[Way], services: Mapping[str, Wanted], skips: bool) -> tuple[Way, ...]:
@@ -156,11 +182,7 @@ def _header(header: Mapping[str, Any]) -> tuple[str, Compared, str]:
 
 def _held_ms(fallback: Mapping[str, Any]) -> int:
     """For how long a request is held before it goes on there, in milliseconds; 0: until its hold ends."""
-    after = text(fallback.get("after"))
-    try:
-        return max(1, int(seconds(after) * 1000)) if after else 0
-    except ValueError:
-        return 0
+    return milliseconds(text(fallback.get("after")))
 
 
 def _gate(service: Wanted, model: str) -> Gate:

@@ -6,6 +6,7 @@
 -- a way that comes or goes moves only the values that are its own.
 
 local bearer = require("bearer")
+local external = require("external")
 local matches = require("matches")
 local percent = require("percent")
 local tally = require("tally")
@@ -50,7 +51,8 @@ end
 -- The first of a route's fallbacks that was not tried yet. tried: ids of ways.
 local function fallback(route, tried)
     for _, way in ipairs(route.fallback) do
-        local new = true
+        -- An external one takes only what has come from a backend: nobody else has looked at the API key.
+        local new = way.port > 0 or #tried > 0 and external.is_there(route.id)
         for _, id in ipairs(tried) do
             new = new and id ~= way.id
         end

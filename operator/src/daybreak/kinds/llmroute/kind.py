@@ -5,10 +5,9 @@ from collections.abc import Callable, Collection
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.gateway_reports import GatewayReports
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.kinds.llmroute.observe.observer import Observer
+from daybreak.kinds.llmroute.observe.observer import SERVING, Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.client import Api
 from daybreak.kube.resources import OF_ROUTES
@@ -43,7 +42,7 @@ class LLMRoutes:
     """
 
     name = LLM_ROUTES.kind
-    watched: Collection[Resource] = frozenset((LLM_ROUTES, LLM_SERVICES, *OF_ROUTES))
+    watched: Collection[Resource] = frozenset((LLM_ROUTES, *SERVING, *OF_ROUTES))
 
     def __init__(
         self,
@@ -60,7 +59,7 @@ class LLMRoutes:
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
-        """All routes of the namespace: at once for one or its own Service, soon for an LLMService."""
+        """All routes of the namespace: at once for one or its own Service, soon for what serves models."""
         mine = Key(key.namespace, ALL)
         if resource in OF_ROUTES:
             return (mine, 0.0) if names.name_of(self.name, key.name) is not None else None

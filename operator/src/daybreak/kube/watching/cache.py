@@ -55,6 +55,7 @@ class Cache:
         self._entries: dict[Resource, dict[Key, _Entry]] = {}
         self._by_owner: dict[Resource, dict[Key, set[str]]] = {}
         self._listeners: list[Listener] = []
+        self._followers: list[Listener] = []
         self._changes: dict[Resource, int] = {}
         self._writing: dict[tuple[Resource, Key], set[Key]] = {}
         """Objects that are being written, with whom to tell of what has changed meanwhile."""
@@ -62,6 +63,10 @@ class Cache:
     def subscribe(self, listener: Listener) -> None:
         """Have `listener` called after every change."""
         self._listeners.append(listener)
+
+    def follow(self, listener: Listener) -> None:
+        """Have `listener` called after every write of our own, of which the others are not told."""
+        self._followers.append(listener)
 
     def changes(self, resource: Resource) -> int:
         """How often objects of this kind have changed: equal numbers mean nothing has."""
@@ -127,6 +132,9 @@ class Cache:
             entry = self._entries.get(resource, {}).get(key)
             if entry is None or entry.packed is None or entry.version != answered:
                 self._tell(resource, told)
+            else:
+                for follower in self._followers:
+                    follower(resource, key)
 
     def put(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
         """Take a newer state in. Returns False, and changes nothing, when it is not newer."""

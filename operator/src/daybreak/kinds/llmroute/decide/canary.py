@@ -63,7 +63,7 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
         seen: What it is judged by; of the step that it stood in.
         now: The time.
     """
-    if before is None or (before.service, before.model, before.run) != (spec.service, spec.model, spec.run):
+    if before is None or _which(before) != _which(spec):
         return _enter(spec, 1, seen, now)
     if before.phase is CanaryPhase.RETURNED:
         return Move(before, moved=False)
@@ -89,17 +89,17 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
 
 def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tuple[int, ...]:
     """What each backend gets, compared with the others, where the canary gets so many per cent."""
-    stable = [0 if _is(spec, each) else each.weight for each in backends]
+    stable = [0 if spec.is_same(each) else each.weight for each in backends]
     divisor = math.gcd(*stable)
     total = sum(stable) // divisor
     return tuple(
-        total * percent if _is(spec, each) else weight // divisor * (100 - percent)
+        total * percent if spec.is_same(each) else weight // divisor * (100 - percent)
         for each, weight in zip(backends, stable, strict=True)
     )
 
 
-def _is(spec: Canary, backend: RouteBackend) -> bool:
-    return (backend.service, backend.model) == (spec.service, spec.model)
+def _which(canary: Canary | CanaryStatus) -> tuple[str, str, str, str]:
+    return canary.kind, canary.service, canary.model, canary.run
 
 
 def _since(status: CanaryStatus, now: datetime) -> datetime:
@@ -123,6 +123,7 @@ def _enough(spec: Canary, step: int, seen: Seen) -> bool:
 
 def _enter(spec: Canary, step: int, seen: Seen, now: datetime) -> Move:
     entered = CanaryStatus(
+        kind=spec.kind,
         service=spec.service,
         model=spec.model,
         run=spec.run,

@@ -10,8 +10,10 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
+from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
+from daybreak.api.llmroute.references import BackendKind
 from daybreak.gates.gateways.tallies import Histogram, Tally, Told
 
 
@@ -68,12 +70,14 @@ def anew(status: Manifest, now: datetime) -> Counted:
     return Counted(written(now if last is None else max(now, last + timedelta(seconds=1))))
 
 
-def weights_before(status: Manifest) -> dict[tuple[str, str], int]:
-    """The weights of a status, by service and model."""
-    return {
-        (text(each.get("service")), text(each.get("model"))): whole(each.get("weight"))
-        for each in mappings(status.get("backends"))
-    }
+def weights_before(status: Manifest) -> dict[str, int]:
+    """The weights of a status, by `SERVICE/MODEL`."""
+    return {counted_as(each): whole(each.get("weight")) for each in mappings(status.get("backends"))}
+
+
+def counted_as(row: Manifest) -> str:
+    """What the model of a status's row is called where requests are counted: `SERVICE/MODEL`."""
+    return f"{names.of_owner(text(row.get('kind')), text(row.get('service')))}/{text(row.get('model'))}"
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
@@ -87,7 +91,7 @@ def _add(totals: dict[str, Tally], more: Mapping[str, Tally]) -> None:
 
 
 def _key(each: EndedCounts) -> str:
-    return f"{each.service}/{each.model}"
+    return f"{names.of_owner(each.kind, each.service)}/{each.model}"
 
 
 def _tally(each: EndedCounts) -> Tally:
@@ -99,9 +103,12 @@ def counts(counted: Counted, now: datetime) -> RouteCounts:
     """As the status has it."""
     ended = []
     for name, tally in sorted(counted.ended.items()):
-        service, _, model = name.partition("/")
+        owner, _, model = name.partition("/")
+        # An external host is no object: it is kept by what it is called here, as a service is.
+        kind, service = names.kind_and_name(owner)
         ended.append(
             EndedCounts(
+                kind=BackendKind(kind),
                 service=service,
                 model=model,
                 sent=tally.sent,

@@ -1,6 +1,6 @@
 """Which names lead where: a pure function of all LLMRoutes and LLMServices of a namespace."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
@@ -14,7 +14,14 @@ from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
-from daybreak.kinds.llmroute.observe.observed import Observed, OwnAddress, SeenRoute
+from daybreak.kinds.llmroute.observe.observed import (
+    Models,
+    Observed,
+    OwnAddress,
+    SeenRoute,
+    ServiceName,
+    service_of,
+)
 from daybreak.problems.redact import excerpt
 
 _REFUSAL_LIMIT = 2000
@@ -52,8 +59,8 @@ class Decision:
 
 def decide(seen: Observed, now: datetime) -> dict[str, Decision]:
     """What becomes of each route, by its name."""
-    models = {model: service for service in sorted(seen.services) for model in seen.services[service]}
-    owners = {name: f"model {name} of LLMService {service}" for name, service in models.items()}
+    models = {model: each for each in sorted(seen.services) for model in seen.services[each]}
+    owners = {name: f"model {name} of {each.words}" for name, each in models.items()}
     called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
     found = {}
     for each in seen.routes:
@@ -73,10 +80,9 @@ def _one(
         return Decision(unaccepted=(Problem(RouteReason.GATEWAY_OFF, off),))
     route = each.route
     states = tuple(_state(backend, seen.services) for backend in route.spec.every())
-    routes = {other.name for other in seen.routes}
     shares = _shares(each, route, states, now)
     problems = chain.from_iterable(
-        _of_backend(backend, state, seen.services, routes, called)
+        _of_backend(backend, state, seen, called)
         for backend, state, weight in zip(route.spec.every(), states, shares.weights, strict=True)
         if weight > 0 or route.spec.is_needed(backend)
     )
@@ -102,13 +108,16 @@ class _Shares:
 
 def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
     backends, canary = route.spec.every(), route.spec.canary
-    counted = count(each.status, {f"{one.service}/{one.model}" for one in backends}, each.told)
+    called = {one.counted_as for one in backends}
+    if route.spec.external_fallback is not None:
+        called.add(route.spec.external_fallback.counted_as)
+    counted = count(each.status, called, each.told)
     shares, moved = tuple(backend.weight for backend in backends), None
     if canary is not None:
         seen = _seen(route, canary, states, counted)
         moved = move(canary, canary_before(each.status), seen, now)
         shares = weights(backends, canary, moved.status.weight)
-    named = {(one.service, one.model): weight for one, weight in zip(backends, shares, strict=True)}
+    named = {one.counted_as: weight for one, weight in zip(backends, shares, strict=True)}
     begins = named != weights_before(each.status) or (moved is not None and moved.moved)
     return _Shares(shares, anew(each.status, now) if counted is None or begins else counted, moved)
 
@@ -117,10 +126,10 @@ def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], count
     totals = counted.totals if counted is not None else {}
     pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
-    mine = totals.get(f"{canary.service}/{canary.model}", Tally())
+    mine = totals.get(canary.counted_as, Tally())
     # A model that only gets what others do not take is nothing to compare with.
     others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
-    stable = together(totals.get(f"{one.service}/{one.model}", Tally()) for one in others)
+    stable = together(totals.get(one.counted_as, Tally()) for one in others)
     return Seen(mine, stable, state, skipped=route.spec.asleep is Asleep.SKIP)
 
 
@@ -151,58 +160,65 @@ def _address(address: OwnAddress | None) -> Iterator[Problem]:
         yield Problem(RouteReason.ADDRESS_REFUSED, said)
 
 
-def _keys(route: LLMRoute, keys: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Iterator[Problem]:
     """Keys that a match asks for, or that the route sticks to, and that none of its services has."""
     for number, match in enumerate(route.spec.matches, 1):
-        services = dict.fromkeys(backend.service for backend in match.backends if backend.weight > 0)
+        services = dict.fromkeys(service_of(backend) for backend in match.backends if backend.weight > 0)
         there = {name for service in services for name in keys.get(service, ())}
         for name in match.api_keys or ():
             if name not in there:
                 wants = f"match {number} asks for the API key {name}"
-                said = (
-                    f"{wants}, and no service that it leads to has one of that name ({', '.join(services)})"
-                )
+                said = f"{wants}, and no service that it leads to has one of that name ({_names(services)})"
                 yield Problem(RouteReason.KEY_UNKNOWN, said)
     if route.spec.sticky is not None and route.spec.sticky.api_key:
-        services = dict.fromkeys(backend.service for backend in route.spec.every() if backend.service in keys)
+        every = map(service_of, route.spec.every())
+        services = dict.fromkeys(service for service in every if service in keys)
         if services and not any(keys[service] for service in services):
             sticks = "sticky.apiKey: no service that the route leads to has API keys"
-            yield Problem(RouteReason.KEY_UNKNOWN, f"{sticks} ({', '.join(services)})")
+            yield Problem(RouteReason.KEY_UNKNOWN, f"{sticks} ({_names(services)})")
 
 
-def _state(backend: RouteBackend, services: Mapping[str, Mapping[str, BackendState]]) -> BackendState:
-    return services.get(backend.service, {}).get(backend.model, BackendState.MISSING)
+def _names(services: Iterable[ServiceName]) -> str:
+    return ", ".join(service.name for service in services)
+
+
+def _state(backend: RouteBackend, services: Mapping[ServiceName, Models]) -> BackendState:
+    return services.get(service_of(backend), {}).get(backend.model, BackendState.MISSING)
 
 
 def _of_backend(
-    backend: RouteBackend,
-    state: BackendState,
-    services: Mapping[str, Mapping[str, BackendState]],
-    routes: Collection[str],
-    called: Collection[str],
+    backend: RouteBackend, state: BackendState, seen: Observed, called: Collection[str]
 ) -> Iterator[Problem]:
-    service, model = backend.service, backend.model
-    models = services.get(service)
+    service, model = service_of(backend), backend.model
+    models, routes = seen.services.get(service), {route.name for route in seen.routes}
     if state is BackendState.FAILED:
-        yield Problem(RouteReason.BACKEND_FAILED, f"model {model} of LLMService {service} cannot start")
+        yield Problem(RouteReason.BACKEND_FAILED, f"model {model} of {service.words} cannot start")
     elif state is BackendState.PENDING:
-        waits = f"LLMService {service} has no address for its model {model} yet"
+        waits = f"{service.words} has no address for its model {model} yet"
         yield Problem(RouteReason.BACKEND_PENDING, waits, waits=True)
-    elif models is None and service in routes:
+    elif models is None and service.name in routes:
         yield Problem(
             RouteReason.ROUTE_TO_ROUTE,
-            f"there is no LLMService {service}; {service} is an LLMRoute, and a route leads to models only",
+            f"there is no {service.words}; {service.name} is an LLMRoute, and a route leads to models only",
         )
     elif models is None:
-        yield Problem(RouteReason.BACKEND_MISSING, f"there is no LLMService {service}")
+        yield Problem(RouteReason.BACKEND_MISSING, f"there is no {service.words}{_meant(service, seen)}")
+    elif protocol := seen.protocols.get(service):
+        said = f"{service.words} has protocol {protocol}, and a route leads to models of OpenAI's API only"
+        yield Problem(RouteReason.BACKEND_PROTOCOL, said)
     elif state is BackendState.MISSING and model in called:
         yield Problem(
             RouteReason.ROUTE_TO_ROUTE,
-            f"LLMService {service} has no model {model}; {model} is a name of an LLMRoute, and a route leads "
-            "to models only",
+            f"{service.words} has no model {model}; {model} is a name of an LLMRoute, and a route leads to "
+            "models only",
         )
     elif state is BackendState.MISSING:
         there = ", ".join(sorted(models)) or "none"
-        yield Problem(
-            RouteReason.BACKEND_MISSING, f"LLMService {service} has no model {model}; there is: {there}"
-        )
+        said = f"{service.words} has no model {model}; there is: {there}"
+        yield Problem(RouteReason.BACKEND_MISSING, said)
+
+
+def _meant(service: ServiceName, seen: Observed) -> str:
+    """Which one there is of that name, where it is of another kind."""
+    others = sorted(other.kind for other in seen.services if other.name == service.name)
+    return f"; of that name there is: {', '.join(others)}" if others else ""

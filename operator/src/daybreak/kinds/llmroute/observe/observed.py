@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.api.gates.gate_status import GateState
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.references import ModelReference
 from daybreak.api.llmroute.status import BackendState
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.gates.gateways.tallies import Told
 
 _STATES = {
@@ -15,6 +18,29 @@ _STATES = {
     GateState.CLOSED: BackendState.HELD,
     GateState.FAILED: BackendState.FAILED,
 }
+
+
+Models = Mapping[str, BackendState]
+"""The models of a service, adapters included, and how they are."""
+
+
+@dataclass(frozen=True, order=True)
+class ServiceName:
+    """An object that serves models."""
+
+    kind: str
+    """LLMService, ModelServer, or another kind whose models have names at the address `llm`."""
+    name: str
+
+    @property
+    def words(self) -> str:
+        """In words."""
+        return f"{self.kind} {self.name}"
+
+
+def service_of(reference: ModelReference) -> ServiceName:
+    """The object that is to serve a model."""
+    return ServiceName(reference.kind, reference.service)
 
 
 @dataclass(frozen=True)
@@ -69,10 +95,12 @@ class Observed:
 
     routes: tuple[SeenRoute, ...]
     """Oldest first."""
-    services: Mapping[str, Mapping[str, BackendState]]
-    """The models of each LLMService, adapters included, and how they are."""
-    keys: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """The names of the API keys of each LLMService."""
+    services: Mapping[ServiceName, Models]
+    """The models of each service of the namespace."""
+    keys: Mapping[ServiceName, Collection[str]] = field(default_factory=dict)
+    """The names of the API keys of each."""
+    protocols: Mapping[ServiceName, str] = field(default_factory=dict)
+    """What those speak that do not speak OpenAI's API."""
     gateway: bool = True
     """Whether there are gateways in this installation."""
 
@@ -85,13 +113,22 @@ def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
         return SeenRoute(manifest, None, str(error), told)
 
 
+def protocol(service: Manifest) -> str:
+    """What a service speaks that does not speak OpenAI's API; empty: it does, or nothing is said yet."""
+    said = text(at(service, "status", "gate").get("protocol")) or text(at(service, "spec").get("protocol"))
+    return "" if said == Protocol.OPENAI else said
+
+
 def models(service: Manifest) -> dict[str, BackendState]:
-    """The models of an LLMService, and how they are: those that can be asked for, and those of the spec."""
-    found = {
-        text(model.get("name")): BackendState.PENDING
-        for model in mappings(at(service, "spec").get("models"))
-        if text(model.get("name"))
-    }
+    """The models of a service, and how they are: those that can be asked for, and those of the spec.
+
+    There are none where it does not speak OpenAI's API: its requests name no model.
+    """
+    if protocol(service):
+        return {}
+    found = dict.fromkeys(_written(at(service, "spec")), BackendState.PENDING)
+    if text(service.get("kind")) == SERVE_APPLICATIONS.kind:  # its gate is the whole's, whatever the model
+        return found
     for entry in mappings(at(service, "status", "gate").get("models")):
         # A state of a newer operator that is unknown here: requests are held.
         state = _STATES.get(text(entry.get("state")), BackendState.HELD)  # type: ignore[call-overload]
@@ -102,8 +139,16 @@ def models(service: Manifest) -> dict[str, BackendState]:
     return found
 
 
+def _written(spec: Manifest) -> list[str]:
+    """The names of models in a spec: the one of a ModelServer, or several, alone or with more about each."""
+    several = spec.get("models")
+    written = (spec.get("model"), *(several if isinstance(several, list) else ()))
+    called = (text(each) or text(mapping(each).get("name")) for each in written)
+    return [name for name in called if name]
+
+
 def keys(service: Manifest) -> frozenset[str]:
-    """The names of the API keys of an LLMService, as its gateway has them."""
+    """The names of the API keys of a service, as its gateway has them."""
     found = set()
     for each in mappings(at(service, "spec", "access").get("apiKeys")):
         secret = mapping(each.get("secretRef"))

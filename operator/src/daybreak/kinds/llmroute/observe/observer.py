@@ -9,6 +9,8 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmroute.spec import Address
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.plan import label_of
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.gateways.tallies import Told
@@ -16,11 +18,16 @@ from daybreak.kinds.llmroute.observe.observed import (
     Observed,
     OwnAddress,
     SeenRoute,
+    ServiceName,
     keys,
     models,
+    protocol,
     seen_route,
 )
 from daybreak.kube.watching.cache import Cache, Key
+
+SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
+"""What has models whose names lead to them. A route leads to those of the first two."""
 
 
 class Observer:
@@ -57,11 +64,16 @@ class Observer:
             key=lambda seen: seen.seniority,
         )
         routes = self._addressed(namespace, routes)
-        services = {each["metadata"]["name"]: each for each in self._of(LLM_SERVICES, namespace)}
+        services = {
+            ServiceName(kind.kind, each["metadata"]["name"]): each
+            for kind in SERVING
+            for each in self._of(kind, namespace)
+        }
         return Observed(
             tuple(routes),
             {name: models(service) for name, service in services.items()},
             {name: keys(service) for name, service in services.items()},
+            {name: said for name, service in services.items() if (said := protocol(service))},
             self._gateway,
         )
 

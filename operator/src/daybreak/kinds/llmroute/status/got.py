@@ -4,10 +4,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole
+from pydantic import ValidationError
+
+from daybreak.api.common.unstructured import Manifest, mapping, mappings, parse_time, whole
 from daybreak.api.llmroute.counts import RouteCounts
+from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.gates.gateways.tallies import Histogram, Tally
-from daybreak.kinds.llmroute.decide.counting import Counted, counts, counts_before
+from daybreak.kinds.llmroute.decide.counting import Counted, counted_as, counts, counts_before
 
 WRITE_SECONDS = 30.0
 """How often it is written while requests come."""
@@ -83,12 +86,21 @@ def _seconds(times: Histogram, part: float) -> float | None:
 
 def _before(status: Manifest) -> dict[str, dict[str, Any]]:
     """As the status has it."""
+    rows = {counted_as(each): each for each in mappings(status.get("backends"))}
+    if (external := external_of(status)) is not None:
+        rows[external.counted_as] = mapping(status.get("externalFallback"))
     return {
-        f"{text(each.get('service'))}/{text(each.get('model'))}": {
-            name: each[key] for name, key in _FIELDS.items() if key in each
-        }
-        for each in mappings(status.get("backends"))
+        name: {field: each[key] for field, key in _FIELDS.items() if key in each}
+        for name, each in rows.items()
     }
+
+
+def external_of(status: Manifest) -> ExternalStatus | None:
+    """The external model of a status; None: it has none that can be read."""
+    try:
+        return ExternalStatus.model_validate(status.get("externalFallback"))
+    except ValidationError:
+        return None
 
 
 def _said(status: Manifest) -> dict[str, dict[str, Any]]:

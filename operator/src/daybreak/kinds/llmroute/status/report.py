@@ -7,6 +7,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import condition, mapping, whole
 from daybreak.api.llmroute.canary import CanaryPhase
+from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.llmroute.status import (
     BackendState,
@@ -40,6 +41,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         "backends": _backends(spec, decision, {}),
         "matches": spec.matches,
         "fallback": spec.fallback,
+        "external_fallback": _external(spec, {}),
         "mirror": spec.mirror,
         "sticky_header": spec.sticky.header if spec.sticky is not None else None,
         "sticky_key": True if spec.sticky is not None and spec.sticky.api_key else None,
@@ -48,6 +50,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     }
     if decision.counted is not None:
         found, update["counts"] = got(before, decision.counted, now)
+        update["external_fallback"] = _external(spec, found)
         update["backends"] = _backends(spec, decision, found)
     if decision.canary is not None:
         update["canary"] = decision.canary.status
@@ -98,15 +101,26 @@ def _backends(spec: LLMRouteSpec, decision: Decision, found: Got) -> list[Backen
     total = sum(weight for _, state, weight in rows if state in _THERE)
     return [
         BackendStatus(
+            kind=backend.kind,
             service=backend.service,
             model=backend.model,
             weight=weight,
             share=round(weight / total, 4) if total and state in _THERE else 0.0,
             state=state,
-            **found.get(f"{backend.service}/{backend.model}", {}),
+            **found.get(backend.counted_as, {}),
         )
         for backend, state, weight in rows
     ]
+
+
+def _external(spec: LLMRouteSpec, found: Got) -> ExternalStatus | None:
+    external = spec.external_fallback
+    if external is None:
+        return None
+    fields = {
+        name: value for name, value in found.get(external.counted_as, {}).items() if name != "passed_on"
+    }
+    return ExternalStatus(**dict(external), **fields)
 
 
 def _conditions(decision: Decision) -> list[Made]:
@@ -134,7 +148,7 @@ def _canary(decision: Decision) -> Made | None:
     if decision.canary is None:
         return None
     status = decision.canary.status
-    name = f"model {status.model} of LLMService {status.service}"
+    name = f"model {status.model} of {status.kind} {status.service}"
     match status.phase:
         case CanaryPhase.PROGRESSING:
             reason, words = RouteReason.CANARY_PROGRESSING, f"{name}: {status.message}"

@@ -1,0 +1,160 @@
+"""What is known of models outside of the cluster: addresses, keys, and whose certificates are believed."""
+
+import asyncio
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import structlog
+
+from daybreak.api.common.https import host_of, port_of
+from daybreak.api.common.scalars import milliseconds
+from daybreak.api.common.unstructured import at, mapping, text
+from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.router.external import External, certificates
+
+FRESH_SECONDS = 30.0
+"""How long an address counts until the name is looked up again."""
+LOOKUP_SECONDS = 5.0
+_OF_CLOUDS = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "fd00:ec2::254")))
+"""Where clouds tell a node its credentials, beside link-local addresses."""
+_SYSTEM = Path("/etc/ssl/certs/ca-certificates.crt")
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+
+log = structlog.get_logger("daybreak.gateway")
+
+
+def may_be_asked(address: str) -> bool:
+    """Whether requests may go to an address: not to this machine, nor to who tells a node its credentials."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
+        found = found.ipv4_mapped
+    refused = found.is_loopback or found.is_link_local or found.is_multicast
+    return not (refused or found.is_unspecified or found.is_reserved or found in _OF_CLOUDS)
+
+
+async def resolve(host: str, port: int) -> list[str]:
+    """The addresses of a host that may be asked, best first. Raises OSError when it has none."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = [str(each[4][0]) for each in found]
+    allowed = [address for address in addresses if may_be_asked(address)]
+    if not allowed:
+        raise OSError(f"none of its addresses may be asked: {', '.join(addresses)}")
+    return allowed
+
+
+@cache
+def _believed_here() -> tuple[str, ...]:
+    """The certificates of this image."""
+    file = Path(ssl.get_default_verify_paths().cafile or _SYSTEM)
+    return certificates(file.read_text()) if file.exists() else ()
+
+
+class Outside:
+    """Looks up the external models of routes.
+
+    Args:
+        keys: Reads Secrets.
+        changed: Called when an address has become known, or another one.
+        resolve: Says the addresses of a host.
+    """
+
+    def __init__(self, keys: KeyFiles, changed: Callable[[], None], resolve: Resolve = resolve) -> None:
+        self._keys = keys
+        self._changed = changed
+        self._resolve = resolve
+        self._addresses: dict[tuple[str, int], tuple[str, float]] = {}
+        """Addresses of hosts, and until when they count, on the monotonic clock; empty: there is none."""
+        self._lookups: dict[tuple[str, int], asyncio.Task[None]] = {}
+        self._warned: dict[str, str] = {}
+
+    def externals(self, routes: Iterable[Mapping[str, Any]]) -> dict[str, External]:
+        """Those that can be asked at this moment, by the names of their routes. Others are looked up."""
+        found: dict[str, External] = {}
+        for route in routes:
+            said = at(route, "status", "externalFallback")
+            name = text(mapping(route.get("metadata")).get("name"))
+            if not said:
+                continue
+            try:
+                found[name] = self._external(name, said)
+                self._warned.pop(name, None)
+            except ValueError as error:
+                if self._warned.get(name) != str(error):
+                    log.warning("an external model cannot be asked", route=name, why=str(error))
+                self._warned[name] = str(error)
+        return found
+
+    async def close(self) -> None:
+        """End all lookups."""
+        for task in self._lookups.values():
+            task.cancel()
+        await asyncio.gather(*self._lookups.values(), return_exceptions=True)
+
+    def _external(self, route: str, said: Mapping[str, Any]) -> External:
+        """One of them. Raises ValueError, which says why it cannot be asked."""
+        url = text(said.get("url"))
+        host, port = host_of(url), port_of(url)
+        if not url.startswith("https://") or not host or not port:
+            raise ValueError("its URL cannot be used")
+        key = self._secret(said, "apiKeySecretRef")
+        if key is not None and not key.isprintable():
+            raise ValueError("its API key has characters that no header takes")
+        authorities = self._secret(said, "caSecretRef")
+        believed = certificates(authorities) if authorities is not None else _believed_here()
+        if not believed:
+            raise ValueError("there are no CA certificates to verify it by")
+        address = self._address(host, port)
+        if not address:
+            raise ValueError(f"{host} has no address that may be asked")
+        return External(
+            route=route,
+            host=host,
+            port=port,
+            path=urlsplit(url).path.rstrip("/"),
+            address=address,
+            model=text(said.get("model")),
+            after_ms=milliseconds(text(said.get("after"))),
+            key=key or "",
+            certificates=believed,
+        )
+
+    def _secret(self, said: Mapping[str, Any], field: str) -> str | None:
+        """What a Secret's key holds; None: none is asked for. Raises ValueError where it cannot be read."""
+        reference = mapping(said.get(field))
+        if not reference:
+            return None
+        secret, key = text(reference.get("name")), text(reference.get("key"))
+        value = self._keys.value(secret, key)
+        if not value:
+            raise ValueError(f"{field}: key {key} of Secret {secret} cannot be read")
+        return value.decode("ascii", errors="replace")
+
+    def _address(self, host: str, port: int) -> str:
+        """Its address as last known; empty: none is. Looked up again when that was a while ago."""
+        where = host, port
+        address, until = self._addresses.get(where, ("", 0.0))
+        if time.monotonic() >= until and where not in self._lookups:
+            self._lookups[where] = asyncio.create_task(self._look_up(where, address))
+        return address
+
+    async def _look_up(self, where: tuple[str, int], before: str) -> None:
+        try:
+            async with asyncio.timeout(LOOKUP_SECONDS):
+                found = await self._resolve(*where)
+            address = before if before in found else found[0]
+        except (OSError, TimeoutError) as error:
+            log.warning("an external host cannot be looked up", host=where[0], error=str(error))
+            # A name server that is away for a while is no reason to lose what is known.
+            address = before
+        self._addresses[where] = address, time.monotonic() + FRESH_SECONDS
+        del self._lookups[where]
+        if address != before:
+            self._changed()
