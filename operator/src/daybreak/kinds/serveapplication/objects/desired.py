@@ -34,7 +34,7 @@ def desired(
         objects.append(account(metadata(application, names.service_account(application.owner))))
     if platform.network_policy:
         objects.append(network_policy(application, platform, gateway=gateway_port is not None))
-    fewest = 0 if asleep is not None else sum(group.fewest for group in application.groups)
+    fewest = 0 if asleep is SleepDepth.WORKERS else sum(group.fewest for group in application.groups)
     objects += [_disruption_budget(application, fewest), front_service(application, gateway_port)]
     if asleep is not SleepDepth.CLUSTER:
         away, gateway = asleep is SleepDepth.WORKERS, gateway_port is not None
@@ -44,7 +44,7 @@ def desired(
 
 def _disruption_budget(application: ServeApplication, fewest: int) -> dict[str, Any]:
     """A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them.
-    Asleep it may take all."""
+    While only the head is there, it may take that."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
