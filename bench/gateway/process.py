@@ -12,6 +12,14 @@ import psutil
 from daybreak.api.common import names
 from tests.api.operator_process import SOURCES
 
+_POD = """
+"$1" -m daybreak.gateway haproxy & haproxy=$!
+"$1" -m daybreak.gateway agent & agent=$!
+trap 'kill $haproxy $agent; wait $haproxy; wait $agent; exit' TERM
+wait
+"""
+"""Both programs of a pod, told to end together."""
+
 
 @contextmanager
 def process(
@@ -33,20 +41,17 @@ def process(
         started.wait()
 
 
-def parts(supervisor: psutil.Process) -> dict[str, list[psutil.Process]]:
-    """A gateway's processes: those in Python (supervisor and agent), and its three HAProxies."""
-    children = supervisor.children()
+def parts(gateway: psutil.Process) -> dict[str, list[psutil.Process]]:
+    """A gateway's processes: those in Python (supervisor, keeper and agent), and its three HAProxies."""
+    children = gateway.children(recursive=True)
     haproxies = [child for child in children if child.name() == "haproxy"]
-    return {
-        "agent": [supervisor, *(child for child in children if child not in haproxies)],
-        "haproxy": haproxies,
-    }
+    return {"agent": [child for child in children if child not in haproxies], "haproxy": haproxies}
 
 
 @contextmanager
 def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iterator[psutil.Process]:
-    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise: its
-    supervisor's process."""
+    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise: the
+    parent of its two programs."""
     first, last = names.GATEWAY_PORTS
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},
@@ -62,6 +67,6 @@ def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iter
         "GATEWAY_DRAIN_SECONDS": "1",
         **more,
     }
-    command = [sys.executable, "-m", "daybreak.gateway"]
-    with process(command, environment, folder / "gateway.log", seconds=30) as agent:
-        yield agent
+    command = ["sh", "-c", _POD, "sh", sys.executable]
+    with process(command, environment, folder / "gateway.log", seconds=30) as pod:
+        yield pod

@@ -82,7 +82,9 @@ class Way:
 
     def cpu_seconds(self) -> dict[str, float]:
         """User and system time that each of the processes has used up to now."""
-        return {name: sum(map(_cpu, [one, *one.children()])) for name, one in self.processes.items()}
+        return {
+            name: sum(map(_cpu, [one, *one.children(recursive=True)])) for name, one in self.processes.items()
+        }
 
 
 def size_of(name: str) -> str:

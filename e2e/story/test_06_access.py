@@ -100,7 +100,9 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
             assert greet(openai, model)
         with client(kubernetes, name, "sk-wrong") as openai, pytest.raises(AuthenticationError):
             greet(openai, model)
-    logs = kubernetes.target.kubectl("logs", "-n", NAMESPACE, "deployment/daybreak-gateway", "--tail=-1")
+    logs = kubernetes.target.kubectl(
+        "logs", "-n", NAMESPACE, "deployment/daybreak-gateway", "--all-containers", "--tail=-1"
+    )
     assert KEY not in logs
 
     kubernetes.patch(tiny, {"spec": {"access": None}})

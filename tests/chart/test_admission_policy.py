@@ -468,6 +468,21 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda m: pod(m).update(serviceAccountName="default"),
         "ServiceAccount",
     ),
+    "the gateway's token in all its containers": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m).update(automountServiceAccountToken=True),
+        "automountServiceAccountToken",
+    ),
+    "the gateway's token in HAProxy's container": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m)["containers"][0].update(volumeMounts=pod(m)["containers"][1]["volumeMounts"][1:2]),
+        "HAProxy's container",
+    ),
+    "API keys in HAProxy's container": (
+        lambda: of_gateway("Deployment"),
+        lambda m: pod(m)["containers"][0].update(volumeMounts=pod(m)["containers"][1]["volumeMounts"][-1:]),
+        "HAProxy's container",
+    ),
     "pods of two accounts": (
         lambda: of_sample("RayService"),
         lambda m: head(m).update(serviceAccountName="other"),
@@ -709,6 +724,11 @@ def test_a_gateway_of_before_is_brought_to_the_images_of_now(
     """Before its first server-side apply the operator hands the fields over, with the pods as they are."""
     old = of_gateway("Deployment")
     old["spec"]["template"]["spec"]["containers"][0]["image"] = "daybreak-gateway:before"
+    # As it was when it had one container: with the keys and the token.
+    _, agent = old["spec"]["template"]["spec"]["containers"]
+    old["spec"]["template"]["spec"]["automountServiceAccountToken"] = True
+    old["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = agent["volumeMounts"]
+    old["spec"]["template"]["spec"]["containers"].remove(agent)
     live(old)
     name = old["metadata"]["name"]
     assert operator.patch(
@@ -716,7 +736,8 @@ def test_a_gateway_of_before_is_brought_to_the_images_of_now(
     )
     assert operator.apply(of_gateway("Deployment"))
     image = "/spec/template/spec/containers/0/image"
-    with pytest.raises(ClusterError, match=f"{DENIED}.*another image"):
+    # Another template is judged as a whole: its image, and the token that all its containers had.
+    with pytest.raises(ClusterError, match=f"{DENIED}(.*another image|automountServiceAccountToken)"):
         operator.patch("deployment", name, {"op": "replace", "path": image, "value": "miner:1"})
 
 

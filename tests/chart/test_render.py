@@ -109,6 +109,10 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
         "DAYBREAK_GATEWAY_TOKENS": "true",
         "DAYBREAK_GATEWAY_PODS": json.dumps(
             {
+                "agentResources": {
+                    "limits": {"memory": "512Mi"},
+                    "requests": {"cpu": "20m", "memory": "128Mi"},
+                },
                 "pullPolicy": "IfNotPresent",
                 "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
             },

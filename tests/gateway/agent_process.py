@@ -1,4 +1,4 @@
-"""A gateway's processes as they run in a pod (supervisor, agent, HAProxies), and what a test asks of them."""
+"""A gateway's processes as they run in the two containers of a pod, and what a test asks of them."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ OWN = -2
 
 
 class AgentProcess:
-    """`python -m daybreak.gateway` before the services of one namespace."""
+    """Both programs of `python -m daybreak.gateway` before the services of one namespace."""
 
     def __init__(
         self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
@@ -62,28 +62,62 @@ class AgentProcess:
         }
         self._clients: aiohttp.ClientSession
         self.process: asyncio.subprocess.Process
+        """The first program of HAProxy's container."""
+        self.keeper: asyncio.subprocess.Process
+        """That of the agent's."""
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["AgentProcess"]:
-        """Start it, wait until it is ready, and end it afterwards."""
-        with self._log.open("ab") as log:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "daybreak.gateway", env=self._environment, stdout=log, stderr=log
-            )
+        """Start both, wait until it is ready, and end them afterwards."""
+        self.keeper = await self._start("agent")
+        await self.start_haproxy()
         self._clients = aiohttp.ClientSession()
         try:
             await self.until_page("/readyz", 200)
             yield self
         finally:
             await self._clients.close()
-            if self.process.returncode is None:
-                self.process.send_signal(signal.SIGTERM)
+            self.end()
+            for process in (self.process, self.keeper):
                 try:
                     async with asyncio.timeout(20):
-                        await self.process.wait()
+                        await process.wait()
                 except TimeoutError:
-                    self.process.kill()
-                    await self.process.wait()
+                    process.kill()
+                    await process.wait()
+
+    async def start_haproxy(self) -> None:
+        """Start HAProxy's container, as the kubelet does it also after its end."""
+        self.process = await self._start("haproxy")
+
+    async def _start(self, program: str) -> asyncio.subprocess.Process:
+        command = [*self.before(program), sys.executable, "-m", "daybreak.gateway", program]
+        with self._log.open("ab") as log:
+            return await asyncio.create_subprocess_exec(
+                *command, env=self._environment, stdout=log, stderr=log
+            )
+
+    def before(self, program: str) -> list[str]:
+        """What the command of a program begins with, which becomes that program."""
+        del program
+        return []
+
+    def end(self) -> None:
+        """Tell both to end, as the kubelet does when the pod is to end."""
+        for process in (self.process, self.keeper):
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """End both at once, as when the node is gone."""
+        for process in (self.keeper, self.process):
+            process.kill()
+            await process.wait()
+
+    async def ended(self, seconds: float = 30) -> tuple[int, int]:
+        """Wait for both. Returns the exit statuses, first that of HAProxy's container."""
+        async with asyncio.timeout(seconds):
+            return await self.process.wait(), await self.keeper.wait()
 
     @property
     def haproxy(self) -> int:
@@ -103,11 +137,17 @@ class AgentProcess:
     @property
     def agent(self) -> int:
         """The process of the agent."""
-        return self._child("daybreak.gateway.agent").pid
+        return self._child("daybreak.gateway.agent", self.keeper).pid
 
-    def _child(self, word: str) -> psutil.Process:
-        """The supervisor's child that has a last argument that ends so."""
-        children = psutil.Process(self.process.pid).children()
+    def agent_or_none(self) -> int | None:
+        """The same; None between two agents."""
+        with suppress(StopIteration, psutil.NoSuchProcess):
+            return self.agent
+        return None
+
+    def _child(self, word: str, parent: asyncio.subprocess.Process | None = None) -> psutil.Process:
+        """The child that has a last argument that ends so, of the supervisor if of nobody else."""
+        children = psutil.Process((parent or self.process).pid).children()
         return next(
             child for child in children if child.cmdline()[-1:] and child.cmdline()[-1].endswith(word)
         )
@@ -116,9 +156,9 @@ class AgentProcess:
         """Wait until another agent than that one has come to work. Returns its process."""
         async with asyncio.timeout(seconds):
             while True:
-                with suppress(StopIteration, psutil.NoSuchProcess):
-                    if self.agent != old and (await self.page("/state", only_head=True))[0] == 200:
-                        return self.agent
+                agent = self.agent_or_none()
+                if agent not in (old, None) and (await self.page("/state", only_head=True))[0] == 200:
+                    return self.agent
                 assert self.process.returncode is None, self.log()[-3000:]
                 await asyncio.sleep(0.05)
 
@@ -177,10 +217,11 @@ class AgentProcess:
             pass
         raise AssertionError(f"never told of {service}; last: {last}\n{self.log()[-2000:]}")
 
-    async def ask(self, slot: int, name: str, body: bytes = b"{}") -> tuple[int, Any]:
+    async def ask(self, slot: int, name: str, body: bytes = b"{}", **headers: str) -> tuple[int, Any]:
         """Send one request to a service; returns the status and the JSON of the answer."""
         url = f"http://127.0.0.1:{self.first_port + slot}/v1/chat/completions"
-        async with self._clients.post(url, data=body, headers={"X-Request-Id": name}) as answer:
+        headers["X-Request-Id"] = name
+        async with self._clients.post(url, data=body, headers=headers) as answer:
             return answer.status, await answer.json()
 
     async def stream(self, slot: int, name: str, **headers: str) -> bytes:

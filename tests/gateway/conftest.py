@@ -14,10 +14,10 @@ from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
-from tests.gateway.scene import drain_seconds, plane, scene
+from tests.gateway.scene import drain_seconds, plane, programs, scene
 from tests.gateway.town import router_settings, town
 
-__all__ = ("drain_seconds", "plane", "router_settings", "scene", "town")  # fixtures
+__all__ = ("drain_seconds", "plane", "programs", "router_settings", "scene", "town")  # fixtures
 
 SLOTS = 4
 BODY = b'{"model": "big"}'

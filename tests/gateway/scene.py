@@ -75,7 +75,15 @@ def drain_seconds() -> int:
 
 
 @pytest.fixture
-async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> AsyncIterator[Scene]:
+def programs() -> type[AgentProcess]:
+    """How the gateway's programs are started."""
+    return AgentProcess
+
+
+@pytest.fixture
+async def scene(
+    plane: ControlPlane, tmp_path: Path, drain_seconds: int, programs: type[AgentProcess]
+) -> AsyncIterator[Scene]:
     name = f"gw-{uuid.uuid4().hex[:8]}"
     admin = Admin(plane.kubeconfig)
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -87,7 +95,7 @@ async def scene(plane: ControlPlane, tmp_path: Path, drain_seconds: int) -> Asyn
     kubeconfig = tmp_path / "agent.kubeconfig"
     plane.write_kubeconfig(kubeconfig, f"system:serviceaccount:{name}:{names.GATEWAY}", groups)
     async with FakeServe() as serve:
-        agent = AgentProcess(kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
+        agent = programs(kubeconfig, name, tmp_path, serve.address.port, drain_seconds)
         async with agent.running():
             made = Scene(own, agent, serve)
             yield made

@@ -95,7 +95,7 @@ app.kubernetes.io/part-of: daybreak
 {{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
 {{- define "daybreak.gatewayPods" -}}
 {{- $pods := dict -}}
-{{- range $name := list "pullPolicy" "resources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsFrom" "podTemplate" -}}
+{{- range $name := list "pullPolicy" "resources" "agentResources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsFrom" "podTemplate" -}}
 {{- with index $.Values.gateway $name -}}
 {{- $_ := set $pods $name . -}}
 {{- end -}}

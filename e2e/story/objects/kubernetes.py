@@ -64,7 +64,7 @@ class Kubernetes:
 
     def picture(self) -> str:
         """What a person would look at after a failure: objects, pods, events and Daybreak's last words."""
-        gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--prefix")
+        gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--all-containers", "--prefix")
         looks = (
             (
                 "get",

@@ -195,8 +195,7 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
 async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town: Town) -> None:
     await town.asleep()
     lost, kept = await town.hold(0, "a", "b", "c"), await town.hold(1, "d", "e", "f", "g")
-    os.kill(town.agents[0].process.pid, signal.SIGKILL)
-    await town.agents[0].process.wait()
+    await town.agents[0].kill()
     ends = await asyncio.gather(*lost)
     assert all(isinstance(end, type) for end in ends), ends
     await town.wakes()
@@ -207,13 +206,12 @@ async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town
 async def test_a_gateway_that_is_told_to_stop_loses_nothing(town: Town) -> None:
     await town.asleep()
     held = [*await town.hold(0, "a", "b", "c"), *await town.hold(1, "d", "e", "f", "g")]
-    os.kill(town.agents[0].process.pid, signal.SIGTERM)
+    town.agents[0].end()
     await town.agents[0].until_page("/readyz", 503)
     await town.wakes()
     assert await asyncio.gather(*held) == [200] * 7
     assert dict(town.serve.seen) == dict.fromkeys("abcdefg", 1)
-    async with asyncio.timeout(PATIENCE):
-        assert await town.agents[0].process.wait() == 0
+    assert await town.agents[0].ended(PATIENCE) == (0, 0)
 
 
 @contextmanager

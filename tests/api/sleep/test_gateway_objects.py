@@ -70,8 +70,8 @@ def test_the_first_service_brings_it_and_the_last_one_takes_it(admin: Admin, gat
     made = eventually("the gateway", lambda: _whole(admin))
     deployment = next(each for each in made.values() if each["kind"] == "Deployment")
     assert deployment["spec"]["replicas"] == PLATFORM.gateway_replicas
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == PLATFORM.gateway_image
+    containers = deployment["spec"]["template"]["spec"]["containers"]
+    assert [each["image"] for each in containers] == [PLATFORM.gateway_image] * 2
     admin.create(tiny("two"))
     eventually("the second one's Service", lambda: admin.get("Service", "two"))
     assert _ports(admin, "one") != _ports(admin, "two")

@@ -22,11 +22,11 @@ async def test_end_with_a_request_held_through_the_common_address(scene: Scene) 
         await asyncio.sleep(0.05)
     held = asyncio.create_task(scene.agent.ask(ROUTER, "held", body))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
-    scene.agent.process.send_signal(signal.SIGTERM)
+    scene.agent.end()
     await scene.agent.until_page("/readyz", 503)
     scene.write_gate("Open")
     assert (await held)[0] == 200
-    assert await scene.agent.process.wait() == 0
+    assert await scene.agent.ended() == (0, 0)
 
 
 async def test_end_with_a_held_request(scene: Scene) -> None:
@@ -36,7 +36,7 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
     held = asyncio.create_task(scene.agent.ask(0, "held"))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
 
-    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    scene.agent.end()
     assert await scene.agent.until_page("/readyz", 503) == "draining"
     # Beyond the moment at which HAProxy stops to listen.
     await asyncio.sleep(1.5)
@@ -44,8 +44,7 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
     assert report.epoch == scene.epoch
     scene.write_gate("Open")
     assert (await held)[0] == 200
-    async with asyncio.timeout(30):
-        assert await scene.agent.process.wait() == 0
+    assert await scene.agent.ended() == (0, 0)
 
 
 async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> None:
@@ -53,14 +52,13 @@ async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> Non
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
-    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    scene.agent.end()
     await asyncio.sleep(2)
     scene.head()
     await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
     scene.write_gate("Open")
     assert (await held)[0] == 200
-    async with asyncio.timeout(30):
-        assert await scene.agent.process.wait() == 0
+    assert await scene.agent.ended() == (0, 0)
 
 
 @pytest.mark.parametrize("drain_seconds", [1])
@@ -69,14 +67,13 @@ async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
-    os.kill(scene.agent.process.pid, signal.SIGTERM)
+    scene.agent.end()
     status, body = await held
     assert (status, body["error"]["message"]) == (
         503,
         "The gateway is being replaced: send the request again.",
     )
-    async with asyncio.timeout(30):
-        assert await scene.agent.process.wait() == 0
+    assert await scene.agent.ended() == (0, 0)
 
 
 async def test_haproxy_hangs(scene: Scene) -> None:
@@ -101,17 +98,26 @@ async def test_haproxy_hangs(scene: Scene) -> None:
 
 async def test_an_end_while_haproxy_hangs(scene: Scene) -> None:
     os.kill(scene.agent.haproxy, signal.SIGSTOP)
-    os.kill(scene.agent.process.pid, signal.SIGTERM)
-    async with asyncio.timeout(60):
-        assert await scene.agent.process.wait() == 0
+    scene.agent.end()
+    assert await scene.agent.ended(60) == (0, 0)
 
 
 async def test_haproxy_dies(scene: Scene) -> None:
     scene.goes_well = False
+    scene.service()
+    scene.head()
+    await scene.gate("Open")
+    agent = scene.agent.agent
     os.kill(scene.agent.haproxy, signal.SIGKILL)
     async with asyncio.timeout(30):
         assert await scene.agent.process.wait() == 1
-    assert "HAProxy has ended" in scene.agent.log()
+    assert "HAProxy has ended: hold" in scene.agent.log()
+    # The kubelet starts its container again, and the agent the HAProxies.
+    await scene.agent.start_haproxy()
+    await scene.agent.replaced(agent)
+    await scene.agent.until_page("/readyz", 200)
+    await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
+    assert (await scene.agent.ask(0, "again"))[0] == 200
 
 
 async def test_the_router_hangs(scene: Scene) -> None:
@@ -119,9 +125,26 @@ async def test_the_router_hangs(scene: Scene) -> None:
     assert await scene.agent.until_page("/healthz", 503) == "the router has not answered for 10 s"
     os.kill(scene.agent.router, signal.SIGCONT)
     await scene.agent.until_page("/readyz", 200)
-    # As the kubelet does it: who is told to end does not wait for a router that will never finish.
+    # As the kubelet does it: one container is told to end, and waits for no router that will never finish.
     os.kill(scene.agent.router, signal.SIGSTOP)
     await scene.agent.until_page("/healthz", 503)
+    agent = scene.agent.agent
     os.kill(scene.agent.process.pid, signal.SIGTERM)
     async with asyncio.timeout(20):
         assert await scene.agent.process.wait() == 0
+    await scene.agent.start_haproxy()
+    await scene.agent.replaced(agent)
+    await scene.agent.until_page("/readyz", 200)
+
+
+async def test_a_pod_that_ends_before_it_has_begun(scene: Scene) -> None:
+    """Its agent waits for the HAProxies' container, which is not there and will not come any more."""
+    scene.goes_well = False
+    agent = scene.agent.agent
+    scene.agent.process.kill()
+    await scene.agent.process.wait()
+    async with asyncio.timeout(30):
+        while scene.agent.agent_or_none() in (agent, None):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    scene.agent.end()
+    assert (await scene.agent.ended())[1] == 0

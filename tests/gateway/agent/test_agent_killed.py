@@ -175,7 +175,7 @@ async def test_the_agent_is_killed_while_the_gateway_ends(scene: Scene) -> None:
     held = asyncio.create_task(scene.agent.ask(0, "held"))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
     agent = scene.agent.agent
-    scene.agent.process.send_signal(signal.SIGTERM)
+    scene.agent.end()
     assert await scene.agent.until_page("/readyz", 503) == "draining"
     os.kill(agent, signal.SIGKILL)
     await scene.agent.replaced(agent)
@@ -185,10 +185,9 @@ async def test_the_agent_is_killed_while_the_gateway_ends(scene: Scene) -> None:
     scene.write_gate("Open")
     assert (await held)[0] == 200
     await scene.agent.until("tiny/tiny", lambda report: report.in_flight == 1)
-    # It ends when the last one has finished, also where nobody is left but the supervisor.
+    # It ends when the last one has finished, also where the agent that has told HAProxy to end is no more.
     await asyncio.sleep(1.0)
     os.kill(scene.agent.agent, signal.SIGKILL)
     scene.serve.finish.set()
     assert b"[DONE]" in await stream
-    async with asyncio.timeout(30):
-        assert await scene.agent.process.wait() == 0
+    assert await scene.agent.ended() == (0, 0)

@@ -7,12 +7,18 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.agent.fullness import FullnessWatch, memory
+from daybreak.gateway.agent.fullness import FullnessWatch
+from daybreak.gateway.supervisor.memory import memory
 from tests.gateway.hostile import POST, crowd
 from tests.gateway.town import MIB, Town
 
 PAGES = f"anon 1\ninactive_file {MIB}\ntotal_inactive_file {MIB}\n"
 LIMITED: dict[str, Any] = {"max_connections": 100}
+
+
+def watching(town: Town, folder: Path) -> FullnessWatch:
+    """A watch that is told what that control group has."""
+    return FullnessWatch(town.gateway, town.router, lambda: memory(folder))
 
 
 def group(folder: Path, used: int, limit: str = str(1024 * MIB), version: int = 2) -> Path:
@@ -37,7 +43,7 @@ def test_memory_is_read_without_files(tmp_path: Path, version: int) -> None:
 
 @pytest.mark.parametrize("router_settings", [LIMITED])
 async def test_many_connections_fill_it(town: Town, tmp_path: Path) -> None:
-    watch = FullnessWatch(town.gateway, town.router, tmp_path)
+    watch = watching(town, tmp_path)
     await watch.look()
     assert not watch.full
     assert watch.now.part < 0.2
@@ -61,7 +67,7 @@ async def test_many_connections_fill_it(town: Town, tmp_path: Path) -> None:
 
 async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path: Path) -> None:
     await town.wake(0)
-    watch = FullnessWatch(town.gateway, town.router, group(tmp_path, 1000 * MIB))
+    watch = watching(town, group(tmp_path, 1000 * MIB))
     await watch.look()
     assert watch.full
     few = int(town.router.config.few * town.router.config.max_connections)
@@ -77,11 +83,11 @@ async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path:
 
 
 async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_path: Path) -> None:
-    await FullnessWatch(town.gateway, town.router, group(tmp_path, 1000 * MIB)).look()
+    await watching(town, group(tmp_path, 1000 * MIB)).look()
     few = int(town.router.config.few * town.router.config.max_connections)
     async with crowd(town.router.config.port) as strangers:
         await strangers.all_join(3 * few, POST)
         assert (await town.router.connections()).now <= few + 5
-        await FullnessWatch(town.gateway, town.router, group(tmp_path, 500 * MIB)).look()
+        await watching(town, group(tmp_path, 500 * MIB)).look()
         await strangers.all_join(3 * few, POST)
         assert (await town.router.connections()).now > 2 * few

@@ -1,5 +1,6 @@
 """The gateway's environment variables."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,12 +18,12 @@ def test_defaults() -> None:
     assert config.folder == settings.router.folder == Path("/run/daybreak-gateway")
 
 
-def test_a_gateway_keeps_what_its_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gateway_keeps_what_its_memory_allows() -> None:
     settings = Settings.from_environment({"POD_NAMESPACE": "models"})
-    for limit, memory in ((0, 2**30), (2**29, 2**29)):
-        monkeypatch.setattr("daybreak.gateway.agent.settings.memory", lambda limit=limit: (1, limit))
-        assert settings.haproxy.hold_bytes == 3 * memory // 8
-        assert settings.router.budget_bytes == memory // 4
+    assert settings.memory == 2**30
+    small = replace(settings, memory=2**29)
+    assert small.haproxy.hold_bytes == 3 * 2**26
+    assert small.router.budget_bytes == 2**27
 
 
 def test_everything_set() -> None:
@@ -44,6 +45,7 @@ def test_everything_set() -> None:
             "GATEWAY_LEAVE_SECONDS": "0",
             "GATEWAY_DRAIN_SECONDS": "60",
             "LOG_LEVEL": "DEBUG",
+            "GATEWAY_WATCHDOG": "7",
         }
     )
     folder, keys = Path("/tmp/gw"), Path("/tmp/keys")  # noqa: S108
@@ -64,6 +66,7 @@ def test_everything_set() -> None:
         60,
         None,
         "debug",
+        7,
     )
 
 

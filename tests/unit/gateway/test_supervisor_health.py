@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.gateway.supervisor.health import ALONE_SECONDS, Health
+from daybreak.gateway.supervisor.health import ALONE_SECONDS, SAID_SECONDS, Health
 
 
 def said(unready: str = "", unhealthy: str = "", full: str = "") -> dict[str, Any]:
@@ -22,7 +22,6 @@ def test_ready_while_the_agent_is_replaced() -> None:
     now = 0.0
     health = Health(lambda: now)
     health.beat(said())
-    health.forget()
     now = ALONE_SECONDS - 1
     assert health.unready == ""
     health.beat(said("reading what is in the cluster"))
@@ -34,22 +33,24 @@ def test_ready_while_the_agent_is_replaced() -> None:
 
 
 def test_a_haproxy_that_does_not_answer() -> None:
-    health = Health()
+    now = 0.0
+    health = Health(lambda: now)
     health.beat(said())
     health.beat(said("HAProxy has not answered", "HAProxy has not answered"))
     assert (health.unready, health.unhealthy) == ("HAProxy has not answered", "HAProxy has not answered")
-    # The next agent finds out for itself.
-    health.forget()
+    # An agent has ended that has said so, and the next one finds out for itself.
+    now = SAID_SECONDS + 1
     assert (health.unready, health.unhealthy) == ("", "")
 
 
 def test_a_full_gateway_takes_no_new_clients() -> None:
-    health = Health()
+    now = 0.0
+    health = Health(lambda: now)
     health.beat(said())
     health.beat(said("full", full="full"))
     assert (health.unready, health.unhealthy) == ("full", "")
-    # The next agent finds out for itself.
-    health.forget()
+    # An agent has ended that has said so, and the next one finds out for itself.
+    now = SAID_SECONDS + 1
     assert health.unready == ""
 
 

@@ -299,7 +299,7 @@ def test_what_is_set_of_gateways() -> None:
         topologySpreadConstraints=[spread],
     )
     found = template["spec"]
-    [own] = found["containers"]
+    [own, _] = found["containers"]
     assert own["imagePullPolicy"] == "Always"
     # As the API server writes them, so that what is stored is what was asked for.
     assert own["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
@@ -322,9 +322,12 @@ def test_a_gateways_template() -> None:
         }
     )
     assert found["metadata"] == {**plain["metadata"], "annotations": {"note": "a"}}
-    [own, helper] = found["spec"]["containers"]
-    [before] = plain["spec"]["containers"]
-    assert own == {**before, "env": [*before["env"], {"name": "A", "value": "b"}]}
+    [*own, helper] = found["spec"]["containers"]
+    # The agent's container has the variables that a template gives to HAProxy's.
+    assert own == [
+        {**before, "env": [*before["env"], {"name": "A", "value": "b"}]}
+        for before in plain["spec"]["containers"]
+    ]
     assert helper == {**HELPER, "securityContext": RESTRICTED}
     assert found["spec"]["runtimeClassName"] == "gvisor"
 

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 
 DRAINING_SINCE = "GATEWAY_DRAINING_SINCE"
 """Tells an agent that the pod was told to end before it was started: when, on the monotonic clock."""
+WATCHDOG = "GATEWAY_WATCHDOG"
+"""Tells an agent where to say that it lives: a file descriptor that its keeper reads."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -39,7 +41,7 @@ class Environment:
 
     @property
     def folder(self) -> str:
-        """GATEWAY_FOLDER: a private, writable folder."""
+        """GATEWAY_FOLDER: a writable folder of the pod's own, which HAProxies and agent share."""
         return self.text("GATEWAY_FOLDER", "/run/daybreak-gateway")
 
     @property

@@ -8,6 +8,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.pods.gateway_pods import GatewayPods, problems
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform
@@ -75,22 +76,76 @@ def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
     assert spec["selector"]["matchLabels"].items() <= labels.items()
     assert spec["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
     pod = spec["template"]["spec"]
-    [container] = pod["containers"]
-    assert container["image"] == "gateway:1"
-    environment = {each["name"]: each.get("value") for each in container["env"]}
+    haproxy, agent = pod["containers"]
+    assert (haproxy["args"], agent["args"]) == (["haproxy"], ["agent"])
+    assert {haproxy["image"], agent["image"]} == {"gateway:1"}
+    assert haproxy["env"] == agent["env"]
+    environment = {each["name"]: each.get("value") for each in agent["env"]}
     assert pod["terminationGracePeriodSeconds"] > int(environment["GATEWAY_DRAIN_SECONDS"] or 0)
     first, last = names.GATEWAY_PORTS
     assert int(environment["GATEWAY_SLOTS"] or 0) == last - first + 1
 
 
-def test_users_are_left_to_a_platform_that_assigns_them() -> None:
-    named = one("Deployment", gateway("ns", [LLM_SERVICES], PLATFORM))["spec"]["template"]["spec"][
-        "securityContext"
-    ]
+def pod_of(platform: Platform, **more: Any) -> dict[str, Any]:
+    """The gateway's pod."""
+    found = one("Deployment", gateway("ns", [LLM_SERVICES], platform, **more))
+    return found["spec"]["template"]["spec"]  # type: ignore[no-any-return]
+
+
+def test_both_containers_have_users_of_their_own_and_one_group() -> None:
+    pod = pod_of(PLATFORM)
+    named = pod["securityContext"]
     assert (named["runAsUser"], named["runAsGroup"], named["fsGroup"]) == (65532, 65532, 65532)
-    objects = gateway("ns", [LLM_SERVICES], replace(PLATFORM, assigned_users=True))
-    left = one("Deployment", objects)["spec"]["template"]["spec"]["securityContext"]
-    assert left == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    haproxy, agent = (each["securityContext"] for each in pod["containers"])
+    assert "runAsUser" not in haproxy
+    assert agent["runAsUser"] not in (0, named["runAsUser"])
+    assert "runAsGroup" not in agent
+
+
+def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+    pod = pod_of(replace(PLATFORM, assigned_users=True))
+    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert not any("runAsUser" in each["securityContext"] for each in pod["containers"])
+
+
+@pytest.mark.parametrize("assigned", [False, True])
+def test_haproxys_container_has_nothing_that_is_secret(assigned: bool) -> None:
+    platform = replace(PLATFORM, gateway_tokens=True, assigned_users=assigned)
+    pod = pod_of(platform, secrets={"team-keys"})
+    assert pod["automountServiceAccountToken"] is False
+    haproxy, agent = pod["containers"]
+    assert [each["name"] for each in haproxy["volumeMounts"]] == ["run"]
+    assert not any("secret" in str(each).lower() for each in haproxy["env"])
+    assert "envFrom" not in haproxy
+    # All of it is the agent's, and nothing that is the agent's lies in what they share.
+    kinds = {
+        each["name"]: sorted(each.keys() - {"name"})
+        for each in pod["volumes"]
+        if each["name"] in {mount["name"] for mount in agent["volumeMounts"]}
+    }
+    assert len(kinds) == len(pod["volumes"]) == 5
+    assert kinds.pop("run") == ["emptyDir"]
+    assert sorted(kinds.values()) == [["projected"], ["projected"], ["secret"], ["secret"]]
+
+
+def test_a_template_can_give_haproxys_container_none_of_the_agents_volumes() -> None:
+    own = [each["name"] for each in pod_of(replace(PLATFORM, gateway_tokens=True))["volumes"]]
+    for name in own:
+        if name in ("run", "token"):
+            continue
+        mount = {"name": name, "mountPath": "/stolen"}
+        spec = {"containers": [{"name": "gateway", "volumeMounts": [mount]}]}
+        pods = GatewayPods.model_validate({"podTemplate": {"spec": spec}})
+        assert f"the pod has no volume {name}" in " ".join(problems(pods))
+
+
+def test_the_agents_container_is_no_sidecars_name() -> None:
+    spec = {"containers": [{"name": "agent", "image": "r.example/agent:1"}]}
+    pods = GatewayPods.model_validate({"podTemplate": {"spec": spec}})
+    [said] = problems(pods)
+    assert said == (
+        "gateway.podTemplate.spec.containers[0].name: the pod has a container agent already; use another name"
+    )
 
 
 def test_it_reads_and_writes_nothing() -> None:
@@ -154,6 +209,6 @@ def test_keys_in_the_shared_secret_bring_no_new_pods() -> None:
     [deployment] = [each for each in with_keys if each["kind"] == "Deployment"]
     [volume] = [each for each in deployment["spec"]["template"]["spec"]["volumes"] if "secret" in each]
     assert volume["secret"] == {"secretName": names.SHARED_KEYS, "optional": True}
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
-    mounts = {each["mountPath"] for each in container["volumeMounts"] if each["name"] == volume["name"]}
+    _, agent = deployment["spec"]["template"]["spec"]["containers"]
+    mounts = {each["mountPath"] for each in agent["volumeMounts"] if each["name"] == volume["name"]}
     assert mounts == {f"{names.GATEWAY_KEYS_FOLDER}/{names.SHARED_KEYS}"}

@@ -130,6 +130,12 @@ async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Ca
         {"phase": "Succeeded"},
         {"phase": "Failed"},
         {"containerStatuses": [{"name": "gateway", "state": {"terminated": {"exitCode": 0}}}]},
+        {
+            "containerStatuses": [
+                {"name": "agent", "state": {"running": {}}},
+                {"name": "gateway", "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
+            ]
+        },
     ],
 )
 async def test_who_can_let_nobody_through_does_not_count(

@@ -30,6 +30,7 @@ def test_what_is_said_stands_in_place_of_the_installations() -> None:
     text = """
         replicas: 5
         resources: {requests: {cpu: "1", memory: 2Gi}, limits: {memory: 4Gi}}
+        agentResources: {limits: {memory: 2Gi}}
         nodeSelector: {pool: edge}
         tolerations: [{key: edge, operator: Exists}]
         affinity: {nodeAffinity: {}}
@@ -43,6 +44,7 @@ def test_what_is_said_stands_in_place_of_the_installations() -> None:
         "requests": {"cpu": "1", "memory": "2Gi"},
         "limits": {"memory": "4Gi"},
     }
+    assert pod["containers"][1]["resources"] == {"limits": {"memory": "2Gi"}}
     assert (pod["nodeSelector"], pod["priorityClassName"]) == ({"pool": "edge"}, "high")
     assert pod["tolerations"] == [{"key": "edge", "operator": "Exists"}]
     assert pod["topologySpreadConstraints"][0]["topologyKey"] == "zone"

@@ -43,7 +43,9 @@ CACHE_ANNOTATION = "daybreak.dev/cache"
 GATEWAY = "daybreak-gateway"
 """Name of a namespace's gateway: of its Deployment and of everything that goes with it."""
 GATEWAY_COMPONENT = "gateway"
-"""Component label of a gateway's objects and pods."""
+"""Component label of a gateway's objects and pods, and the name of HAProxy's container in them."""
+GATEWAY_AGENT = "agent"
+"""Name of the container with its agent."""
 GATEWAY_PORTS = (20000, 21023)
 """The gateway's ports for services, first and last: each service has one."""
 GATEWAY_ROUTE_PORTS = (19000, 19255)
@@ -65,7 +67,7 @@ GATEWAY_PROOF_FOLDER = "/run/daybreak-token"
 GATEWAY_PROOF_VOLUME = "token"
 """Name of the volume there."""
 GATEWAY_FOLDER = "/run/daybreak-gateway"
-"""Where a gateway keeps its sockets and configuration, in memory."""
+"""Where HAProxy and agent of a gateway have their sockets and the configuration, in memory."""
 GATEWAY_KEYS_FOLDER = "/run/daybreak-keys"
 """Below it, each Secret with API keys appears."""
 SHARED_KEYS = "daybreak-api-keys"
@@ -127,7 +129,9 @@ GROUP_NAME_LIMIT = 40
 
 VOLUME_PREFIX = "daybreak-"
 """With it begin the names of the pod volumes that Daybreak makes."""
-RESERVED_VOLUMES = ("ray-logs", "kube-api-access")
+API_TOKEN_VOLUME = "kube-api-access"  # noqa: S105 -- a volume's name
+"""Pod volume with the ServiceAccount's token, for one container of the pod."""
+RESERVED_VOLUMES = ("ray-logs", API_TOKEN_VOLUME)
 """Pod volumes that bear other names, since KubeRay and Kubernetes know them by these."""
 WEIGHTS_VOLUME = f"{VOLUME_PREFIX}model"
 """A worker pod's volume with the model's weights, where they come in one."""

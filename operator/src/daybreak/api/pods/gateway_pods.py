@@ -15,7 +15,7 @@ _PLACING = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "top
 
 
 class GatewayResources(ApiModel):
-    """What a gateway's container asks of its node."""
+    """What a container of a gateway asks of its node."""
 
     requests: dict[str, Quantity] = Field(default_factory=dict)
     """Requests by resource."""
@@ -27,6 +27,11 @@ DEFAULT_RESOURCES = GatewayResources(
     requests={"cpu": "50m", "memory": "128Mi"},
     limits={"memory": "1Gi"},
 )
+DEFAULT_AGENT_RESOURCES = GatewayResources(
+    requests={"cpu": "20m", "memory": "128Mi"},
+    limits={"memory": "512Mi"},
+)
+"""Measured: docs/decisions/0058."""
 
 
 class GatewayPods(ApiModel):
@@ -35,7 +40,9 @@ class GatewayPods(ApiModel):
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
     """When the kubelet pulls the image."""
     resources: GatewayResources = DEFAULT_RESOURCES
-    """Requests and limits of the gateway's container."""
+    """Requests and limits of HAProxy's container."""
+    agent_resources: GatewayResources = DEFAULT_AGENT_RESOURCES
+    """Requests and limits of the agent's container."""
     node_selector: Labels = Field(default_factory=dict)
     """Labels that a node must have."""
     tolerations: list[Toleration] = Field(default_factory=list)

@@ -156,6 +156,7 @@ def gateway_owner(cpu: str | None) -> Owner:
         },
         sizes="gateway.resources",
         cpu=cpu,
+        containers={names.GATEWAY_AGENT},
         ports={
             names.GATEWAY_ROUTER_PORT,
             names.GATEWAY_HTTP_PORT,
@@ -256,7 +257,7 @@ def problems(template: PodTemplate, path: str, owner: Owner) -> Iterator[str]:
 def owned_volume(name: str, owner: Owner | None = None) -> bool:
     """Whether a volume of that name is Daybreak's own, or KubeRay's."""
     if owner is not None and owner.container == names.GATEWAY_COMPONENT:
-        own = (names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME)
+        own = (names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME, names.API_TOKEN_VOLUME)
         return name in own or name.startswith(names.GATEWAY_KEYS_VOLUME_PREFIX)
     return name.startswith(names.VOLUME_PREFIX) or name in names.RESERVED_VOLUMES
 

@@ -4,17 +4,19 @@ Its objects belong to no single LLMService: the operator makes them with the fir
 removes them with the last one.
 """
 
+import copy
 import hashlib
 from collections.abc import Collection, Sequence
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import GROUP, Resource
+from daybreak.api.pods.gateway_pods import GatewayResources
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.network import front, to_cluster
-from daybreak.ray.pods import merge_template
+from daybreak.ray.pods import api_token, merge_template
 from daybreak.ray.quantities import canonical
 
 Manifest = dict[str, Any]
@@ -24,7 +26,10 @@ _OURS = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
 _OUTSIDE = (("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10"))
 """All addresses, and those among them at which clouds tell a node its credentials."""
 USER_ID = 65532
+AGENT_USER_ID = 65533
+"""The agent's: HAProxy, which reads what clients send, can neither see into it nor act for it."""
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
+"""Of the pod: the group is what both containers have in common, and the folder's that they share."""
 DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
 `Auto` gives, and then an answer.
@@ -174,6 +179,12 @@ def _template(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     own = {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)}
     name = names.GATEWAY_COMPONENT
     whole = merge_template.merged(own, platform.gateway_pods.pod_template, container=name, alias=name)
+    haproxy = next(each for each in whole["spec"]["containers"] if each["name"] == name)
+    for agent in whole["spec"]["containers"]:
+        if agent["name"] == names.GATEWAY_AGENT:
+            # What a template says of variables, such as proxies and the level of the log, is for both.
+            given = {key: haproxy[key] for key in ("env", "envFrom") if key in haproxy}
+            agent.update(copy.deepcopy(given))
     for container in [*whole["spec"]["containers"], *whole["spec"].get("initContainers", ())]:
         for kind in ("requests", "limits"):
             if amounts := container.get("resources", {}).get(kind):
@@ -194,7 +205,7 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
     run = {"name": names.GATEWAY_RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
     return {
         "serviceAccountName": names.GATEWAY,
-        "automountServiceAccountToken": True,
+        "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": DRAIN_SECONDS + EXIT_SECONDS,
         "securityContext": {
@@ -204,10 +215,11 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
         },
         "topologySpreadConstraints": [spread],
         "imagePullSecrets": [{"name": name} for name in platform.gateway_pull_secrets],
-        "containers": [_container(platform, secrets)],
+        "containers": [_haproxy(platform), _agent(platform, secrets)],
         "volumes": [
             run,
-            *([_token_volume()] if platform.gateway_tokens else []),
+            api_token.volume(),
+            *([_proof_volume()] if platform.gateway_tokens else []),
             *(_keys_volume(secret) for secret in secrets),
         ],
         **chosen,
@@ -219,7 +231,7 @@ def _keys_volume(secret: str) -> dict[str, Any]:
     return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
 
 
-def _token_volume() -> dict[str, Any]:
+def _proof_volume() -> dict[str, Any]:
     """The token that a gateway shows to the operator: for it alone, and for this pod alone."""
     token = {
         "path": "token",
@@ -234,16 +246,67 @@ def _volume_name(secret: str) -> str:
     return f"{names.GATEWAY_KEYS_VOLUME_PREFIX}{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
 
 
-def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
-    (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
-    token = {
+def _haproxy(platform: Platform) -> dict[str, Any]:
+    """HAProxy's container. Of all that is secret it has nothing but digests of keys, which it is told."""
+    return {
+        "name": names.GATEWAY_COMPONENT,
+        "args": ["haproxy"],
+        **_common(platform),
+        "ports": [{"name": "health", "containerPort": names.GATEWAY_HEALTH_PORT, "protocol": "TCP"}],
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": "health"},
+            "periodSeconds": 2,
+            "timeoutSeconds": 2,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": "health"},
+            "initialDelaySeconds": 10,
+            "periodSeconds": 10,
+            "timeoutSeconds": 5,
+            "failureThreshold": 3,
+        },
+        "resources": _amounts(platform.gateway_pods.resources),
+        "securityContext": _restricted(),
+        "volumeMounts": [_run_mount()],
+    }
+
+
+def _agent(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
+    """The agent's container. No probes: it keeps the agent at work itself, and HAProxy goes on without."""
+    proof = {
         "name": names.GATEWAY_PROOF_VOLUME,
         "mountPath": names.GATEWAY_PROOF_FOLDER,
         "readOnly": True,
     }
+    user = {} if platform.assigned_users else {"runAsUser": AGENT_USER_ID}
+    return {
+        "name": names.GATEWAY_AGENT,
+        "args": ["agent"],
+        **_common(platform),
+        "ports": [{"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"}],
+        "resources": _amounts(platform.gateway_pods.agent_resources),
+        "securityContext": {**user, **_restricted()},
+        "volumeMounts": [
+            _run_mount(),
+            api_token.mount(),
+            *([proof] if platform.gateway_tokens else []),
+            *(
+                {
+                    "name": _volume_name(secret),
+                    "mountPath": f"{names.GATEWAY_KEYS_FOLDER}/{secret}",
+                    "readOnly": True,
+                }
+                for secret in secrets
+            ),
+        ],
+    }
+
+
+def _common(platform: Platform) -> dict[str, Any]:
+    """The image and the variables of both containers."""
+    (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {
-        "name": names.GATEWAY_COMPONENT,
         "image": platform.gateway_image,
         "imagePullPolicy": platform.gateway_pods.pull_policy,
         "env": [
@@ -258,38 +321,20 @@ def _container(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
             {"name": "GATEWAY_ROUTE_SLOTS", "value": str(last_route - first_route + 1)},
             {"name": "GATEWAY_DRAIN_SECONDS", "value": str(DRAIN_SECONDS)},
         ],
-        "ports": [
-            {"name": "http", "containerPort": names.GATEWAY_HTTP_PORT, "protocol": "TCP"},
-            {"name": "health", "containerPort": names.GATEWAY_HEALTH_PORT, "protocol": "TCP"},
-        ],
-        "readinessProbe": {
-            "httpGet": {"path": "/readyz", "port": "health"},
-            "periodSeconds": 2,
-            "timeoutSeconds": 2,
-        },
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", "port": "health"},
-            "initialDelaySeconds": 10,
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-            "failureThreshold": 3,
-        },
-        "resources": platform.gateway_pods.resources.model_dump(mode="json", exclude_defaults=True),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [
-            {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER},
-            *([token] if platform.gateway_tokens else []),
-            *(
-                {
-                    "name": _volume_name(secret),
-                    "mountPath": f"{names.GATEWAY_KEYS_FOLDER}/{secret}",
-                    "readOnly": True,
-                }
-                for secret in secrets
-            ),
-        ],
     }
+
+
+def _run_mount() -> dict[str, Any]:
+    return {"name": names.GATEWAY_RUN_VOLUME, "mountPath": names.GATEWAY_FOLDER}
+
+
+def _restricted() -> dict[str, Any]:
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _amounts(resources: GatewayResources) -> dict[str, Any]:
+    return resources.model_dump(mode="json", exclude_defaults=True)

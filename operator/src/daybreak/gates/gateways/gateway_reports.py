@@ -209,8 +209,13 @@ def _address(pod: Mapping[str, Any]) -> str:
     labels, status = at(pod, "metadata", "labels"), mapping(pod.get("status"))
     if labels.get(names.COMPONENT_LABEL) != names.GATEWAY_COMPONENT:
         return ""
-    containers = mappings(status.get("containerStatuses"))
-    runs = not containers or any(mapping(each.get("state")).get("running") is not None for each in containers)
+    # Its agent lives on while HAProxy's container is started again, and after its end.
+    haproxy = [
+        each
+        for each in mappings(status.get("containerStatuses"))
+        if each.get("name") == names.GATEWAY_COMPONENT
+    ]
+    runs = not haproxy or any(mapping(each.get("state")).get("running") is not None for each in haproxy)
     ip = text(status.get("podIP"))
     if not ip or not runs or status.get("phase") in ("Succeeded", "Failed"):
         return ""

@@ -32,7 +32,9 @@ class GatewaySettings(ApiModel):
     replicas: Annotated[int, Field(ge=1, le=99)] | None = None
     """Gateway pods."""
     resources: GatewayResources | None = None
-    """Requests and limits of the gateway's container."""
+    """Requests and limits of HAProxy's container."""
+    agent_resources: GatewayResources | None = None
+    """Requests and limits of the agent's container."""
     node_selector: Labels | None = None
     """Labels that a node must have."""
     tolerations: list[Toleration] | None = None

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-import os
+import signal
 import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
@@ -18,13 +18,12 @@ from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.agent.workloads import WORKLOADS
-from daybreak.gateway.haproxy.processes import HAPROXY_HANGS, GatewayFailed, HaproxyHangs, SupervisedProcess
+from daybreak.gateway.haproxy.processes import GatewayFailed, HaproxyHangs, SupervisedProcess, ask
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 from daybreak.gateway.router.routes import RouteKeeper
-from daybreak.gateway.supervisor.control import control_socket
 from daybreak.kube.client import Api
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache
@@ -58,14 +57,13 @@ class KeepingCache(Cache):
 class Agent:
     """One gateway's agent: HAProxy lives on when it ends, and the next one takes over."""
 
-    def __init__(self, settings: Settings, api: Api) -> None:
+    def __init__(self, settings: Settings, api: Api, beats: Beats) -> None:
         self._settings = settings
-        control = control_socket(settings.folder)
-        self.gateway = Gateway(settings.haproxy, SupervisedProcess(control, "hold"))
-        self.router = Router(
-            settings.router, SupervisedProcess(control, "router"), SupervisedProcess(control, "late")
-        )
-        self._beats = Beats(control, lambda: (self.unready, self.unhealthy, self.full))
+        self._beats = beats
+        self._processes = [SupervisedProcess(beats.socket, name) for name in ("hold", "router", "late")]
+        hold, router, late = self._processes
+        self.gateway = Gateway(settings.haproxy, hold)
+        self.router = Router(settings.router, router, late)
         self.feed = Feed(self.gateway)
         cache, keys = KeepingCache(), KeyFiles(settings.keys_folder)
         self._programmer = Programmer(
@@ -83,7 +81,7 @@ class Agent:
             Reflector(api, cache, PODS, namespace=settings.namespace, selector=PODS_OF_OURS),
         ]
         self._route_reflector = Reflector(api, cache, LLM_ROUTES, namespace=settings.namespace)
-        self.fullness = FullnessWatch(self.gateway, self.router)
+        self.fullness = FullnessWatch(self.gateway, self.router, lambda: beats.memory)
         self.shared: Mapping[str, Mapping[str, int]] = {}
         """What routes have sent where: by their names, and then by `service/model`."""
         self._tasks: list[asyncio.Task[Any]] = []
@@ -140,19 +138,22 @@ class Agent:
     def _silent_for(self, heard: float) -> bool:
         return time.monotonic() - max(heard, self._started) > SILENT_SECONDS
 
-    def drain(self) -> None:
-        """End, but let those finish who are here: called once the pod is told to end."""
+    def drain(self, since: float = 0.0) -> None:
+        """End, but let those finish who are here: called once the HAProxies are told to end, so many seconds
+        ago."""
         if not self._draining.is_set():
             log.info("draining")
-            self._draining_since = time.monotonic()
+            self._draining_since = time.monotonic() - since
             self._draining.set()
 
     async def run(self) -> int:
         """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
-        self._spawn("beats", self._beats.run(os.getpid()))
+        self._spawn("beats", self._beats.run(self._state, self.drain))
         for reflector in (*self._reflectors, self._route_reflector):
             self._spawn("watch", reflector.run())
         try:
+            if await self._let_finish():
+                return 0
             if not await self._take_over() and not await self._start():
                 return int(self._failed.is_set())
             self._started = time.monotonic()
@@ -169,7 +170,8 @@ class Agent:
             return int(self._failed.is_set())
         except HaproxyHangs as error:
             log.error("HAProxy hangs", error=str(error))
-            return HAPROXY_HANGS
+            await self._say("give up", why=str(error))
+            return 1
         except (GatewayFailed, RuntimeApiError) as error:
             log.error("HAProxy does not run", error=str(error))
             return 1
@@ -178,6 +180,30 @@ class Agent:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._leave()
+
+    def _state(self) -> tuple[str, str, str]:
+        return self.unready, self.unhealthy, self.full
+
+    async def _let_finish(self) -> bool:
+        """Wait for the last requests where an agent before this one has told a HAProxy to end.
+
+        Nobody is held any more by then, and there is no socket to adopt it over. Returns False where it was
+        not.
+        """
+        seen = [await process.look() for process in self._processes]
+        if not any(status is not None and status.stopping and status.ended is None for status in seen):
+            return False
+        for process, status in zip(self._processes, seen, strict=True):
+            if status is not None:
+                await process.signal(signal.SIGUSR1)
+                await process.wait()
+        self._finished = True
+        return True
+
+    async def _say(self, what: str, **more: str) -> None:
+        """A word to the supervisor of the HAProxies, which need not be there any more."""
+        with contextlib.suppress(GatewayFailed):
+            await ask(self._beats.socket, {"do": what, **more})
 
     async def _take_over(self) -> bool:
         """Take over the HAProxies of an agent that has ended. Returns whether all are there."""
@@ -204,11 +230,14 @@ class Agent:
     async def _leave(self) -> None:
         """HAProxy ends with the gateway, and lives on when only this agent ends."""
         if self._finished:
-            await self.router.kill()
-            await self.gateway.kill()
+            with contextlib.suppress(GatewayFailed):  # their container has ended as well
+                await self.router.kill()
+                await self.gateway.kill()
         else:
             self.router.leave()
             await self.gateway.leave()
+        if self._draining.is_set() and not self._failed.is_set():
+            await self._say("leave")
 
     async def _drain(self) -> None:
         """Wait until nobody is sent here any more, then until those who are here have finished."""

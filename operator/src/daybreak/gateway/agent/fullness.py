@@ -1,9 +1,8 @@
-"""How full a gateway is: its connections, and its pod's memory. HAProxy, readiness and metrics are told."""
+"""How full a gateway is: connections and HAProxy's memory. HAProxy, readiness and metrics are told."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -22,8 +21,6 @@ ENOUGH = 0.7
 FULL = 0.95
 """Part from which on the pod is not ready: new clients are better off with another one."""
 
-CGROUP = Path("/sys/fs/cgroup")
-
 log = structlog.get_logger("daybreak.gateway")
 
 
@@ -37,7 +34,8 @@ class Fullness:
     connections_part: float = 0.0
     """Part of its connections that the fuller one of the two that clients reach has."""
     memory: int = 0
-    """Bytes of the pod, the kernel's for connections included, without files that it may forget."""
+    """Bytes of HAProxy's container, the kernel's for connections included, without files that it may
+    forget."""
     memory_limit: int = 0
     held: int = 0
     """Bytes of held requests, as they are counted."""
@@ -53,38 +51,20 @@ class Fullness:
         return max(self.connections_part, memory)
 
 
-def memory(folder: Path = CGROUP) -> tuple[int, int]:
-    """Bytes that the pod uses and may use, by its control group; zeros where there is none, or no limit."""
-    for used, limit, forgettable in (
-        ("memory.current", "memory.max", "inactive_file"),
-        ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes", "total_inactive_file"),
-    ):
-        try:
-            most = (folder / limit).read_text().strip()
-            now = int((folder / used).read_text())
-            stat = (folder / used).with_name("memory.stat").read_text()
-        except (OSError, ValueError):
-            continue
-        files = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
-        bound = int(most) if most.isdecimal() else 0
-        # Without a limit version 1 has the largest number of pages.
-        return now - int(files.get(forgettable, 0)), bound if bound < 2**60 else 0
-    return 0, 0
-
-
 class FullnessWatch(Collector):
     """Looks at how full the gateway is, and tells HAProxy when it is short.
 
     Args:
         gateway: The HAProxy that holds; started before `run` is.
         router: The common address.
-        cgroup: Where the control group is read from.
+        memory: Tells what the container of the HAProxies uses of its memory and may use, in bytes; zeros
+            while nobody knows.
     """
 
-    def __init__(self, gateway: Gateway, router: Router, cgroup: Path = CGROUP) -> None:
+    def __init__(self, gateway: Gateway, router: Router, memory: Callable[[], tuple[int, int]]) -> None:
         self._gateway = gateway
         self._router = router
-        self._cgroup = cgroup
+        self._memory = memory
         self._short = False
         self._told = False
         """Whether both have been told: those that were started by an agent before this one may be short."""
@@ -114,7 +94,7 @@ class FullnessWatch(Collector):
         """Look once. Raises RuntimeApiError."""
         held, large = await self._gateway.kept(), await self._router.kept()
         both = (await self._gateway.connections(), await self._router.connections())
-        used, limit = memory(self._cgroup)
+        used, limit = self._memory()
         self.now = Fullness(
             connections=sum(each.now for each in both),
             connections_limit=sum(each.limit for each in both),
@@ -145,8 +125,8 @@ class FullnessWatch(Collector):
         for name, help_text, value in (
             ("connections", "Connections of clients.", now.connections),
             ("connections_limit", "Connections that clients may have.", now.connections_limit),
-            ("memory_bytes", "Memory of the pod, the kernel's for connections included.", now.memory),
-            ("memory_limit_bytes", "Memory that the pod may use; 0: no limit is known.", now.memory_limit),
+            ("memory_bytes", "Memory of HAProxy's container, the kernel's included.", now.memory),
+            ("memory_limit_bytes", "Memory that it may use; 0: no limit is known.", now.memory_limit),
             ("held_bytes", "What held requests take, as it is counted.", now.held),
             ("held_limit_bytes", "What held requests may take.", now.held_limit),
             ("large_bytes", "Large bodies and answers at the common address.", now.large),

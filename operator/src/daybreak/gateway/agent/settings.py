@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Self
 
 from daybreak.api.common import names
-from daybreak.gateway.agent.fullness import memory
 from daybreak.gateway.agent.wanted import Ports
-from daybreak.gateway.environment import DRAINING_SINCE, Environment, InvalidSettings
+from daybreak.gateway.environment import DRAINING_SINCE, WATCHDOG, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.router import RouterConfig
 
@@ -41,7 +40,7 @@ class Settings:
     address: str
     """GATEWAY_ADDRESS: the address that services are reached at; by itself every one that the pod has."""
     folder: Path
-    """GATEWAY_FOLDER: a private, writable folder."""
+    """GATEWAY_FOLDER: a writable folder, which HAProxies and agent share."""
     keys_folder: Path
     """GATEWAY_KEYS_FOLDER: below it, a folder for each mounted Secret with API keys."""
     token_file: Path
@@ -52,10 +51,14 @@ class Settings:
     drain_seconds: int
     """GATEWAY_DRAIN_SECONDS: how long who is held or streams may then finish."""
     draining_since: float | None
-    """GATEWAY_DRAINING_SINCE, set by the supervisor: when the pod was told to end, on the monotonic clock;
+    """GATEWAY_DRAINING_SINCE, set by the keeper: when the pod was told to end, on the monotonic clock;
     None: not before this agent was started."""
     log_level: str
     """LOG_LEVEL: debug, info, warning or error."""
+    watchdog: int | None = None
+    """GATEWAY_WATCHDOG, set by the keeper: the file descriptor where it hears that the agent lives."""
+    memory: int = USUAL_MEMORY
+    """Bytes that HAProxy's container may use: its supervisor knows, and says so."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
@@ -68,7 +71,7 @@ class Settings:
         first_port = env.number("GATEWAY_FIRST_PORT", 20000, 1, 65535)
         first_of_routes = env.number("GATEWAY_ROUTE_FIRST_PORT", 19000, 1, 65535)
         routes = env.number("GATEWAY_ROUTE_SLOTS", 0, 0, 65536 - first_of_routes)
-        since = env.text(DRAINING_SINCE)
+        since, watchdog = env.text(DRAINING_SINCE), env.text(WATCHDOG)
         return cls(
             namespace=namespace,
             http_port=env.number("GATEWAY_HTTP_PORT", 9180, 1, 65535),
@@ -86,17 +89,13 @@ class Settings:
             drain_seconds=env.drain_seconds,
             draining_since=float(since) if since else None,
             log_level=env.log_level,
+            watchdog=int(watchdog) if watchdog else None,
         )
 
     @property
     def ray_ports(self) -> Ports:
         """Where Ray pods listen."""
         return Ports(serve=self.serve_port, replica=self.replica_port)
-
-    @property
-    def memory(self) -> int:
-        """Bytes that the pod may use, by its control group; what the chart gives where nobody says."""
-        return memory()[1] or USUAL_MEMORY
 
     @property
     def haproxy(self) -> GatewayConfig:
@@ -124,7 +123,7 @@ class Settings:
 
 
 def held_bytes(limit: int) -> int:
-    """What held requests may take of a pod's memory."""
+    """What held requests may take of HAProxy's memory."""
     return 3 * limit // 8
 
 

@@ -23,10 +23,6 @@ ANSWER_SECONDS = 10.0
 log = structlog.get_logger("daybreak.gateway")
 
 
-HAPROXY_HANGS = 3
-"""Exit status of an agent that has found a HAProxy that runs and does not answer."""
-
-
 class GatewayFailed(Exception):
     """HAProxy did not start, or has ended."""
 
@@ -158,18 +154,24 @@ class SupervisedProcess:
         await self._ask("signal", number=int(number))
 
     async def _ask(self, what: str, seconds: float | None = ANSWER_SECONDS, **more: Any) -> Mapping[str, Any]:
-        request = {"do": what, "name": self._name, **more}
-        try:
-            async with asyncio.timeout(seconds):
-                reader, writer = await asyncio.open_unix_connection(self._socket)
-                try:
-                    writer.write(json.dumps(request).encode() + b"\n")
-                    answer = await reader.readuntil()
-                finally:
-                    writer.close()
-        except (OSError, asyncio.IncompleteReadError) as error:
-            raise GatewayFailed(f"the supervisor does not answer: {error}") from error
-        found: Mapping[str, Any] = json.loads(answer)
-        if problem := found.get("error"):
-            raise GatewayFailed(str(problem))
-        return found
+        return await ask(self._socket, {"do": what, "name": self._name, **more}, seconds)
+
+
+async def ask(
+    socket: Path, request: Mapping[str, Any], seconds: float | None = ANSWER_SECONDS
+) -> Mapping[str, Any]:
+    """Ask the HAProxies' supervisor. Raises GatewayFailed when it does not do it, or does not answer."""
+    try:
+        async with asyncio.timeout(seconds):
+            reader, writer = await asyncio.open_unix_connection(socket)
+            try:
+                writer.write(json.dumps(request).encode() + b"\n")
+                answer = await reader.readuntil()
+            finally:
+                writer.close()
+    except (OSError, asyncio.IncompleteReadError) as error:
+        raise GatewayFailed(f"the supervisor does not answer: {error}") from error
+    found: Mapping[str, Any] = json.loads(answer)
+    if problem := found.get("error"):
+        raise GatewayFailed(str(problem))
+    return found

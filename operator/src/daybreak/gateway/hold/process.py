@@ -113,7 +113,7 @@ class Gateway:
 
         Raises GatewayFailed with what HAProxy said, and ValueError when too few open files are allowed.
         """
-        self.config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.config.folder.mkdir(mode=0o770, parents=True, exist_ok=True)
         # HAProxy raises its own limit up to the hard one, and no further.
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         config = self.config if descriptors == resource.RLIM_INFINITY else self.config.fitting(descriptors)

@@ -209,7 +209,7 @@ class Router:
 
     async def start(self, seconds: float = 30) -> None:
         """Start both HAProxies and wait until they listen; they know no model yet. Raises GatewayFailed."""
-        self.config.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.config.folder.mkdir(mode=0o770, parents=True, exist_ok=True)
         config = self.config
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         if descriptors != resource.RLIM_INFINITY and descriptors < config.descriptors:

@@ -1,1 +1,4 @@
-"""The first program of a gateway pod: it starts the HAProxies and the agent, and starts the agent again."""
+"""The first programs of a gateway pod's two containers.
+
+`supervisor.py` starts the HAProxies and looks at them, `agent_keeper.py` starts the agent again and again.
+"""

@@ -1,4 +1,7 @@
-"""The supervisor's socket: the agent has HAProxies started and ended here, and says how it is."""
+"""The supervisor's socket: the agent has HAProxies started and ended here, and says how it is.
+
+The agent is in another container, under another user of the same group.
+"""
 
 import asyncio
 import json
@@ -23,44 +26,52 @@ class Control:
     """One request for each connection, a line of JSON; the answer is one more.
 
     Args:
-        folder: The gateway's private folder.
-        on_beat: Called with what the agent says of itself.
+        folder: The gateway's folder.
+        on_beat: Called with what the agent says of itself; returns what it is told.
     """
 
-    def __init__(self, folder: Path, on_beat: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(self, folder: Path, on_beat: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
         self._folder = folder
         self._on_beat = on_beat
         self._server: asyncio.Server | None = None
         self._ended = asyncio.Event()
+        self._given_up = ""
+        self.left = asyncio.Event()
+        """Set when an agent has said that it will not come back."""
         self.processes: dict[str, OwnProcess] = {}
         """The HAProxies, by name."""
 
     async def start(self) -> None:
         """Listen."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o770, parents=True, exist_ok=True)
         socket = control_socket(self._folder)
         socket.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(self._answer, socket, limit=LINE_LIMIT)
-        socket.chmod(0o600)
+        socket.chmod(0o660)
 
     def stop(self) -> None:
         """Stop listening."""
         if self._server is not None:
             self._server.close()
 
-    @property
-    def stopping(self) -> bool:
-        """Whether one of the HAProxies was told to end."""
-        return any(status.stopping for each in self.processes.values() if (status := each.status) is not None)
-
-    async def one_ended(self) -> str:
-        """Wait until a HAProxy has ended that was not told to. Returns its name."""
+    async def broken(self) -> str:
+        """Wait until a HAProxy has ended that was not told to, or the agent gives one up. Returns why."""
         while True:
             self._ended.clear()
+            if self._given_up:
+                return self._given_up
             for name, process in self.processes.items():
                 status = process.status
                 if status is not None and status.ended is not None and not status.stopping:
-                    return name
+                    return f"HAProxy has ended: {name}"
+            await self._ended.wait()
+
+    async def all_ended(self) -> None:
+        """Wait until no HAProxy runs."""
+        while True:
+            self._ended.clear()
+            if all(each.status is None or each.status.ended is not None for each in self.processes.values()):
+                return
             await self._ended.wait()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -74,9 +85,16 @@ class Control:
             writer.close()
 
     async def _do(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        if request["do"] == "beat":
-            self._on_beat(request)
-            return {}
+        match request["do"]:
+            case "beat":
+                return self._on_beat(request)
+            case "give up":
+                self._given_up = str(request["why"])
+                self._ended.set()
+                return {}
+            case "leave":
+                self.left.set()
+                return {}
         process = self.processes.setdefault(request["name"], OwnProcess())
         try:
             match request["do"]:

@@ -7,6 +7,8 @@ from typing import Any
 
 HEAD_SECONDS = 5.0
 """How long a request's head may take."""
+SAID_SECONDS = 10.0
+"""How long it holds what an agent has said of HAProxy: the next one finds out for itself."""
 ALONE_SECONDS = 60.0
 """How long a gateway without a working agent is sent new requests: its gates are not moved meanwhile."""
 
@@ -32,14 +34,15 @@ class Health:
         self._full = str(said["full"])
         self._was_ready = self._was_ready or not self._unready
 
-    def forget(self) -> None:
-        """The agent has ended: what it said of HAProxy is of before."""
-        self._unhealthy = self._full = ""
+    @property
+    def alone(self) -> bool:
+        """Whether no agent has been at work for long."""
+        return self._clock() - self.heard > ALONE_SECONDS
 
     @property
     def unhealthy(self) -> str:
         """Why the container should be started afresh; empty: it should not."""
-        return "" if self.draining else self._unhealthy
+        return "" if self.draining or self._silent else self._unhealthy
 
     @property
     def unready(self) -> str:
@@ -51,9 +54,13 @@ class Health:
             return "draining"
         if not self._was_ready:
             return self._unready
-        if self._clock() - self.heard > ALONE_SECONDS:
+        if self.alone:
             return f"the agent has not worked for {ALONE_SECONDS:.0f} s"
-        return self._unhealthy or self._full
+        return "" if self._silent else self._unhealthy or self._full
+
+    @property
+    def _silent(self) -> bool:
+        return self._clock() - self.heard > SAID_SECONDS
 
 
 class HealthServer:

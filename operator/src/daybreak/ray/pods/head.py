@@ -10,7 +10,7 @@ from daybreak.api.common import names
 from daybreak.api.ray.model import AcceleratorKind
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.platform import Platform
-from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods import api_token, pod_spec
 from daybreak.ray.ports import HEAD_PORTS
 from daybreak.scheduling.replica_size import object_store_bytes
 
@@ -25,9 +25,6 @@ GRACE_SECONDS = DRAIN_SECONDS + 30
 ROUTER_TIMEOUT_SECONDS = 1800
 """How long the ingress lets one request wait and run. Ray's own 600 seconds are less than a large model
 takes to load, and a request that wakes a model waits for that. Clients bring their own, shorter limits."""
-
-_TOKEN_VOLUME = "kube-api-access"  # noqa: S105 - a volume's name
-_TOKEN_DIRECTORY = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
 
 
 def head_group(
@@ -75,7 +72,7 @@ def head_group(
             env=pod_spec.environment(workload, environment, variables),
             requests={"cpu": head.resources.cpu, "memory": head.resources.memory},
             places=[pod_spec.memory_place(SHARED_MEMORY), pod_spec.log_place(), *places],
-            volumes=(_token_volume(),),
+            volumes=(api_token.volume(),),
             node_selector=head.node_selector,
             tolerations=head.tolerations,
             grace_seconds=GRACE_SECONDS,
@@ -96,23 +93,5 @@ def autoscaler_options(idle_timeout_seconds: int) -> dict[str, Any]:
             "limits": {"memory": "512Mi"},
         },
         "securityContext": pod_spec.container_security(),
-        "volumeMounts": [{"name": _TOKEN_VOLUME, "mountPath": _TOKEN_DIRECTORY, "readOnly": True}],
-    }
-
-
-def _token_volume() -> dict[str, Any]:
-    """What Kubernetes would mount into every container of the pod, as a volume for one of them."""
-    return {
-        "name": _TOKEN_VOLUME,
-        "projected": {
-            "sources": [
-                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
-                {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-                {
-                    "downwardAPI": {
-                        "items": [{"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}]
-                    }
-                },
-            ]
-        },
+        "volumeMounts": [api_token.mount()],
     }

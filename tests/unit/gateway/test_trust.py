@@ -1,0 +1,32 @@
+"""What HAProxies believe of each other's requests, and what an intruder lays in its place."""
+
+from pathlib import Path
+
+import pytest
+
+from daybreak.gateway.haproxy.trust import token
+
+
+def test_it_stays_and_only_the_group_reads_it(tmp_path: Path) -> None:
+    made = token(tmp_path)
+    assert len(made) == 32
+    assert token(tmp_path) == made
+    assert (tmp_path / "token").stat().st_mode & 0o007 == 0
+
+
+@pytest.mark.parametrize("secret", ["sk-of-somebody", "0" * 32])
+def test_a_link_to_what_only_the_agent_may_read(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "key").write_text(secret)
+    (tmp_path / "token").symlink_to(tmp_path / "key")
+    made = token(tmp_path)
+    assert made != secret
+    assert len(made) == 32
+    assert (tmp_path / "key").read_text() == secret
+    assert token(tmp_path) == made
+
+
+@pytest.mark.parametrize("said", ["", "short", "0" * 33, "0" * 31 + "\n", '"; lua-load evil'])
+def test_what_is_no_token(tmp_path: Path, said: str) -> None:
+    (tmp_path / "token").write_text(said)
+    assert len(token(tmp_path)) == 32
+    assert token(tmp_path) != said
