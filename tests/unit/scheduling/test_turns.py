@@ -128,6 +128,19 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
     assert (found.after, found.place, found.look_again) == ((), 1, None)
 
 
+def test_the_others_wait_on_while_the_first_one_makes_its_pods_anew() -> None:
+    """It has just been let go, so the scheduler has said nothing of its pods yet."""
+    first = replace(waiter("first", waited=90, first_since=ago(1)), no_room_since=None)
+    queued = replace(waiter("queued"), no_room_since=None, queued=True)
+    found = decided(first, queued, holder("idle", 900, a=1))
+    assert found["queued"].after == ("default/first",)
+    assert not found["first"].after
+    # There may be room for it.
+    assert gives_way(found) == {}
+    late = replace(first, no_room_since=ago(2))
+    assert decided(late, queued)["queued"].after == ("default/first",)
+
+
 def measured(*seconds: int) -> Claim:
     """An idle model for which such waits took so long."""
     return replace(holder("idle", None, a=1), room_seconds=seconds)

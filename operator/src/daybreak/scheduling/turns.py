@@ -92,6 +92,12 @@ class Claim:
         """
         return self.short and (self.queued or now >= self.patient_until(node_wait))
 
+    @property
+    def tries(self) -> bool:
+        """Whether it makes its pods anew, as the one that comes first, and the scheduler has not found yet
+        that they have no room: until then nobody behind it may make any."""
+        return self.waits and not self.queued and self.first_since is not None
+
     def patient_until(self, node_wait: timedelta = timedelta(0)) -> datetime:
         """Until when it waits by itself."""
         since = self.since if self.no_room_since is None else self.no_room_since
@@ -144,7 +150,7 @@ def turns(
     pressed = {claim.resource for claim in claims if claim.stuck(now, node_wait)}
     for claim in claims:
         patience = timedelta(0) if claim.resource in pressed else node_wait
-        if claim.stuck(now, patience):
+        if claim.stuck(now, patience) or (claim.tries and claim.resource in pressed):
             stuck.setdefault(claim.resource, []).append(claim)
         elif claim.waits and claim.no_room_since is not None:
             found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
@@ -162,7 +168,8 @@ def turns(
             if len(before) < MAX_AFTER and claim.owner not in before:
                 before = (*before, claim.owner)
         if not first.queued and not first.background:
-            found[first.name] = replace(found[first.name], look_again=LOOK_AGAIN)
+            left = first.patient_until() - now
+            found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
             behind = {claim.name for claim in others}
             stay = [claim for claim in same if not claim.leaving and claim.name not in behind]
             come = Counter[str]()
@@ -170,7 +177,8 @@ def turns(
                 if claim.leaving or claim.name in behind:
                     come.update(claim.holds)
             over = [claim for claim in same if claim.stays_down]
-            for claim in (*over, *_yielding(first, stay, come, nodes, now)):
+            yielding = _yielding(first, stay, come, nodes, now) if first.stuck(now) else ()
+            for claim in (*over, *yielding):
                 found[claim.name] = Turn(gives_way_to=first.owner)
         for claim in holding:
             if waited_for := _waited_for(claim, queue):
