@@ -67,6 +67,9 @@ class Claim:
     give way."""
     busy: bool = False
     """Whether it is asked at this moment, and gives way all the same."""
+    begins: bool = False
+    """Whether no Ray cluster of its workload is active yet: KubeRay calls one so when all is up that Serve is
+    asked for, and until then none of its models is let through to."""
     first_since: datetime | None = None
     """Since when it has come first of those that wait; None: it does not, or that is not known yet."""
     room_seconds: tuple[int, ...] = ()
@@ -156,9 +159,14 @@ def turns(
             found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
     for resource, queue in stuck.items():
         same = [claim for claim in claims if claim.resource == resource]
-        first, *others = sorted(queue, key=_rank)
         holding = [each for each in same if any(each.holds.values()) and not each.waits]
         holders = tuple(sorted({each.owner for each in holding}))
+        starting = {each.owner for each in same if _starts(each)}
+        blocked = [claim for claim in queue if claim.begins and claim.owner in starting]
+        found |= {claim.name: Turn(after=(claim.owner,), held_by=holders) for claim in blocked}
+        if len(blocked) == len(queue):
+            continue
+        first, *others = sorted((claim for claim in queue if claim not in blocked), key=_rank)
         expected = _expected(first, same, now)
         found[first.name] = Turn(held_by=holders, place=1, expected=expected(0))
         before: tuple[str, ...] = (first.owner,)
@@ -170,7 +178,7 @@ def turns(
         if not first.queued and not first.background:
             left = first.patient_until() - now
             found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
-            behind = {claim.name for claim in others}
+            behind = {claim.name for claim in (*others, *blocked)}
             stay = [claim for claim in same if not claim.leaving and claim.name not in behind]
             come = Counter[str]()
             for claim in same:
@@ -184,6 +192,11 @@ def turns(
             if waited_for := _waited_for(claim, queue):
                 found[claim.name] = replace(found.get(claim.name, NO_MATTER), waited_for=waited_for)
     return found
+
+
+def _starts(claim: Claim) -> bool:
+    """Whether it has room, and is on the way up."""
+    return claim.waits and any(claim.holds.values()) and not claim.queued and claim.no_room_since is None
 
 
 def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[[int], datetime | None]:
