@@ -22,8 +22,9 @@ import aiohttp
 from bench import report
 from bench.cluster.slots import SLOT, slots
 from bench.cluster.waking import PATIENCE_SECONDS, delete, is_ready, room, sample_manifest
-from cluster import images, paths
-from cluster.report import Report
+from cluster import paths
+from cluster.images import catalog
+from cluster.tools.report import Report
 from daybreak.api.common import names
 from quickstart import install
 from tests.api.admin import Admin, eventually
@@ -111,7 +112,7 @@ def _manifest() -> dict[str, Any]:
     spec = {
         **manifest["spec"],
         "models": [{**tiny, **own, "name": name, "resources": resources} for name in MODELS],
-        "runtime": {**manifest["spec"]["runtime"], "image": images.references()["ray-cpu"]},
+        "runtime": {**manifest["spec"]["runtime"], "image": catalog.references()["ray-cpu"]},
         "sleep": {"afterIdle": "1h", "minAwake": MIN_AWAKE, "yield": "Turn"},
         "hold": {"timeout": "30m"},
     }

@@ -17,7 +17,7 @@ from typing import Any
 
 from aiohttp import web
 
-from cluster.programs import run
+from cluster.tools.programs import run
 from daybreak.api.common import names
 from daybreak.ray.ports import DIRECT, SERVE
 from tests.api.admin import Admin, Refused
