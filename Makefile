@@ -49,11 +49,11 @@ generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base 
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py
 
-bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchmarks.md (an hour and three quarters; starts the cluster as `up` does)
+bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchmarks.md (two hours; starts the cluster as `up` does)
 	@$(RUN) -m cluster build --for tests
 	@$(RUN) -m bench reconcile steady lag sleeping awake starved direct
 	@$(RUN) -m quickstart up
-	@$(RUN) -m bench overhead waking storm
+	@$(RUN) -m bench overhead waking storm turns-real
 	@$(RUN) scripts/generate.py
 
 # In the image it is /opt/ray/bin/python; elsewhere the Python with the packages of images/ray's lock.

@@ -1,4 +1,4 @@
-"""The measurements, in the order in which they run: the last three need the cluster with Daybreak."""
+"""The measurements, in the order in which they run: the last four need the cluster with Daybreak."""
 
 from collections.abc import Mapping
 
@@ -14,5 +14,6 @@ NAMES: Mapping[str, str] = {
     "overhead": "bench.cluster.overhead",
     "waking": "bench.cluster.waking",
     "storm": "bench.cluster.storm",
+    "turns-real": "bench.cluster.turns_real",
 }
 """The module of each, by the name of its result."""

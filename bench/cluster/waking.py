@@ -55,7 +55,7 @@ def main(rounds: int = ROUNDS) -> None:
     admin = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE)
     progress = Report()
     runs: list[dict[str, Any]] = []
-    with _room(admin), _mine(admin, progress) as mine, _hand(admin, progress) as hand:
+    with room(admin), _mine(admin, progress) as mine, _hand(admin, progress) as hand:
         for number in range(rounds):
             for way in WAYS[number % 3 :] + WAYS[: number % 3]:
                 run = mine.run() if way == "daybreak" else hand.run(workers=way == "hand_with_workers")
@@ -188,10 +188,10 @@ class _Hand:
             for name, deployment in (application.get("serveDeploymentStatuses") or {}).items()
             if name.startswith("LLMServer")
         ]
-        return any(_is_ready(pod) for pod in pods) and statuses == ["HEALTHY"]
+        return any(is_ready(pod) for pod in pods) and statuses == ["HEALTHY"]
 
 
-def _with_rays_class(text: str) -> str:
+def with_rays_class(text: str) -> str:
     """The configuration with Ray's own class of replicas."""
     document = yaml.safe_load(text)
     for application in document["applications"]:
@@ -200,18 +200,18 @@ def _with_rays_class(text: str) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _sample() -> dict[str, Any]:
+def sample_manifest() -> dict[str, Any]:
     sample: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
     return sample
 
 
 @contextmanager
-def _room(admin: Admin) -> Iterator[None]:
+def room(admin: Admin) -> Iterator[None]:
     """Without the sample that `make up` leaves: the node has room for two Ray heads and one worker."""
-    sample = _sample()
+    sample = sample_manifest()
     name = sample["metadata"]["name"]
     there = admin.get("LLMService", name) is not None
-    _delete(admin, "LLMService", name)
+    delete(admin, "LLMService", name)
     selector = f"{names.SERVICE_LABEL}={name}"
     eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=selector))
     try:
@@ -223,17 +223,17 @@ def _room(admin: Admin) -> Iterator[None]:
 
 @contextmanager
 def _mine(admin: Admin, progress: Report) -> Iterator[_Mine]:
-    manifest = {**_sample(), "metadata": {"name": MINE}}
+    manifest = {**sample_manifest(), "metadata": {"name": MINE}}
     try:
         with progress.step("an LLMService that is awake"):
             admin.create(manifest)
             eventually(
-                "Ready", lambda: _is_ready(admin.get("LLMService", MINE)), seconds=PATIENCE_SECONDS, pause=1
+                "Ready", lambda: is_ready(admin.get("LLMService", MINE)), seconds=PATIENCE_SECONDS, pause=1
             )
         address = admin.get("Service", MINE)["spec"]["clusterIP"]
         yield _Mine(admin, manifest["spec"]["models"][0]["name"], address)
     finally:
-        _delete(admin, "LLMService", MINE)
+        delete(admin, "LLMService", MINE)
 
 
 @contextmanager
@@ -250,8 +250,8 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
         eventually("asleep", lambda: admin.get("LLMService", MINE)["status"].get("asleep"), seconds=300)
         eventually("built for it", lambda: spec()["serveConfigV2"] != awake["serveConfigV2"], seconds=60)
         _until_gone(admin, MINE)
-    asleep = _with_rays_class(spec()["serveConfigV2"])
-    awake["serveConfigV2"] = _with_rays_class(awake["serveConfigV2"])
+    asleep = with_rays_class(spec()["serveConfigV2"])
+    awake["serveConfigV2"] = with_rays_class(awake["serveConfigV2"])
     (group,) = awake["rayClusterConfig"]["workerGroupSpecs"]
     group["minReplicas"] = 0
     for part in (awake["rayClusterConfig"]["headGroupSpec"], group):
@@ -270,8 +270,8 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
             hand.rest()
         yield hand
     finally:
-        _delete(admin, "RayService", HAND)
-        _delete(admin, "ServiceAccount", account)
+        delete(admin, "RayService", HAND)
+        delete(admin, "ServiceAccount", account)
 
 
 def _first_token(address: str, port: int, model: str, began: float) -> float:
@@ -312,12 +312,12 @@ def _is_of(pod: Any, name: str) -> bool:
     return str(pod["metadata"]["labels"]["ray.io/cluster"]).startswith(name)
 
 
-def _is_ready(manifest: Any) -> bool:
+def is_ready(manifest: Any) -> bool:
     conditions = (manifest.get("status") or {}).get("conditions") or ()
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def _delete(admin: Admin, kind: str, name: str) -> None:
+def delete(admin: Admin, kind: str, name: str) -> None:
     if admin.get(kind, name) is not None:
         admin.delete(kind, name)
     eventually(f"{kind} {name} gone", lambda: admin.get(kind, name) is None, seconds=300)

@@ -15,7 +15,7 @@ from daybreak.scheduling.turns import PATIENCE
 from tests.api.admin import Admin, eventually
 from tests.api.objects.batches import NIGHT
 from tests.gpu.exact import NAME, NEW, OLD, Exact, gate, image_of
-from tests.gpu.looks import TOLERATED, overbooked, placed, pods, small
+from tests.gpu.looks import TOLERATED, overbooked, placed, pods, service, small
 from tests.gpu.nodes import Nodes, h100
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
@@ -123,6 +123,27 @@ def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
     second.opens()
     placed(second.admin, second.name, 2)
     assert overbooked(exact.admin) == []
+
+
+def test_models_of_a_new_service_do_not_wait_for_each_other(exact: Exact) -> None:
+    """Asked before KubeRay has called its Ray cluster active, which takes all that Serve is asked for."""
+    model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
+    models = [{**model, "name": name, "replicas": {"min": 0, "initial": 0}} for name in ("one", "two")]
+    manifest = service(NAME, *models)
+    manifest["spec"] |= {"sleep": PATIENT}
+    exact.answers()
+    exact.gateways(held=1)
+    exact.admin.create(manifest)
+    exact.reaches("one is up", lambda status: len(_open(status)) == 1)
+    [first] = _open(exact.admin.get("LLMService", NAME)["status"])
+    [second] = {"one", "two"} - {first}
+    exact.gateways(models={first: {"idle": 60}, second: {"held": 1}})
+    exact.reaches("the other one is up", lambda status: _open(status) == [second])
+    assert overbooked(exact.admin) == []
+
+
+def _open(status: dict[str, Any]) -> list[str]:
+    return [each["name"] for each in status["gate"]["models"] if each["state"] == "Open"]
 
 
 @pytest.fixture

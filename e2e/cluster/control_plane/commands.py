@@ -153,8 +153,9 @@ def scheduler(binary: Path, kubeconfig: Path, ports: Ports) -> list[str]:
     ]
 
 
-def kwok(binary: Path, kubeconfig: Path, stages: Path, ports: Ports, selector: str) -> list[str]:
-    """kwok, which plays the kubelet of the nodes that carry the annotation `selector` (key=value)."""
+def kwok(binary: Path, kubeconfig: Path, stages: Path, ports: Ports, selector: str, pods: str) -> list[str]:
+    """kwok, which plays the kubelet of the nodes that carry the annotation `selector` (key=value), and gives
+    their pods addresses of the range `pods`."""
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}",
@@ -162,8 +163,7 @@ def kwok(binary: Path, kubeconfig: Path, stages: Path, ports: Ports, selector: s
         "--manage-all-nodes=false",
         f"--manage-nodes-with-annotation-selector={selector}",
         f"--server-address=127.0.0.1:{ports.kwok}",
-        # Written into the status of fake nodes and pods; nothing answers there.
-        "--cidr=198.18.192.0/18",
+        f"--cidr={pods}",
         "--node-ip=198.18.255.2",
         "--node-lease-duration-seconds=40",
     ]

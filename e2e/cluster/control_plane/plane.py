@@ -37,6 +37,8 @@ START_SECONDS = 120.0
 """How long a part may take to become ready; a starved machine needs tens of seconds, a free one two to
 five.
 """
+NOBODY = "198.18.192.0/18"
+"""Addresses at which nothing answers."""
 
 _GARBAGE = {"GOGC": "400"}
 """Go's collector waits until four times what is alive has been made anew, not once: less CPU time for more
@@ -53,6 +55,7 @@ class ControlPlane:
         controllers: Also run kube-controller-manager.
         scheduler: Also run kube-scheduler.
         fake_nodes: Nodes to make and let kwok play.
+        fake_pods: Addresses that kwok writes into the status of their pods.
         crds: Files or folders of CustomResourceDefinitions to install.
         binaries: Folder with the programs.
     """
@@ -64,6 +67,7 @@ class ControlPlane:
         controllers: bool = False,
         scheduler: bool = False,
         fake_nodes: Sequence[FakeNode] = (),
+        fake_pods: str = NOBODY,
         crds: Sequence[Path] = (),
         binaries: Path = paths.BIN,
     ) -> None:
@@ -80,6 +84,7 @@ class ControlPlane:
         self._controllers = controllers
         self._scheduler = scheduler
         self._fake_nodes = tuple(fake_nodes)
+        self._fake_pods = fake_pods
         self._crds = tuple(crds)
         self._prepared: tuple[commands.Ports, commands.Credentials] | None = None
 
@@ -196,7 +201,9 @@ class ControlPlane:
     def add_fake_nodes(self, nodes: Sequence[FakeNode]) -> None:
         """Make the nodes and let kwok keep them ready and run their pods (in name only)."""
         binary = self._binary(KWOK)
-        command = commands.kwok(binary, self.kubeconfig, stages(paths.SHARE), self._ports, SELECTOR)
+        command = commands.kwok(
+            binary, self.kubeconfig, stages(paths.SHARE), self._ports, SELECTOR, self._fake_pods
+        )
         self.processes.start(KWOK, command)
         self.apply(manifests(nodes))
         names = [f"node/{node.name}" for node in nodes]

@@ -128,6 +128,36 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
     assert (found.after, found.place, found.look_again) == ((), 1, None)
 
 
+def test_the_others_wait_on_while_the_first_one_makes_its_pods_anew() -> None:
+    """It has just been let go, so the scheduler has said nothing of its pods yet."""
+    first = replace(waiter("first", waited=90, first_since=ago(1)), no_room_since=None)
+    queued = replace(waiter("queued"), no_room_since=None, queued=True)
+    found = decided(first, queued, holder("idle", 900, a=1))
+    assert found["queued"].after == ("default/first",)
+    assert not found["first"].after
+    # There may be room for it.
+    assert gives_way(found) == {}
+    late = replace(first, no_room_since=ago(2))
+    assert decided(late, queued)["queued"].after == ("default/first",)
+
+
+def test_of_a_service_that_begins_the_others_wait_until_who_has_room_answers() -> None:
+    """KubeRay calls its Ray cluster active, and lets nobody through before, when all is up that Serve is
+    asked for."""
+    one = Claim("default/new", "one", GPU, ago(60), 1, holds={"a": 1}, waits=True, begins=True)
+    two = replace(waiter("new", begins=True), model="two")
+    found = turns([one, two], places(a=1), NOW)
+    assert found["default/new", "two"].after == ("default/new",)
+    # Those of other services go on: what they wait for may be somebody else's.
+    other = waiter("other", waited=30)
+    found = turns([one, two, other, holder("idle", 900, b=1)], places(a=1, b=1), NOW)
+    assert found["default/idle", "m"].gives_way_to == "default/other"
+    # It answers.
+    up = replace(one, waits=False, begins=False, yields_at=ago(60))
+    found = turns([up, replace(two, begins=False, queued=True, no_room_since=None)], places(a=1), NOW)
+    assert not found["default/new", "two"].after
+
+
 def measured(*seconds: int) -> Claim:
     """An idle model for which such waits took so long."""
     return replace(holder("idle", None, a=1), room_seconds=seconds)

@@ -67,6 +67,9 @@ class Claim:
     give way."""
     busy: bool = False
     """Whether it is asked at this moment, and gives way all the same."""
+    begins: bool = False
+    """Whether no Ray cluster of its workload is active yet: KubeRay calls one so when all is up that Serve is
+    asked for, and until then none of its models is let through to."""
     first_since: datetime | None = None
     """Since when it has come first of those that wait; None: it does not, or that is not known yet."""
     room_seconds: tuple[int, ...] = ()
@@ -91,6 +94,12 @@ class Claim:
         Who came first before, and gave its pods back for that, has waited so long already.
         """
         return self.short and (self.queued or now >= self.patient_until(node_wait))
+
+    @property
+    def tries(self) -> bool:
+        """Whether it makes its pods anew, as the one that comes first, and the scheduler has not found yet
+        that they have no room: until then nobody behind it may make any."""
+        return self.waits and not self.queued and self.first_since is not None
 
     def patient_until(self, node_wait: timedelta = timedelta(0)) -> datetime:
         """Until when it waits by itself."""
@@ -144,15 +153,20 @@ def turns(
     pressed = {claim.resource for claim in claims if claim.stuck(now, node_wait)}
     for claim in claims:
         patience = timedelta(0) if claim.resource in pressed else node_wait
-        if claim.stuck(now, patience):
+        if claim.stuck(now, patience) or (claim.tries and claim.resource in pressed):
             stuck.setdefault(claim.resource, []).append(claim)
         elif claim.waits and claim.no_room_since is not None:
             found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
     for resource, queue in stuck.items():
         same = [claim for claim in claims if claim.resource == resource]
-        first, *others = sorted(queue, key=_rank)
         holding = [each for each in same if any(each.holds.values()) and not each.waits]
         holders = tuple(sorted({each.owner for each in holding}))
+        starting = {each.owner for each in same if _starts(each)}
+        blocked = [claim for claim in queue if claim.begins and claim.owner in starting]
+        found |= {claim.name: Turn(after=(claim.owner,), held_by=holders) for claim in blocked}
+        if len(blocked) == len(queue):
+            continue
+        first, *others = sorted((claim for claim in queue if claim not in blocked), key=_rank)
         expected = _expected(first, same, now)
         found[first.name] = Turn(held_by=holders, place=1, expected=expected(0))
         before: tuple[str, ...] = (first.owner,)
@@ -162,20 +176,27 @@ def turns(
             if len(before) < MAX_AFTER and claim.owner not in before:
                 before = (*before, claim.owner)
         if not first.queued and not first.background:
-            found[first.name] = replace(found[first.name], look_again=LOOK_AGAIN)
-            behind = {claim.name for claim in others}
+            left = first.patient_until() - now
+            found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
+            behind = {claim.name for claim in (*others, *blocked)}
             stay = [claim for claim in same if not claim.leaving and claim.name not in behind]
             come = Counter[str]()
             for claim in same:
                 if claim.leaving or claim.name in behind:
                     come.update(claim.holds)
             over = [claim for claim in same if claim.stays_down]
-            for claim in (*over, *_yielding(first, stay, come, nodes, now)):
+            yielding = _yielding(first, stay, come, nodes, now) if first.stuck(now) else ()
+            for claim in (*over, *yielding):
                 found[claim.name] = Turn(gives_way_to=first.owner)
         for claim in holding:
             if waited_for := _waited_for(claim, queue):
                 found[claim.name] = replace(found.get(claim.name, NO_MATTER), waited_for=waited_for)
     return found
+
+
+def _starts(claim: Claim) -> bool:
+    """Whether it has room, and is on the way up."""
+    return claim.waits and any(claim.holds.values()) and not claim.queued and claim.no_room_since is None
 
 
 def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[[int], datetime | None]:

@@ -62,7 +62,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         active,
         port,
         seen.asleep,
-        seen.given_back,
+        seen.without_replicas,
         unfilled(copies),
         past_gateway=past,
     )
@@ -84,7 +84,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
             kept.append(wanted)
             continue
         elif of(wanted) is RAY_SERVICES:
-            at_present = replace(service, asleep=seen.given_back)
+            at_present = replace(service, asleep=seen.without_replicas)
             choice = choose(seen, at_present, platform, live, partial(_equal, live))
             own = choice.own
             if choice.wanted is None:

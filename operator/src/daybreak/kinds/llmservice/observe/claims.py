@@ -9,6 +9,7 @@ from daybreak.gates.state_machine import busy, yields_at
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
 from daybreak.ray.views.ray_pods import PodView, pod_views
+from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.scheduling.fit import nodes_for
 from daybreak.scheduling.replica_size import accelerators_per_pod
 from daybreak.scheduling.turns import Claim
@@ -52,6 +53,7 @@ def _claim(seen: Observed, model: Model, devices: int, pods: list[PodView]) -> C
         priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),
         busy=busy(traffic),
+        begins=not ray_view(seen.ray_service).active,
         first_since=first_since(gate) if waits else None,
         room_seconds=room_seconds(gate),
         stays_down=leaving and policy.takes_turns and bool(traffic.held),

@@ -18,6 +18,7 @@ from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.revisions import built_of, with_own
+from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
@@ -186,6 +187,15 @@ class Observed:
             scaled_to_zero = self.service.spec.replicas == 0
             return frozenset(model.name for model in self.service.spec.models if scaled_to_zero)
         return frozenset(name for name, state in self.sleep_states.items() if state.asleep is not None)
+
+    @property
+    def without_replicas(self) -> frozenset[str]:
+        """The models of which Serve is asked for none: those that sleep, and, while the Ray cluster comes
+        up for the first time, those whose turn it is not. KubeRay calls it active when all is up that Serve
+        is asked for, so the others would wait for these, and these for the accelerators of the others."""
+        if ray_view(self.ray_service).active:
+            return self.given_back
+        return self.given_back | {model for model, turn in self.turns.items() if turn.after}
 
     @property
     def asked_for(self) -> LLMService | None:

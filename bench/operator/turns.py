@@ -1,0 +1,299 @@
+"""Twenty services take turns on two GPUs, beside the same services asleep by their own clocks.
+
+An hour of requests, a few services with most of them, is played ten times as quick. Every service has a
+`sleep`, with `yield: Turn`; in the other way with `yield: Never`, so that a service gives its GPU back when
+nobody has asked it for `afterIdle`, and who is awake first is served first. Requests and settings are the
+same. What GPUs compute within the hour is also compared with what they would by the schedule of somebody who
+knows all requests beforehand (`bench.operator.turns_schedule`), with the same wakes and nothing else.
+
+Real: the API server, its controllers and scheduler, KubeRay's operator, Daybreak's operator, and a gateway
+(agent and HAProxy), through which every request goes. Played: two nodes with a GPU each and one without, by
+kwok; engines, Ray's heads and Ray's autoscaler (`turns_stage`); what Serve tells KubeRay. An engine starts 3
+seconds after its pod runs, and computes one request at a time.
+
+What the compression makes wrong: the operator's own times are not compressed. It waits 5 seconds until it
+takes a pod that finds no room for one that has to wait, calls a model idle after 2 seconds, and hears of
+Serve through KubeRay, which asks every 2 seconds. Each change of hands costs ten times as much of the
+hour as it would. And pods of fake nodes start and go at once: no image is pulled, no node is slow.
+"""
+
+import argparse
+import asyncio
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bench import report
+from bench.gateway.process import gateway
+from bench.operator.reconcile import CRDS, NAMESPACE
+from bench.operator.turns_arrivals import HOUR, Request, Shape, arrivals
+from bench.operator.turns_schedule import Fleet, omniscient, unlimited, within
+from bench.operator.turns_stage import ADDRESSES, MODEL, Stage, addresses_here, prompt
+from cluster import ControlPlane, FakeNode, kuberay_crds, paths
+from tests.api.admin import Admin, eventually
+from tests.api.operator_process import OperatorProcess
+from tests.gpu.looks import TOLERATED
+from tests.gpu.played_serve import PlayedServe
+from tests.kuberay_process import kuberay
+
+COMPRESSION = 10.0
+SEED = 18
+WAYS = {"turns": "Turn", "own_clocks": "Never"}
+FLEET = Fleet(gpus=2, wake=3.0)
+AFTER_IDLE = 900.0
+"""Seconds of the real hour, of each service: the default."""
+MIN_AWAKE = 120.0
+"""The same, four times what a wake takes."""
+OVERTIME_SECONDS = 120.0
+"""How long after the hour answers are waited for: then clients have given up."""
+STANDSTILL_SECONDS = 30.0
+"""Beyond the idle time: for so long nothing moves, though somebody waits, in a deadlock."""
+LOOK_SECONDS = 0.25
+
+GOALS: dict[str, report.Goal] = {
+    "turns_lost": {"max": 0},
+    "turns_deadlocks": {"max": 0},
+    "turns_longest_wait_to_bound": {"max": 1},
+    "turns_busy_to_omniscient": {"min": 0.9},
+    "turns_most_gpus_held": {"max": FLEET.gpus},
+}
+
+
+@dataclass
+class _Run:
+    """What came of one way."""
+
+    waits: list[float] = field(default_factory=list)
+    """Seconds of each request that was answered, without those that the engine computed for it."""
+    errors: list[str] = field(default_factory=list)
+    unanswered: int = 0
+    """Requests that still waited when all was over."""
+    standstills: list[float] = field(default_factory=list)
+    """Seconds for which nothing moved though somebody waited."""
+    waiting: int = 0
+    """At this moment."""
+
+    def looks(self, began: float, *, moving: bool) -> float:
+        """Take in whether anything moves. Returns since when nothing does."""
+        now = time.monotonic()
+        if not moving and self.waiting:
+            return began
+        self.standstills.append(now - began)
+        return now
+
+
+def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Shape().sessions) -> None:
+    """Measure and write bench/results/turns.json."""
+    shape = Shape(sessions=sessions)
+    requests, hour = arrivals(shape, compression, seed), HOUR / compression
+    best, most = omniscient(requests, FLEET, hour), unlimited(requests, hour)
+    min_awake = MIN_AWAKE / compression
+    bound = (
+        2
+        * (shape.services - 1)
+        * (min_awake + FLEET.wake + max(request.seconds for request in requests))
+        / FLEET.gpus
+    )
+    measures: dict[str, float] = {
+        "requests": len(requests),
+        "bound_seconds": bound,
+        "omniscient_busy_share": best.busy / hour / FLEET.gpus,
+        "unlimited_busy_share": most / hour / FLEET.gpus,
+        "omniscient_longest_wait_seconds": best.longest_wait,
+    }
+    runs = []
+    for way, yields in WAYS.items():
+        sleep = {
+            "afterIdle": f"{AFTER_IDLE / compression:.0f}s",
+            "minAwake": f"{min_awake:.0f}s",
+            "yield": yields,
+        }
+        found = _way(way, requests, hour, shape.services, sleep, AFTER_IDLE / compression)
+        print(f"turns: {way}: {found}", flush=True)
+        runs.append({"way": way, **found})
+        measures |= {
+            f"{way}_{name}": value for name, value in found.items() if isinstance(value, int | float)
+        }
+        measures[f"{way}_busy_to_omniscient"] = found["busy_share"] / measures["omniscient_busy_share"]
+        measures[f"{way}_longest_wait_to_bound"] = found["longest_wait_seconds"] / bound
+    report.write(
+        "turns",
+        f"python -m bench.operator.turns --compression {compression:g} --seed {seed} --sessions {sessions}",
+        measures=measures,
+        goals=GOALS,
+        runs=runs,
+        notes=f"One run of each way; an hour lasts {hour:.0f} seconds, and answers are waited for "
+        f"{OVERTIME_SECONDS:.0f} more. Seconds are those of the measurement. Busy: the share of both GPUs' "
+        "time within the hour in which they compute. Lost: an error, or no answer in all that time. A wait "
+        "is a request's time without what its engine computed for it; of one that was never answered, all of "
+        "it. The bound is that of docs/sleep.md, two turns of each of the others (minAwake, the start, the "
+        "longest request), halved for two GPUs. Deadlock: somebody waits, and no engine starts "
+        f"or computes for {STANDSTILL_SECONDS:.0f} seconds beyond afterIdle. `unlimited`: a GPU for each "
+        "service, always awake.",
+    )
+
+
+def _way(
+    way: str, requests: Sequence[Request], hour: float, services: int, sleep: dict[str, str], idle: float
+) -> dict[str, Any]:
+    """The hour with these settings, on a control plane of its own."""
+    with tempfile.TemporaryDirectory() as temporary, _plane(Path(temporary)) as (admin, serve, operator):
+        stage = Stage(admin, FLEET.wake)
+        serve.running = stage.running
+        run, began = asyncio.run(_hour(stage, admin, requests, hour, services, sleep))
+        yields = operator.metric("daybreak_yields_total")
+        errors = operator.errors
+    if errors:
+        raise RuntimeError(f"the operator has logged errors: {errors[:3]}")
+    spans = [(begin - began, end - began) for engine in stage.engines for begin, end in engine.spans]
+    waits = sorted(run.waits)
+    return {
+        "lost": len(run.errors) + run.unanswered,
+        "answered": len(waits) - run.unanswered - len(run.errors),
+        "deadlocks": sum(each > idle + STANDSTILL_SECONDS for each in run.standstills),
+        "longest_standstill_seconds": max(run.standstills, default=0.0),
+        "busy_share": sum(within(*span, hour) for span in spans) / hour / FLEET.gpus,
+        "median_wait_seconds": report.median(waits),
+        "p95_wait_seconds": waits[int(0.95 * len(waits))],
+        "longest_wait_seconds": waits[-1],
+        "wakes": len(stage.engines),
+        "yields": yields,
+        "most_gpus_held": stage.most_gpus,
+        "errors": run.errors[:10],
+    }
+
+
+@contextmanager
+def _plane(folder: Path) -> Iterator[tuple[Admin, PlayedServe, OperatorProcess]]:
+    """The control plane with its nodes, KubeRay, the operator and the gateway."""
+    nodes = [FakeNode("plain", gpus=0, taints=()), *(FakeNode(f"gpu-{n}", gpus=1) for n in range(FLEET.gpus))]
+    planes = ControlPlane(
+        paths.control_plane("bench-turns"),
+        crds=[CRDS, kuberay_crds()],
+        controllers=True,
+        scheduler=True,
+        fake_nodes=nodes,
+        fake_pods=ADDRESSES,
+    )
+    settings = {"GATEWAY_IMAGE": "gateway", "GATEWAY_REPLICAS": "1"}
+    with (
+        addresses_here(),
+        PlayedServe() as serve,
+        planes as plane,
+        kuberay(plane, proxy=serve.proxy),
+        OperatorProcess(plane.kubeconfig, folder / "operator.log", **settings) as operator,
+        # At every address of this machine: the gateway's pod has one of those that kwok gives.
+        gateway(plane.kubeconfig, NAMESPACE, folder, GATEWAY_ADDRESS=""),
+    ):
+        yield Admin(plane.kubeconfig, NAMESPACE), serve, operator
+
+
+async def _hour(
+    stage: Stage,
+    admin: Admin,
+    requests: Sequence[Request],
+    hour: float,
+    services: int,
+    sleep: dict[str, str],
+) -> tuple[_Run, float]:
+    """Make the services, asleep, and send the requests. Returns what came of it, and when it began."""
+    async with stage.plays():
+        for index in range(services):
+            await asyncio.to_thread(admin.create, _service(index, sleep))
+        ports = await asyncio.to_thread(_asleep, admin, services)
+        run, began = _Run(), time.monotonic()
+        limits = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=limits) as session:
+            asked = [
+                asyncio.create_task(_ask(session, ports[each.service], each, run, began)) for each in requests
+            ]
+            still = began
+            while not all(task.done() for task in asked):
+                still = run.looks(still, moving=stage.moving)
+                if time.monotonic() > began + hour + OVERTIME_SECONDS:
+                    break
+                await asyncio.sleep(LOOK_SECONDS)
+            run.looks(still, moving=True)
+            for task in asked:
+                task.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+    return run, began
+
+
+async def _ask(session: aiohttp.ClientSession, port: int, request: Request, run: _Run, began: float) -> None:
+    """Send a request when its time comes, and take its answer in."""
+    await asyncio.sleep(began + request.at - time.monotonic())
+    body = {"model": MODEL, "prompt": prompt(request.number, request.seconds), "max_tokens": 1}
+    sent, computed = time.monotonic(), 0.0
+    run.waiting += 1
+    try:
+        async with session.post(f"http://127.0.0.1:{port}/v1/completions", json=body) as answer:
+            text = await answer.text()
+        if answer.status != 200 or f"answer {request.number}" not in text:
+            run.errors.append(f"request {request.number} at {request.at:.1f} s: {answer.status} {text[:300]}")
+            return
+        computed = request.seconds
+    except aiohttp.ClientError as error:
+        run.errors.append(f"request {request.number} at {request.at:.1f} s: {error!r}")
+        return
+    except asyncio.CancelledError:
+        run.unanswered += 1
+        raise
+    finally:
+        run.waiting -= 1
+        run.waits.append(time.monotonic() - sent - computed)
+
+
+def _service(index: int, sleep: dict[str, str]) -> dict[str, Any]:
+    """One of the services: asleep until it is asked for the first time."""
+    model = {
+        "name": MODEL,
+        "source": "hf://o/small",
+        "accelerator": {"tolerations": TOLERATED},
+        "replicas": {"min": 0, "initial": 0, "max": 1},
+    }
+    return {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": _name(index)},
+        "spec": {"models": [model], "sleep": sleep, "hold": {"timeout": "30m"}},
+    }
+
+
+def _asleep(admin: Admin, services: int) -> list[int]:
+    """The services' ports, once all of them sleep, with a Ray head each, and hold requests."""
+
+    def look() -> list[int]:
+        found = {each["metadata"]["name"]: each.get("status") or {} for each in admin.list("LLMService")}
+        ready = [
+            status
+            for status in (found.get(_name(index), {}) for index in range(services))
+            if status.get("asleep") and (status.get("gate") or {}).get("port") and _is_ready(status)
+        ]
+        return [status["gate"]["port"] for status in ready] if len(ready) == services else []
+
+    return eventually("all asleep", look, seconds=300, pause=1)
+
+
+def _is_ready(status: dict[str, Any]) -> bool:
+    return any(
+        each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()
+    )
+
+
+def _name(index: int) -> str:
+    return f"turn-{index:02}"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compression", type=float, default=COMPRESSION)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--sessions", type=int, default=Shape().sessions)
+    main(**vars(parser.parse_args()))
