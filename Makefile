@@ -13,7 +13,7 @@ RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
 # What tests and the programs that they start import is compiled once, also where the environment forbids it.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(STATE)/pycache $(PYTHON) -m pytest
 # Silent, or one line that says what a machine without network lacks.
-DOWNLOAD := $(PYTHON) e2e/cluster/download.py
+DOWNLOAD := $(PYTHON) e2e/cluster/tools/download.py
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -19,13 +19,18 @@ from daybreak.api.llmroute import crd as route_crd
 from daybreak.api.llmservice import crd
 from daybreak.api.modelserver import crd as server_crd
 from daybreak.api.serveapplication import crd as application_crd
-from scripts import render_argocd, render_base, render_values_table, sboms
-from scripts.api_docs import api_md
-from scripts.application_api_docs import application_api_md
-from scripts.batch_api_docs import batch_api_md
-from scripts.bench_docs import benchmarks_md
-from scripts.benchmark_api_docs import benchmark_api_md
-from scripts.json_schema import (
+from scripts import sboms
+from scripts.docs import values_table
+from scripts.docs.application_api import application_api_md
+from scripts.docs.batch_api import batch_api_md
+from scripts.docs.benchmark_api import benchmark_api_md
+from scripts.docs.benchmarks import benchmarks_md
+from scripts.docs.llmservice_api import api_md
+from scripts.docs.route_api import route_api_md
+from scripts.docs.server_api import server_api_md
+from scripts.docs.versions import versions_md
+from scripts.manifests import argocd, kustomize_base
+from scripts.schemas.json_schema import (
     application_json_schema,
     batch_json_schema,
     benchmark_json_schema,
@@ -33,9 +38,6 @@ from scripts.json_schema import (
     route_json_schema,
     server_json_schema,
 )
-from scripts.route_api_docs import route_api_md
-from scripts.server_api_docs import server_api_md
-from scripts.versions_docs import versions_md
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 110
@@ -136,11 +138,11 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,
     # After the CRD, which is part of what helm renders.
-    "manifests/base/crds.yaml": render_base.crds_yaml,
-    "manifests/base/operator.yaml": render_base.operator_yaml,
-    "manifests/argocd/argocd-cm.yaml": render_argocd.argocd_cm_yaml,
+    "manifests/base/crds.yaml": kustomize_base.crds_yaml,
+    "manifests/base/operator.yaml": kustomize_base.operator_yaml,
+    "manifests/argocd/argocd-cm.yaml": argocd.argocd_cm_yaml,
     **sboms.FILES,
-    "charts/daybreak/README.md": render_values_table.readme_md,
+    "charts/daybreak/README.md": values_table.readme_md,
 }
 """Every generated file, from the repository's root, and what makes its text."""
 RENDERED_BY_HELM = ("manifests/base/crds.yaml", "manifests/base/operator.yaml")
@@ -152,7 +154,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     check: bool = parser.parse_args().check
-    helm = render_base.BUILT_HELM.exists() or shutil.which("helm") is not None
+    helm = kustomize_base.BUILT_HELM.exists() or shutil.which("helm") is not None
     stale = []
     for name, make in FILES.items():
         if check and not helm and name in RENDERED_BY_HELM:

@@ -20,7 +20,7 @@ import yaml
 
 from bench import report
 from cluster import paths
-from cluster.report import Report
+from cluster.tools.report import Report
 from quickstart import install
 from quickstart.target import Target
 

@@ -19,8 +19,8 @@ from bench import report
 from cluster import paths
 from quickstart import install
 from quickstart.target import Target
-from story.kubernetes import Kubernetes
-from story.storm import AT_ONCE, through_every_transition
+from story.load.storm import AT_ONCE, through_every_transition
+from story.objects.kubernetes import Kubernetes
 
 REQUESTS = 1000
 

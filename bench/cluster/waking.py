@@ -31,7 +31,7 @@ import yaml
 
 from bench import report
 from cluster import paths
-from cluster.report import Report
+from cluster.tools.report import Report
 from daybreak.api.common import names
 from quickstart import install
 from tests.api.admin import JSON_PATCH, Admin, eventually

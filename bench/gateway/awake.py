@@ -23,7 +23,7 @@ from bench.operator.reconcile import CRDS, NAMESPACE, service
 from cluster import ControlPlane, paths
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.played import head_labels, play_pod
+from tests.api.playing.kuberay import head_labels, play_pod
 
 SERVICES = 1000
 IDLE_SECONDS = 60.0

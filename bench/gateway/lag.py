@@ -28,8 +28,8 @@ from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot, SlotState
 from tests.api.admin import Admin
-from tests.api.objects import tiny
-from tests.api.played import head_labels, play_pod
+from tests.api.objects.llmservice import tiny
+from tests.api.playing.kuberay import head_labels, play_pod
 from tests.gateway.agent_process import SLOTS, AgentProcess
 from tests.gateway.ports import free_ports
 

@@ -23,7 +23,7 @@ from bench.gateway import steady_paths
 from bench.gateway.steady_paths import CHAT, MODEL
 from bench.gateway.steady_programs import BOMBARDIER, load
 from cluster.build import build
-from cluster.report import Report
+from cluster.tools.report import Report
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server

@@ -26,7 +26,7 @@ from cluster import ControlPlane, kuberay_crds, paths
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import play_pod
+from tests.api.playing.kuberay import play_pod
 
 SERVICES = 1000
 IDLE_SECONDS = 60.0

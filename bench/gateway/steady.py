@@ -24,8 +24,8 @@ from bench.gateway.steady_programs import ACTIVATOR, BOMBARDIER, QUEUE, knative_
 from bench.operator.reconcile import CRDS
 from cluster import ControlPlane, paths
 from cluster.build import build, go_version
-from cluster.programs import run as run_program
-from cluster.report import Report
+from cluster.tools.programs import run as run_program
+from cluster.tools.report import Report
 from tests.api.admin import eventually
 
 ROUNDS = 5

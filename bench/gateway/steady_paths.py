@@ -21,7 +21,7 @@ from bench.gateway.process import process
 from cluster.paths import BIN
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.played import head_labels, play_pod
+from tests.api.playing.kuberay import head_labels, play_pod
 from tests.gateway.ports import free_ports
 
 MODEL = "llama"

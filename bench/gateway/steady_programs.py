@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster.build import Binary
 from cluster.paths import BIN
-from cluster.programs import run
+from cluster.tools.programs import run
 
 MODULES = Path(__file__).resolve().parents[1] / "go"
 # With modules of their own: what is measured are these programs as their projects release them.

@@ -7,7 +7,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from cluster import tiny_model
+from cluster.images import tiny_model
 
 SHAPES = ("tiny", "8b")
 

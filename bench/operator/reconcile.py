@@ -29,7 +29,7 @@ import psutil
 from bench import report
 from bench.operator import accounts, bare_writes, loader
 from cluster import ControlPlane, kuberay_crds, paths
-from cluster.control_plane import ETCD
+from cluster.control_plane.plane import ETCD
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.gateway_objects import gateway

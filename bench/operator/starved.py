@@ -34,7 +34,7 @@ from daybreak.gates.traffic import Update
 from daybreak.gateway.hold.table import gate_name
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import PlayedKubeRay, head_labels, play_pod
+from tests.api.playing.kuberay import PlayedKubeRay, head_labels, play_pod
 
 STARVED = 100
 SETTLE_SECONDS = 15

@@ -34,7 +34,7 @@ from bench.gpu.load import Window, load, words
 from bench.ray import environment as ray_environment
 from bench.ray.direct_ways import Stage, Way
 from cluster import paths
-from cluster.programs import run as run_program
+from cluster.tools.programs import run as run_program
 
 ROUNDS = 1
 SECONDS = 6.0

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from cluster import paths
-from cluster.locks import lock
-from cluster.programs import run
-from cluster.report import Report
+from cluster.tools.locks import lock
+from cluster.tools.programs import run
+from cluster.tools.report import Report
 
 LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
 WITHOUT_CUDA = LOCK.with_name("without_cuda.py")

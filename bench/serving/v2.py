@@ -26,7 +26,7 @@ from bench import report
 from bench.serving.load import load
 from bench.serving.start import free_port, serving
 from cluster import paths
-from cluster.programs import run
+from cluster.tools.programs import run
 
 ROUNDS, SECONDS, CLIENTS = 3, 5.0, 32
 KSERVE = "0.21.0"

@@ -4,8 +4,8 @@
 """
 
 from cluster.build import kuberay_crds
-from cluster.control_plane import ControlPlane
+from cluster.control_plane.fake_nodes import FakeNode
+from cluster.control_plane.plane import ControlPlane
 from cluster.errors import ClusterError
-from cluster.fake_nodes import FakeNode
 
 __all__ = ["ClusterError", "ControlPlane", "FakeNode", "kuberay_crds"]

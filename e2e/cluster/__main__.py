@@ -8,12 +8,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from cluster import build, full, machine, paths, ports, status, with_images
-from cluster.control_plane import ControlPlane
+from cluster import build, full, paths, status, with_images
+from cluster.control_plane.fake_nodes import GPU, FakeNode
+from cluster.control_plane.plane import ControlPlane
 from cluster.errors import ClusterError
-from cluster.fake_nodes import GPU, FakeNode
-from cluster.locks import lock
-from cluster.report import Report
+from cluster.machine import requirements
+from cluster.tools import ports
+from cluster.tools.locks import lock
+from cluster.tools.report import Report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,7 +99,7 @@ def _up(options: argparse.Namespace) -> None:
         with lock("cluster"):
             full.up(report)
         return
-    machine.check_platform()
+    requirements.check_platform()
     build.build(build.SETS["control-plane"], report)
     plane = ControlPlane(
         paths.control_plane(options.name),

@@ -8,10 +8,10 @@ from typing import Any
 import yaml
 
 from cluster import build, paths
-from cluster.containerd import COREDNS_IMAGE, KUBERAY_IMAGE
-from cluster.node import DNS_ADDRESS, DOMAIN
-from cluster.programs import run
-from cluster.static_image import StaticImage
+from cluster.images.static_image import StaticImage
+from cluster.node.containerd import COREDNS_IMAGE, KUBERAY_IMAGE
+from cluster.node.kubelet import DNS_ADDRESS, DOMAIN
+from cluster.tools.programs import run
 
 DNS_NAMESPACE, DNS = "kube-system", "coredns"
 KUBERAY_NAMESPACE, KUBERAY = "kuberay-system", "kuberay-operator"

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster import paths, pins
+from cluster.control_plane.fake_nodes import STAGES
 from cluster.errors import ClusterError
-from cluster.fake_nodes import STAGES
-from cluster.locks import lock
-from cluster.programs import run
-from cluster.report import Report
+from cluster.tools.locks import lock
+from cluster.tools.programs import run
+from cluster.tools.report import Report
 
 MINIMUM_GO = (1, 26, 6)
 _VERSION = "k8s.io/component-base/version"

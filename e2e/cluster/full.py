@@ -10,30 +10,21 @@ import time
 from dataclasses import fields
 from pathlib import Path
 
-from cluster import (
-    addons,
-    build,
-    cgroups,
-    commands,
-    containerd,
-    files,
-    host,
-    machine,
-    network,
-    node,
-    paths,
-    ports,
-)
+from cluster import addons, build, paths
 from cluster.addons import Addon
-from cluster.certs import Authority
-from cluster.containerd import PAUSE_IMAGE
-from cluster.control_plane import ControlPlane
+from cluster.control_plane import commands
+from cluster.control_plane.certs import Authority
+from cluster.control_plane.plane import ControlPlane
 from cluster.errors import ClusterError
-from cluster.locks import lock
-from cluster.processes import Processes
-from cluster.programs import search_path
-from cluster.report import Report
-from cluster.static_image import StaticImage
+from cluster.images.static_image import StaticImage
+from cluster.machine import host, requirements
+from cluster.node import cgroups, containerd, kubelet, network
+from cluster.node.containerd import PAUSE_IMAGE
+from cluster.tools import files, ports
+from cluster.tools.locks import lock
+from cluster.tools.processes import Processes
+from cluster.tools.programs import search_path
+from cluster.tools.report import Report
 
 APISERVER_PORT = 6443
 _CAP_SYS_RESOURCE = 24
@@ -67,13 +58,13 @@ def prepare(report: Report) -> None:
 
     Whatever a person must put right is found here, before anything that takes long begins. Safe to repeat.
     """
-    machine.check_platform()
-    machine.check_root()
-    machine.check_space(fresh=not paths.CONTAINERD_ROOT.exists())
+    requirements.check_platform()
+    requirements.check_root()
+    requirements.check_space(fresh=not paths.CONTAINERD_ROOT.exists())
     cgroups.check()
     build.check_go(build.SETS["cluster"])
     with lock("packages"):
-        machine.install_packages(report)
+        requirements.install_packages(report)
     _check_owner()
 
 
@@ -96,7 +87,7 @@ def down(report: Report) -> None:
     with report.step("cluster removed"):
         plane = ClusterControlPlane()
         # The kubelet first: it would start again what is killed below.
-        for name in (node.KUBELET, *reversed(plane.processes.recorded())):
+        for name in (kubelet.KUBELET, *reversed(plane.processes.recorded())):
             plane.processes.stop(name, grace=3.0)
         if network.other_owner() is None:
             _clear_machine(paths.CLUSTER, paths.RUN)
@@ -138,7 +129,7 @@ def _start_control_plane(plane: ClusterControlPlane, report: Report) -> None:
 
 
 def _start_node(plane: ClusterControlPlane, report: Report) -> None:
-    full_rights = machine.has_capability(_CAP_SYS_RESOURCE)
+    full_rights = requirements.has_capability(_CAP_SYS_RESOURCE)
     search = {"PATH": f"{paths.BIN}:{search_path()}"}
     with report.step("containerd"):
         containerd.start(plane.processes, search, restrict_oom_score=not full_rights)
@@ -153,41 +144,41 @@ def _start_node(plane: ClusterControlPlane, report: Report) -> None:
 def _start_kubelet(plane: ClusterControlPlane, environment: dict[str, str], *, full_rights: bool) -> None:
     authority = Authority(plane.directory / "pki", "daybreak")
     server = authority.issue(
-        "kubelet-server", f"kubelet-{node.NAME}", hosts=[node.NAME, network.NODE_ADDRESS]
+        "kubelet-server", f"kubelet-{node.NAME}", hosts=[kubelet.NAME, network.NODE_ADDRESS]
     )
     kubeconfig = plane.directory / "kubelet.kubeconfig"
     plane.write_kubeconfig(kubeconfig, f"system:node:{node.NAME}", ["system:nodes"])
     config = plane.directory / "kubelet.json"
-    resolv_conf = node.resolv_conf()
-    content = node.kubelet_config(
+    resolv_conf = kubelet.resolv_conf()
+    content = kubelet.kubelet_config(
         authority.pair.certificate, server.certificate, server.key, resolv_conf, full_rights=full_rights
     )
     mark = files.write(config, content)
     paths.KUBELET_ROOT.mkdir(parents=True, exist_ok=True)
-    command = node.kubelet(paths.BIN / node.KUBELET, config, kubeconfig)
-    plane.processes.start(node.KUBELET, command, {**environment, **mark})
+    command = kubelet.kubelet(paths.BIN / kubelet.KUBELET, config, kubeconfig)
+    plane.processes.start(kubelet.KUBELET, command, {**environment, **mark})
 
 
 def _start_kube_proxy(plane: ClusterControlPlane, environment: dict[str, str]) -> None:
     kubeconfig = plane.directory / "kube-proxy.kubeconfig"
     plane.write_kubeconfig(kubeconfig, "system:kube-proxy", [])
     config = plane.directory / "kube-proxy.json"
-    mark = files.write(config, node.kube_proxy_config(kubeconfig))
-    command = node.kube_proxy(paths.BIN / node.KUBE_PROXY, config)
-    plane.processes.start(node.KUBE_PROXY, command, {**environment, **mark})
+    mark = files.write(config, kubelet.kube_proxy_config(kubeconfig))
+    command = kubelet.kube_proxy(paths.BIN / kubelet.KUBE_PROXY, config)
+    plane.processes.start(kubelet.KUBE_PROXY, command, {**environment, **mark})
 
 
 def _wait_for_node(plane: ClusterControlPlane) -> None:
     deadline = time.monotonic() + _NODE_SECONDS
     jsonpath = "jsonpath={.status.conditions[?(@.type=='Ready')].status}"
-    while plane.kubectl("get", "node", node.NAME, "--ignore-not-found", "-o", jsonpath) != "True":
-        for name in (node.KUBELET, node.KUBE_PROXY, containerd.NAME):
+    while plane.kubectl("get", "node", kubelet.NAME, "--ignore-not-found", "-o", jsonpath) != "True":
+        for name in (kubelet.KUBELET, kubelet.KUBE_PROXY, containerd.NAME):
             plane.processes.check(name)
         if time.monotonic() > deadline:
             why = plane.kubectl(
                 "get",
                 "node",
-                node.NAME,
+                kubelet.NAME,
                 "--ignore-not-found",
                 "-o",
                 "jsonpath={.status.conditions[?(@.type=='Ready')].message}",
@@ -200,7 +191,7 @@ def _wait_for_node(plane: ClusterControlPlane) -> None:
 
 def _start_addons(plane: ClusterControlPlane, report: Report) -> None:
     with report.step("CoreDNS"):
-        upstream = bool(node.name_servers(node.resolv_conf().read_text()))
+        upstream = bool(kubelet.name_servers(kubelet.resolv_conf().read_text()))
         _install(plane, addons.coredns_image(), addons.coredns(upstream))
     with report.step("KubeRay"):
         _install(plane, addons.kuberay_image(), addons.kuberay())

@@ -6,11 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster import build, cgroups, machine, paths, pins, ports
-from cluster.control_plane import ControlPlane
+from cluster import build, paths, pins
+from cluster.control_plane.plane import ControlPlane
 from cluster.errors import ClusterError
 from cluster.full import ClusterControlPlane
-from cluster.processes import Processes
+from cluster.machine import requirements
+from cluster.node import cgroups
+from cluster.tools import ports
+from cluster.tools.processes import Processes
 
 _VERSIONS = {"etcd": pins.ETCD, "containerd": pins.CONTAINERD, "kwok": pins.KWOK}
 """Versions of the servers that are not Kubernetes' own."""
@@ -96,7 +99,7 @@ def _servers(processes: Processes) -> list[str]:
 def _rest() -> list[str]:
     memory = Path("/proc/meminfo").read_text()
     free = size(shutil.disk_usage(paths.DAYBREAK).free)
-    available = size(machine.parse_meminfo(memory, "MemAvailable"))
+    available = size(requirements.parse_meminfo(memory, "MemAvailable"))
     programs = sum(
         file.stat().st_size for file in paths.BIN.glob("*") if file.is_file() and not file.is_symlink()
     )

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from cluster import full, images
-from cluster.alongside import alongside
-from cluster.locks import lock
-from cluster.report import Report
+from cluster import full
+from cluster.images import catalog
+from cluster.tools.alongside import alongside
+from cluster.tools.locks import lock
+from cluster.tools.report import Report
 
 
 def up(report: Report, then: Callable[[], None] = lambda: None) -> None:
@@ -19,12 +20,12 @@ def up(report: Report, then: Callable[[], None] = lambda: None) -> None:
     # The images need it too: their builder is one of the packages.
     full.prepare(report)
     # Images are built while the cluster starts: the one uses the disk while the other waits.
-    with alongside(lambda: images.build(report=report)) as built:
+    with alongside(lambda: catalog.build(report=report)) as built:
         with lock("cluster"):
             full.start(report)
         if built.done():
             built.result()  # what has failed already is not tried a second time below
-        images.ensure(images.OURS, report)
+        catalog.ensure(catalog.OURS, report)
         then()
         built.result()
-    images.ensure(report=report)
+    catalog.ensure(report=report)

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Mapping
 
 from cluster import __main__ as cluster_program
-from cluster import images, with_images
+from cluster import with_images
 from cluster.errors import ClusterError
-from cluster.report import Report
+from cluster.images import catalog
+from cluster.tools.report import Report
 from quickstart import install, removal
 from quickstart.target import Target, chosen
 
@@ -16,7 +17,7 @@ def up(report: Report) -> None:
     """A cluster if none is given, images, KubeRay, Daybreak, a sample model, an answer."""
     target = chosen()
     if target.embedded:
-        with_images.up(report, then=lambda: _install(target, images.references(), report))
+        with_images.up(report, then=lambda: _install(target, catalog.references(), report))
     else:
         _install(target, install.own_images(), report)
     install.sample(target, report)

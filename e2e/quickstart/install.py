@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cluster import paths
 from cluster.errors import ClusterError
-from cluster.report import Report
+from cluster.tools.report import Report
 from quickstart import chat
 from quickstart.target import NAMESPACE, Target
 

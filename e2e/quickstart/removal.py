@@ -1,7 +1,7 @@
 """What `make down` removes from a cluster of one's own, in the order of docs/install.md."""
 
 from cluster.errors import ClusterError
-from cluster.report import Report
+from cluster.tools.report import Report
 from quickstart import install
 from quickstart.target import NAMESPACE, Target
 

@@ -14,11 +14,12 @@ import pytest
 import yaml
 from openai import OpenAI
 
-from cluster import images, paths
-from cluster.report import Report
+from cluster import paths
+from cluster.images import catalog
+from cluster.tools.report import Report
 from quickstart import chat, install
 from quickstart.target import Target
-from story.kubernetes import NAMESPACE, Kubernetes
+from story.objects.kubernetes import NAMESPACE, Kubernetes
 
 
 @pytest.hookimpl(wrapper=True)
@@ -45,7 +46,7 @@ def kubernetes() -> Kubernetes:
 @pytest.fixture(scope="session")
 def installed(kubernetes: Kubernetes) -> Kubernetes:
     """Daybreak, installed by Helm from this checkout's chart and images."""
-    install.daybreak(kubernetes.target, images.ensure(), Report())
+    install.daybreak(kubernetes.target, catalog.ensure(), Report())
     return kubernetes
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from openai import OpenAI
 
-from story.kubernetes import Kubernetes
+from story.objects.kubernetes import Kubernetes
 
 
 def test_chat_answers(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:

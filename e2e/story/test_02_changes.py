@@ -9,7 +9,7 @@ from typing import Any
 from openai import BadRequestError, OpenAI
 
 from daybreak.api.common.names import RAY_NODE_TYPE_LABEL, SERVICE_LABEL
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 
 
 def ray_cluster(kubernetes: Kubernetes, name: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from story.kubernetes import Kubernetes, eventually
+from story.objects.kubernetes import Kubernetes, eventually
 from story.test_02_changes import asked_all_the_time, ray_cluster
 
 PATIENCE = 900.0

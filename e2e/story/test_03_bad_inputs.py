@@ -10,7 +10,7 @@ from openai import InternalServerError, OpenAI, OpenAIError
 
 from cluster.errors import ClusterError
 from daybreak.api.llmservice.definition import NAME_LIMIT
-from story.kubernetes import Kubernetes, eventually
+from story.objects.kubernetes import Kubernetes, eventually
 from story.test_02_changes import ask
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from cluster import images, network, tiny_model
-from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
-from story.kubernetes import Kubernetes, eventually
-from story.node_volume import node_volume
+from cluster.images import catalog, tiny_model
+from cluster.node import network
+from story.objects.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
+from story.objects.kubernetes import Kubernetes, eventually
+from story.objects.node_volume import node_volume
 
 NAME = "cached"
 BUCKET = "weights"
@@ -52,7 +53,7 @@ def service(endpoint: str, prefix: str) -> dict[str, Any]:
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that is the bucket."""
     folder = tmp_path_factory.mktemp("s3")
-    tiny_model.write(folder / BUCKET / "models" / "tiny-2", images.MODELS["tiny-2"])
+    tiny_model.write(folder / BUCKET / "models" / "tiny-2", catalog.MODELS["tiny-2"])
     return folder
 
 

@@ -7,8 +7,8 @@ Serve's controller, the application, built of the configuration, and the ingress
 import copy
 from typing import Any
 
-from cluster import images
-from story.kubernetes import Kubernetes, eventually
+from cluster.images import catalog
+from story.objects.kubernetes import Kubernetes, eventually
 
 NAME = "before-gpus"
 
@@ -30,7 +30,7 @@ def test_a_head_before_gpus_needs_no_cuda(
         )
         assert [state for name, state in deployments.items() if name != "OpenAiIngress"] == ["UPDATING"]
         found = images_of(kubernetes)
-        assert found == {"head": images.references()["ray-cpu"], "worker": found["worker"]}
+        assert found == {"head": catalog.references()["ray-cpu"], "worker": found["worker"]}
         assert found["worker"].startswith("daybreak-ray:")
     finally:
         kubernetes.delete("llm", NAME)

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from openai import NotFoundError, OpenAI
 
-from cluster import images, network, tiny_model
+from cluster.images import catalog, tiny_model
+from cluster.node import network
 from quickstart import chat
-from story import canary
-from story.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.load import canary
+from story.objects.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 
 NAME = "models"
 FROM_IMAGE, FROM_BUCKET = "from-image", "from-bucket"
@@ -83,7 +84,7 @@ def service(endpoint: str) -> dict[str, Any]:
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a fake S3 that has the weights of tiny-2."""
     folder = tmp_path_factory.mktemp("s3")
-    tiny_model.write(folder / BUCKET / "models" / "tiny-2", images.MODELS["tiny-2"])
+    tiny_model.write(folder / BUCKET / "models" / "tiny-2", catalog.MODELS["tiny-2"])
     with fake_s3(network.NODE_ADDRESS, folder) as url:
         yield url
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from openai import OpenAI
 
-from story.kubernetes import Kubernetes, eventually
-from story.storm import AT_ONCE, phase, through_every_transition
+from story.load.storm import AT_ONCE, phase, through_every_transition
+from story.objects.kubernetes import Kubernetes, eventually
 
 STORM = 1000
 """Requests at least."""

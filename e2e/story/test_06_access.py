@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openai import AuthenticationError, InternalServerError, NotFoundError, OpenAI
 
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 
 KEY, SECRET = "sk-story-4711", "story-keys"
 

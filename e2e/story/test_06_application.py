@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 from story.test_05_sleep import base_url
 
 SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "application.yaml"

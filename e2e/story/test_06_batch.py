@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
-from story.node_volume import node_volume
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.node_volume import node_volume
 
 CLAIM = "batch-rows"
 ROWS, TOO_LONG, NO_COLUMN = 2000, 20, 5

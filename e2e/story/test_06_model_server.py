@@ -11,7 +11,7 @@ import pytest
 import yaml
 from openai import OpenAI
 
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 from story.test_05_sleep import ask, base_url
 
 SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "model-server.yaml"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from story.kubernetes import NAMESPACE, Kubernetes, eventually
-from story.node_volume import node_volume
+from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.objects.node_volume import node_volume
 
 CLAIM = "benchmark-reports"
 VALUES = [1, 8, 64]

@@ -2,7 +2,7 @@
 
 from quickstart.removal import GATEWAY_KINDS, GATEWAY_LABEL
 from quickstart.target import NAMESPACE as INSTALLED
-from story.kubernetes import Kubernetes, eventually
+from story.objects.kubernetes import Kubernetes, eventually
 
 KINDS = (
     "rayservices,rayjobs,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets,deployments,"

@@ -22,7 +22,7 @@ from tests.kuberay_crds import kuberay_crds
 __all__ = ("answers", "gated", "operator", "player", "sleeper", "traffic")  # fixtures
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
-JOBS = "tests.api.jobs"
+JOBS = "tests.api.objects.jobs"
 """Who plays a job listens on the one port of this machine that jobs speak on."""
 
 

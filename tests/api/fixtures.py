@@ -11,9 +11,9 @@ import pytest
 
 from cluster import ControlPlane
 from tests.api.admin import Admin
+from tests.api.objects.servers import CHAT, OWN_ENGINES, Player
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.servers import CHAT, OWN_ENGINES, Player
-from tests.api.sleeper import GATEWAY, NAME, Sleeper
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from tests.compiled_once import COMPILED_ONCE
 from tests.fork_server import Forked, fork
 from tests.gateway.ports import free_ports
 
-PLAYED_OPERATOR = "tests.api.played_operator"
+PLAYED_OPERATOR = "tests.api.playing.operator"
 SOURCES = Path(__file__).resolve().parents[2] / "operator" / "src"
 
 

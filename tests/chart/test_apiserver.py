@@ -23,7 +23,7 @@ from cluster import ClusterError, ControlPlane
 from daybreak.api.common.resource import GROUP
 from daybreak.api.llmservice import definition
 from daybreak.assembly import KINDS
-from scripts import render_argocd
+from scripts.manifests import argocd
 from tests.chart.tools import (
     CHART,
     EVERYTHING,
@@ -441,7 +441,7 @@ def test_health_checks_join_argo_cds_settings(plane: ControlPlane) -> None:
     plane.kubectl("apply", "--server-side", "-f", str(ARGOCD / "argocd-cm.yaml"))
     data = json.loads(plane.kubectl("get", "configmap", "argocd-cm", "-n", "argocd", "-o", "json"))["data"]
     assert data.pop("url") == "https://argocd.example.com"
-    assert len(data) == len(render_argocd.scripts())
+    assert len(data) == len(argocd.scripts())
     plane.kubectl("delete", "configmap", "argocd-cm", "-n", "argocd")
 
 

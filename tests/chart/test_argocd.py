@@ -28,7 +28,7 @@ from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.assembly import KINDS
-from scripts import render_argocd
+from scripts.manifests import argocd
 from tests.chart.test_render import environment, operator_pod
 from tests.chart.tools import CHART, ROOT, Helm, Manifest
 
@@ -74,7 +74,7 @@ def cases() -> list[Any]:
     """Every case of every health_test.yaml."""
     return [
         pytest.param(
-            render_argocd.scripts()[file.parent.parent.name, file.parent.name],
+            argocd.scripts()[file.parent.parent.name, file.parent.name],
             file.parent / case["inputPath"],
             case["healthStatus"],
             id=f"{file.parent.name}-{Path(case['inputPath']).stem}",
@@ -93,7 +93,7 @@ def test_health(script: Path, manifest: Path, expected: dict[str, str]) -> None:
 def test_every_health_check_and_every_file_has_a_case() -> None:
     tested = {(case.values[0], case.values[1]) for case in cases()}
     ours = {(resource.GROUP, kind.kind) for kind in KINDS}
-    assert set(render_argocd.scripts()) == {*ours, ("ray.io", "RayService")}
+    assert set(argocd.scripts()) == {*ours, ("ray.io", "RayService")}
     assert {script for script, _ in tested} == set(ARGOCD.glob("resource_customizations/**/health.lua"))
     assert {file for _, file in tested} == set(ARGOCD.glob("resource_customizations/*/*/testdata/*.yaml"))
 
@@ -129,9 +129,9 @@ def test_every_line_of_a_health_check_decides_some_case() -> None:
 
 def test_config_map_is_made_from_the_lua_files() -> None:
     text = (ARGOCD / "argocd-cm.yaml").read_text()
-    assert text == render_argocd.argocd_cm_yaml(), "run `make generate`"
+    assert text == argocd.argocd_cm_yaml(), "run `make generate`"
     data = yaml.safe_load(text)["data"]
-    for (group, kind), script in render_argocd.scripts().items():
+    for (group, kind), script in argocd.scripts().items():
         assert data.pop(f"resource.customizations.health.{group}_{kind}") == script.read_text()
     assert not data
 

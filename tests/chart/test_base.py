@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from scripts import render_base
+from scripts.manifests import kustomize_base
 from tests.chart.tools import ROOT, Manifest, load, of_kind, one, program, run
 
 BASE = ROOT / "manifests" / "base"
@@ -18,8 +18,8 @@ def kustomize(folder: str) -> list[Manifest]:
 
 
 def test_files_are_current() -> None:
-    assert (BASE / "crds.yaml").read_text() == render_base.crds_yaml(), "run `make generate`"
-    assert (BASE / "operator.yaml").read_text() == render_base.operator_yaml(), "run `make generate`"
+    assert (BASE / "crds.yaml").read_text() == kustomize_base.crds_yaml(), "run `make generate`"
+    assert (BASE / "operator.yaml").read_text() == kustomize_base.operator_yaml(), "run `make generate`"
 
 
 def test_base_is_the_chart_but_for_two_labels(rendered: list[Manifest]) -> None:

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from daybreak import versions
-from scripts import render_values_table
+from scripts.docs import values_table
 from tests.chart.tools import ARGO_CD, ROOT
 
 PAGES = ("README.md", "docs/install.md", "charts/daybreak/README.md", "manifests/argocd/README.md")
@@ -55,7 +55,7 @@ def test_values_that_matter_exist() -> None:
     rows = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
     assert len(named) >= 10
-    assert named <= {value.name for value in render_values_table.values()}
+    assert named <= {value.name for value in values_table.values()}
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -5,7 +5,7 @@ import shlex
 
 import yaml
 
-from cluster import tiny_model
+from cluster.images import tiny_model
 from daybreak import versions
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import WORKLOADS

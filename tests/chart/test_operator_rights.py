@@ -15,9 +15,9 @@ import yaml
 from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition, everything, model, settled, tiny
+from tests.api.objects.llmservice import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
-from tests.api.played import PlayedKubeRay
+from tests.api.playing.kuberay import PlayedKubeRay
 from tests.chart.test_admission_policy import Hands, foreign_service, until
 from tests.chart.test_render import environment
 from tests.chart.tools import CHART, ROOT, Helm, dump, of_kind, one

@@ -13,7 +13,7 @@ import yaml
 
 from daybreak import versions
 from daybreak.assembly import KINDS
-from scripts import render_values_table
+from scripts.docs import values_table
 from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, ToolFailed, load, of_kind, one
 
 OPERATOR_LABELS = {"app.kubernetes.io/part-of": "daybreak", "app.kubernetes.io/component": "operator"}
@@ -258,7 +258,7 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
         "operatorNetworkPolicy.apiServerPorts": ["operatorNetworkPolicy.enabled=true"],
     }
     everything = yaml.safe_load(EVERYTHING.read_text())
-    for value in render_values_table.values():
+    for value in values_table.values():
         if value.name == "crds.enabled":
             given: Any = False
         else:
@@ -272,7 +272,7 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
 
 
 def test_values_have_comments_and_the_schema_knows_them_all() -> None:
-    documented = [value.name for value in render_values_table.values()]
+    documented = [value.name for value in values_table.values()]
     assert len(documented) == len(set(documented))
     schema = json.loads((CHART / "values.schema.json").read_text())
     jsonschema.Draft7Validator.check_schema(schema)
@@ -288,7 +288,7 @@ def test_values_have_comments_and_the_schema_knows_them_all() -> None:
 
 
 def test_readme_table_is_current() -> None:
-    assert render_values_table.readme_md() == (CHART / "README.md").read_text(), "run `make generate`"
+    assert values_table.readme_md() == (CHART / "README.md").read_text(), "run `make generate`"
 
 
 @pytest.mark.parametrize(

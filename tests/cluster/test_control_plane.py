@@ -11,7 +11,8 @@ from urllib.error import URLError
 
 import pytest
 
-from cluster import ClusterError, ControlPlane, FakeNode, paths, ports
+from cluster import ClusterError, ControlPlane, FakeNode, paths
+from cluster.tools import ports
 
 pytestmark = pytest.mark.xdist_group("control-plane")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from cluster import ClusterError, ControlPlane, paths
-from cluster.report import Report
+from cluster.tools.report import Report
 from quickstart import removal
 from quickstart.target import Target
 

@@ -1,14 +1,14 @@
 """Ports of the loopback for tests.
 
 A port is free until its server listens, which takes seconds, and by then somebody else may have it. So
-nobody else looks here: clients get theirs above (32768 and up), control planes theirs from `cluster.ports`
+nobody else looks here: clients get theirs above (32768 and up), control planes theirs from `cluster.tools.ports`
 (20000 and up), and each process of pytest-xdist has a part of the rest, through which it goes round.
 """
 
 import os
 import random
 
-from cluster.ports import is_free
+from cluster.tools.ports import is_free
 
 FIRST, LAST = 11000, 19999
 

@@ -14,8 +14,8 @@ from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
-from tests.api.objects import tiny
-from tests.api.played import head_labels, play_pod
+from tests.api.objects.llmservice import tiny
+from tests.api.playing.kuberay import head_labels, play_pod
 from tests.gateway.agent_process import AgentProcess
 from tests.gateway.fake_serve import FakeServe
 from tests.golden.test_samples import PLATFORM

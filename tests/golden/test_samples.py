@@ -32,7 +32,7 @@ from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from daybreak.kinds.modelserver.objects import desired as server_desired
 from daybreak.kinds.serveapplication.objects import desired as application_desired
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.platform import Platform
 from tests import installed
 

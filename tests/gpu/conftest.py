@@ -4,7 +4,7 @@ Real: API server, controller manager, scheduler, KubeRay's operator, Daybreak's 
 their GPUs. kwok plays their kubelets: it says of every pod that the scheduler gives them that it runs and is
 ready, at once, without pulling an image, mounting a volume or starting a process. So no Ray, no Serve and no
 vLLM runs here; Serve's words to KubeRay are played (`played_serve.py`), and so is the model's answer to
-Daybreak (`tests/api/played_operator.py`). What these tests show is which pods are asked for, where they are
+Daybreak (`tests/api/playing/operator.py`). What these tests show is which pods are asked for, where they are
 placed, and what is said of it; `e2e/` shows that such pods serve a model.
 """
 

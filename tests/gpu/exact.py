@@ -8,7 +8,7 @@ from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.played_words import LONG_IDLE, PlayedWords
+from tests.api.playing.words import LONG_IDLE, PlayedWords
 from tests.gpu.looks import TOLERATED, pods, service, small
 
 NAME = "exact"

@@ -9,7 +9,7 @@ import yaml
 
 from cluster import paths
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition
+from tests.api.objects.llmservice import condition
 
 GPU = "nvidia.com/gpu"
 TOLERATED = [{"key": GPU, "operator": "Exists"}]

@@ -13,7 +13,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.scheduling.turns import PATIENCE
 from tests.api.admin import Admin, eventually
-from tests.api.batches import NIGHT
+from tests.api.objects.batches import NIGHT
 from tests.gpu.exact import NAME, NEW, OLD, Exact, gate, image_of
 from tests.gpu.looks import TOLERATED, overbooked, placed, pods, small
 from tests.gpu.nodes import Nodes, h100

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.admin import JSON_PATCH, Admin, eventually
-from tests.api.played_words import write_whole
+from tests.api.playing.words import write_whole
 from tests.gpu.looks import pods, said, service, small
 from tests.gpu.nodes import L4, PRODUCT
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import cuda
-from cluster.report import Report
+from cluster.images import cuda
+from cluster.tools.report import Report
 from daybreak import versions
 
 ARCHITECTURE = "8.0"

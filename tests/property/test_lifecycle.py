@@ -20,7 +20,7 @@ from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.scheduling.fit import fit
 from daybreak.scheduling.nodes import Node
 from tests.property.services import services
-from tests.unit.llmservice.decide.scenes import (
+from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,
     OTHER_MODEL,

@@ -13,7 +13,7 @@ from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from tests.property.services import services
 from tests.property.test_builders import PLATFORM
-from tests.unit.llmservice.decide.scenes import manifest
+from tests.unit.llmservice.decide.scenes.services import manifest
 
 ADAPTER = {"name": "an-adapter", "source": "hf://a/b"}
 CHANGES: list[tuple[tuple[Any, ...], Any]] = [

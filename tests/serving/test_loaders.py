@@ -12,8 +12,8 @@ import pytest
 from bench.ray import environment as ray_environment
 from bench.serving.start import RUNTIME
 from cluster import paths
-from cluster.locks import lock
-from cluster.programs import run
+from cluster.tools.locks import lock
+from cluster.tools.programs import run
 
 pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
 LOCK = paths.REPOSITORY / "requirements" / "loaders.txt"

@@ -8,7 +8,7 @@ import pytest
 from bench import report
 from bench.names import NAMES
 from bench.report import Goal
-from scripts.bench_docs import benchmarks_md, row
+from scripts.docs.benchmarks import benchmarks_md, row
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import images, with_images
+from cluster import with_images
 from cluster.errors import ClusterError
-from cluster.report import Report
+from cluster.images import catalog
+from cluster.tools.report import Report
 from daybreak.api.common import names
 from daybreak.kube.resources import OF_GATEWAYS
 from quickstart import __main__ as program
@@ -46,7 +47,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         begun.append("all images")
 
     monkeypatch.setattr(with_images, "up", cluster)
-    monkeypatch.setattr(images, "references", dict)
+    monkeypatch.setattr(catalog, "references", dict)
     for name in ("own_images", "kuberay", "daybreak", "sample", "talk"):
         monkeypatch.setattr(install, name, lambda *_, name=name: begun.append(name))
     return begun

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from quickstart.target import Target
-from story import request_log
-from story.kubernetes import Kubernetes
-from story.phases import Phases, turned_round
-from story.request_log import count, ingress_lines
-from story.storm import Tally
+from story.load import request_log
+from story.load.request_log import count, ingress_lines
+from story.load.storm import Tally
+from story.objects.kubernetes import Kubernetes
+from story.objects.phases import Phases, turned_round
 
 STORM = "storm-0a1b2c3d"
 LOG = """\

@@ -29,11 +29,11 @@ from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.modelserver.kind import model_servers
 from daybreak.kinds.serveapplication.kind import serve_applications
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import Watches
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.admin import Admin
-from tests.api.applications import PIPELINE, write_code
+from tests.api.objects.applications import PIPELINE, write_code
 from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 
 

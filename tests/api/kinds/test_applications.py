@@ -8,8 +8,8 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.applications import CODE, NAME, OWNER, PIPELINE, Player, write_code
-from tests.api.objects import tiny
+from tests.api.objects.applications import CODE, NAME, OWNER, PIPELINE, Player, write_code
+from tests.api.objects.llmservice import tiny
 from tests.api.operator_process import OperatorProcess
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}

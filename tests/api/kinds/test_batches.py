@@ -11,8 +11,8 @@ import pytest
 from daybreak.api.llmbatch.definition import QUEUE_LABEL
 from daybreak_runtime.batch.progress import Progress
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.batches import NIGHT, kuberay_says
-from tests.api.jobs import batch_speaks
+from tests.api.objects.batches import NIGHT, kuberay_says
+from tests.api.objects.jobs import batch_speaks
 from tests.api.operator_process import OperatorProcess
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from daybreak_runtime.benchmark.run import Course, Gain
 from tests.api.admin import Admin, eventually
-from tests.api.benchmarks import TUNE
-from tests.api.jobs import benchmark_speaks
+from tests.api.objects.benchmarks import TUNE
+from tests.api.objects.jobs import benchmark_speaks
 from tests.api.operator_process import OperatorProcess
 from tests.unit.runtime.benchmark.steps import trial
 

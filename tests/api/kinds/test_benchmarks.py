@@ -11,8 +11,8 @@ import pytest
 from daybreak_runtime.benchmark.progress import Progress
 from daybreak_runtime.benchmark.run import Course, Gain
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.benchmarks import TUNE, told
-from tests.api.jobs import benchmark_speaks
+from tests.api.objects.benchmarks import TUNE, told
+from tests.api.objects.jobs import benchmark_speaks
 from tests.api.operator_process import OperatorProcess
 from tests.unit.runtime.benchmark.steps import trial
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.api.admin import Admin, eventually
-from tests.api.jobs import BATCHES, BENCHMARKS, JobKind
+from tests.api.objects.jobs import BATCHES, BENCHMARKS, JobKind
 from tests.api.operator_process import OperatorProcess
 
 

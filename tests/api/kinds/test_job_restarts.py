@@ -3,8 +3,8 @@
 import pytest
 
 from tests.api.admin import Admin
-from tests.api.batches import NIGHT
-from tests.api.benchmarks import TUNE
+from tests.api.objects.batches import NIGHT
+from tests.api.objects.benchmarks import TUNE
 from tests.api.owners import Subject
 from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.api.admin import Admin
+from tests.api.objects.servers import CHAT
 from tests.api.restarts import MOMENTS, Start, killed_around_each_write
-from tests.api.servers import CHAT
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

@@ -4,8 +4,8 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.objects import tiny
-from tests.api.servers import CHAT, NAME, Player, pods
+from tests.api.objects.llmservice import tiny
+from tests.api.objects.servers import CHAT, NAME, Player, pods
 
 pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}

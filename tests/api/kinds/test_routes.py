@@ -9,9 +9,9 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import APPLY, Admin, Refused, eventually
-from tests.api.objects import tiny
+from tests.api.objects.llmservice import tiny
 from tests.api.operator_process import OperatorProcess
-from tests.api.played_words import write_whole
+from tests.api.playing.words import write_whole
 from tests.unit.llmroute.routes import backend, canary, route
 from tests.unit.llmroute.test_spec import BROKEN
 

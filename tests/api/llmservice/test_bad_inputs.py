@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.objects import NAMES, condition, counted, everything, model, settled, tiny
+from tests.api.objects.llmservice import NAMES, condition, counted, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import PlayedKubeRay
+from tests.api.playing.kuberay import PlayedKubeRay
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "tensor 0": (tiny(models=[model(parallelism={"tensor": 0})]), "spec.models[0].parallelism.tensor"),

@@ -20,7 +20,7 @@ from daybreak.api.common.resource import API_VERSION
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.kinds.llmservice.objects.desired import desired
-from scripts.pod_schema import pod_schema
+from scripts.schemas.pod_schema import pod_schema
 from tests import installed
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.kuberay_process import kuberay as run_kuberay

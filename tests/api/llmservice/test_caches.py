@@ -4,10 +4,10 @@ from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition, model
-from tests.api.objects import tiny as service
+from tests.api.objects.llmservice import condition, model
+from tests.api.objects.llmservice import tiny as service
 from tests.api.operator_process import OperatorProcess
-from tests.api.played_jobs import complete, kubelet_says, one_job
+from tests.api.playing.jobs import complete, kubelet_says, one_job
 
 CACHED = model(source="s3://bucket/tiny", cache={"size": "1Gi"})
 CLAIM = "tiny-tiny-weights"

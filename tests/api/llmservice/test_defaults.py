@@ -8,10 +8,10 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition, model
+from tests.api.objects.llmservice import condition, model
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper, min_replicas
 from tests.api.operator_process import OperatorProcess
-from tests.api.played_words import LONG_IDLE
-from tests.api.sleeper import GATEWAY, NAME, Sleeper, min_replicas
+from tests.api.playing.words import LONG_IDLE
 
 OLD, NEW = "ray:old", "ray:new"
 Operators = Callable[[str], OperatorProcess]

@@ -4,9 +4,9 @@ from typing import Any
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.objects import NAMES, model, tiny
+from tests.api.objects.llmservice import NAMES, model, tiny
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import PlayedKubeRay
+from tests.api.playing.kuberay import PlayedKubeRay
 
 REPLICAS, STAGES = 2, 2
 

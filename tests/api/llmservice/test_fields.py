@@ -18,10 +18,10 @@ from cluster import ControlPlane, paths
 from daybreak.kube.resources import DEPLOYMENTS
 from tests.api.admin import JSON_PATCH, Admin, eventually
 from tests.api.normal import normal
-from tests.api.objects import NAMES, model, settled, tiny
+from tests.api.objects.llmservice import NAMES, model, settled, tiny
+from tests.api.objects.sleeper import GATEWAY
 from tests.api.operator_process import OperatorProcess, played_operator
-from tests.api.played_jobs import complete_all
-from tests.api.sleeper import GATEWAY
+from tests.api.playing.jobs import complete_all
 
 QUIET_SECONDS = 3.0
 """After this long without a write nothing more comes: a gateway is looked at a second after its services."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.kube import managed_fields
+from daybreak.kube.writing import managed_fields
 from tests.api.admin import JSON_PATCH, Admin, Refused, eventually
-from tests.api.objects import everything, model, tiny
+from tests.api.objects.llmservice import everything, model, tiny
 from tests.api.operator_process import OperatorProcess
 
 ON_A_POOL = {"accelerator": {"kind": "cpu", "nodeSelector": {"pool": "a"}}}

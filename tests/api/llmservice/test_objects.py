@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.api.admin import OWNED, Admin, eventually
-from tests.api.objects import NAMES, condition, everything, model, settled, tiny
+from tests.api.objects.llmservice import NAMES, condition, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 
 WRITES_MOST = 12

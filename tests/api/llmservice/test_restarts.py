@@ -6,7 +6,7 @@ import pytest
 
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.normal import normal
-from tests.api.objects import counted, everything, model, settled, tiny
+from tests.api.objects.llmservice import counted, everything, model, settled, tiny
 from tests.api.restarts import MOMENTS, POD, Start, work_is_done_in_spite_of_deaths
 
 CHANGED = {"models": [model(replicas={"min": 2, "max": 3}, engine={"args": {"max_num_seqs": 4}})]}

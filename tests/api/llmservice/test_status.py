@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from tests.api.admin import Admin, eventually
-from tests.api.objects import condition, everything, model, settled, tiny
+from tests.api.objects.llmservice import condition, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import PlayedKubeRay
+from tests.api.playing.kuberay import PlayedKubeRay
 
 
 @pytest.fixture

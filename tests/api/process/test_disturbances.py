@@ -10,7 +10,7 @@ import pytest
 from cluster import ControlPlane
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.conftest import start_plane
-from tests.api.objects import NAMES, condition, everything, model, settled, tiny
+from tests.api.objects.llmservice import NAMES, condition, everything, model, settled, tiny
 from tests.api.operator_process import OperatorProcess
 from tests.kuberay_crds import kuberay_crds
 

@@ -18,13 +18,13 @@ from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube import resources
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import Watches
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
-from tests.api.objects import NAMES, everything, tiny
+from tests.api.objects.llmservice import NAMES, everything, tiny
 
 HELD = "tests.daybreak.dev/held"
 

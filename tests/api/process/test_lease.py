@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from tests.api.admin import Admin, eventually
-from tests.api.objects import everything, tiny
+from tests.api.objects.llmservice import everything, tiny
 from tests.api.operator_process import OperatorProcess
 
 LEASE = "daybreak-operator"

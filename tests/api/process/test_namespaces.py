@@ -8,9 +8,9 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import everything, tiny
+from tests.api.objects.llmservice import everything, tiny
+from tests.api.objects.sleeper import GATEWAY
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY
 
 Start = Callable[..., OperatorProcess]
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.admin import eventually
-from tests.api.sleeper import NAME, Sleeper
+from tests.api.objects.sleeper import NAME, Sleeper
 
 pytestmark = pytest.mark.usefixtures("gated")
 AUTO = {"afterIdle": "Auto"}

@@ -21,9 +21,9 @@ from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import start_plane
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import play_pod
-from tests.api.sleeper import GATEWAY, NAME, Sleeper
+from tests.api.playing.kuberay import play_pod
 from tests.gateway.agent_process import SLOTS, AgentProcess
 from tests.gateway.fake_serve import FakeServe
 

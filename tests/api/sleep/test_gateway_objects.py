@@ -17,15 +17,15 @@ from daybreak.gates.gateways.gateway_controller import GatewayController
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube import resources
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
-from tests.api.objects import tiny
+from tests.api.objects.llmservice import tiny
+from tests.api.objects.sleeper import GATEWAY
 from tests.api.operator_process import OperatorProcess
-from tests.api.sleeper import GATEWAY
 
 Start = Callable[..., OperatorProcess]
 PLATFORM = Platform(

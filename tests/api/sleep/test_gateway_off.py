@@ -9,10 +9,10 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.api.objects import tiny
+from tests.api.objects.llmservice import tiny
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper
 from tests.api.operator_process import OperatorProcess
-from tests.api.played import play_pod
-from tests.api.sleeper import GATEWAY, NAME, Sleeper
+from tests.api.playing.kuberay import play_pod
 
 Start = Callable[..., OperatorProcess]
 POD = "operator"

@@ -10,9 +10,9 @@ from cluster import ControlPlane
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.conftest import start_plane
-from tests.api.objects import condition, model, tiny
+from tests.api.objects.llmservice import condition, model, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
-from tests.api.played import PlayedKubeRay
+from tests.api.playing.kuberay import PlayedKubeRay
 
 GPU = "nvidia.com/gpu"
 POOL = {"pool": "gpu"}

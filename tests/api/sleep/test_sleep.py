@@ -6,9 +6,9 @@ import pytest
 
 from daybreak.api.common.names import FIT_CHECK_ANNOTATION, RAY_NODE_TYPE_LABEL, worker_group
 from tests.api.admin import eventually
-from tests.api.objects import condition, model
-from tests.api.played_words import LONG_IDLE
-from tests.api.sleeper import NAME, Sleeper, group_bounds, min_replicas
+from tests.api.objects.llmservice import condition, model
+from tests.api.objects.sleeper import NAME, Sleeper, group_bounds, min_replicas
+from tests.api.playing.words import LONG_IDLE
 
 pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}

@@ -15,10 +15,10 @@ import pytest
 from daybreak.api.common.names import SERVICE_LABEL
 from tests.api.admin import OWNED, Admin, Refused, eventually
 from tests.api.normal import normal
-from tests.api.objects import NAMES
+from tests.api.objects.llmservice import NAMES
+from tests.api.objects.sleeper import GATEWAY, NAME, Sleeper, group_bounds, min_replicas
 from tests.api.operator_process import OperatorProcess
-from tests.api.played_words import LONG_IDLE
-from tests.api.sleeper import GATEWAY, NAME, Sleeper, group_bounds, min_replicas
+from tests.api.playing.words import LONG_IDLE
 
 Start = Callable[..., OperatorProcess]
 POD = "operator"

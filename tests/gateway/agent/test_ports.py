@@ -3,7 +3,7 @@
 import itertools
 import socket
 
-import cluster.ports
+import cluster.tools.ports
 from tests.gateway.ports import FIRST, LAST, Ports
 
 
@@ -11,7 +11,7 @@ def test_parts_share_nothing_with_each_other_or_with_control_planes() -> None:
     parts = [Ports(number, 3).range for number in range(3)]
     assert not any(set(one) & set(other) for one, other in itertools.combinations(parts, 2))
     assert min(map(min, parts)) >= FIRST
-    assert max(map(max, parts)) <= LAST < cluster.ports.FIRST
+    assert max(map(max, parts)) <= LAST < cluster.tools.ports.FIRST
 
 
 def test_a_port_comes_again_only_after_all_others() -> None:

@@ -10,7 +10,7 @@ from daybreak.api.common import names
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.gates.traffic import Report
 from daybreak.kube.resources import PODS
-from tests.api.played import play_pod
+from tests.api.playing.kuberay import play_pod
 from tests.gateway.fake_application import FakeApplication
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.scene import Scene

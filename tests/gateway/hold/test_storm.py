@@ -7,7 +7,7 @@ import random
 from aiohttp import web
 
 from daybreak.gateway.hold.table import Gate
-from story.storm import AT_ONCE, Storm
+from story.load.storm import AT_ONCE, Storm
 from tests.gateway.conftest import Bench
 from tests.gateway.fake_serve import FakeServe
 

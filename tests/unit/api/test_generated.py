@@ -9,10 +9,10 @@ from daybreak import versions
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.status import ModelState
-from scripts import docstrings
-from scripts.api_docs import api_md
+from scripts.docs import docstrings
+from scripts.docs.llmservice_api import api_md
+from scripts.docs.versions import versions_md
 from scripts.generate import FILES, RENDERED_BY_HELM
-from scripts.versions_docs import versions_md
 
 ROOT = Path(__file__).parents[3]
 OURS = sorted(set(FILES) - set(RENDERED_BY_HELM))

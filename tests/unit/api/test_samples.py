@@ -24,7 +24,7 @@ from daybreak.api.ray.model import Placement
 from daybreak.api.serveapplication import validation as application_validation
 from daybreak.api.serveapplication.definition import KIND as APPLICATION
 from daybreak.api.serveapplication.definition import ServeApplication
-from scripts.json_schema import (
+from scripts.schemas.json_schema import (
     application_json_schema,
     batch_json_schema,
     benchmark_json_schema,

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from daybreak.api.common import scalars
 from daybreak.api.llmservice.spec import LLMServiceSpec
-from scripts.json_schema import json_schema
+from scripts.schemas.json_schema import json_schema
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
 
 Schema = dict[str, Any]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import programs
-from cluster.alongside import alongside
 from cluster.errors import ClusterError
-from cluster.programs import run
+from cluster.tools import programs
+from cluster.tools.alongside import alongside
+from cluster.tools.programs import run
 
 PATIENCE = 20.0
 """Seconds in which what is ended has ended; the programs would run for ten minutes."""

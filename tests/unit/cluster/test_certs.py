@@ -15,7 +15,7 @@ from cryptography.x509.verification import (
     VerificationError,
 )
 
-from cluster.certs import Authority, Pair, signing_key
+from cluster.control_plane.certs import Authority, Pair, signing_key
 
 
 def _load(pair: Pair) -> x509.Certificate:

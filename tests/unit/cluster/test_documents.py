@@ -10,14 +10,16 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cluster import commands, containerd, network, node, paths
+from cluster import paths
 from cluster.addons import coredns_manifests, corefile
-from cluster.certs import Authority
-from cluster.fake_nodes import FakeNode, manifests
-from cluster.files import write as write_file
-from cluster.kubeconfig import write as write_kubeconfig
-from cluster.static_image import StaticImage
+from cluster.control_plane import commands
+from cluster.control_plane.certs import Authority
+from cluster.control_plane.fake_nodes import FakeNode, manifests
+from cluster.control_plane.kubeconfig import write as write_kubeconfig
+from cluster.images.static_image import StaticImage
+from cluster.node import containerd, kubelet, network
 from cluster.status import pod_rows, size, table
+from cluster.tools.files import write as write_file
 
 
 def test_addresses_are_of_the_benchmark_range_and_do_not_overlap() -> None:
@@ -31,7 +33,7 @@ def test_addresses_are_of_the_benchmark_range_and_do_not_overlap() -> None:
     assert own not in pods
     assert own not in services
     assert ipaddress.ip_address(commands.API_SERVICE) == services[1]
-    assert ipaddress.ip_address(node.DNS_ADDRESS) in services
+    assert ipaddress.ip_address(kubelet.DNS_ADDRESS) in services
 
 
 @pytest.mark.parametrize("restricted", [True, False])
@@ -61,7 +63,7 @@ def test_another_checkout_has_other_sockets() -> None:
 @pytest.mark.parametrize("full_rights", [True, False])
 def test_kubelet_insists_on_nothing_that_root_may_not_do(full_rights: bool) -> None:
     a = Path("/a")
-    config = json.loads(node.kubelet_config(a, a, a, a, full_rights=full_rights))
+    config = json.loads(kubelet.kubelet_config(a, a, a, a, full_rights=full_rights))
     assert config.get("featureGates", {}).get("KubeletInUserNamespace", False) is not full_rights
     assert config["imageGCHighThresholdPercent"] == 100
     assert config["authentication"]["anonymous"] == {"enabled": False}
@@ -75,7 +77,7 @@ def test_names_outside_the_cluster_are_forwarded_only_where_there_is_a_name_serv
 def test_coredns_listens_where_its_service_points() -> None:
     objects = {item["kind"]: item for item in yaml.safe_load_all(coredns_manifests(upstream=False))}
     service, pod = objects["Service"]["spec"], objects["Deployment"]["spec"]["template"]
-    assert service["clusterIP"] == node.DNS_ADDRESS
+    assert service["clusterIP"] == kubelet.DNS_ADDRESS
     assert service["selector"].items() <= pod["metadata"]["labels"].items()
     listening = {port["containerPort"] for port in pod["spec"]["containers"][0]["ports"]}
     assert {port["targetPort"] for port in service["ports"]} == listening == {5353}

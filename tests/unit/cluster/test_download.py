@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cluster import build, debian, download, image_build, machine, paths
+from cluster import build, paths
 from cluster.errors import ClusterError
-from cluster.programs import run
-from cluster.report import Report
+from cluster.images import buildah, debian
+from cluster.machine import requirements
+from cluster.tools import download
+from cluster.tools.programs import run
+from cluster.tools.report import Report
 
 MAKEFILE = paths.REPOSITORY / "Makefile"
 SAID = {
@@ -83,16 +86,16 @@ def test_every_program_that_downloads_says_what(tmp_path: Path, monkeypatch: pyt
     for name, like in (("go", "go"), ("apt-get", "apt-get"), ("mmdebstrap", "apt-get"), ("buildah", "uv")):
         failing(tmp_path, name, SAID[like])
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr(machine, "missing_packages", lambda: ["buildah"])
-    monkeypatch.setattr(image_build, "_SCRATCH", tmp_path)
-    monkeypatch.setattr(image_build, "_LAYOUTS", tmp_path)
-    monkeypatch.setattr(image_build, "_mounts", dict)
-    monkeypatch.setattr(image_build, "_build_arguments", dict)
+    monkeypatch.setattr(requirements, "missing_packages", lambda: ["buildah"])
+    monkeypatch.setattr(buildah, "_SCRATCH", tmp_path)
+    monkeypatch.setattr(buildah, "_LAYOUTS", tmp_path)
+    monkeypatch.setattr(buildah, "_mounts", dict)
+    monkeypatch.setattr(buildah, "_build_arguments", dict)
     tries: dict[str, Callable[[], object]] = {
         "Go modules": lambda: build._build(build.PAUSE),
-        "Debian packages": lambda: machine.install_packages(Report()),
+        "Debian packages": lambda: requirements.install_packages(Report()),
         "Debian packages of the images' base": lambda: debian.write(tmp_path / "base.tar"),
-        "Python packages of the image here/operator:1": lambda: image_build.build(
+        "Python packages of the image here/operator:1": lambda: buildah.build(
             "here/operator:1", "FROM scratch\n", tmp_path, ""
         ),
     }

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import host, paths
-from cluster.host import parameters, set_parameters
+from cluster import paths
+from cluster.machine import host
+from cluster.machine.host import parameters, set_parameters
 
 BEFORE = {"net/ipv4/ip_forward": "0", "vm/overcommit_memory": "2", "kernel/panic": "1"}
 BY_THE_KUBELET = {"net/ipv4/ip_forward": "1", "vm/overcommit_memory": "1", "kernel/panic": "10"}

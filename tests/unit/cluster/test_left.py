@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import cgroups, left, network, paths
+from cluster import paths
+from cluster.machine import left
+from cluster.node import cgroups, network
 
 REPOSITORY = Path("/somewhere/daybreak")
 STATE = REPOSITORY / ".daybreak"

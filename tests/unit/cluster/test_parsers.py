@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from cluster.build import key, parse_go_version
-from cluster.cgroups import parse_mounts
+from cluster.control_plane.fake_nodes import parse_taint
 from cluster.errors import ClusterError
-from cluster.fake_nodes import parse_taint
-from cluster.host import parse_mountpoints
-from cluster.machine import parse_capabilities, parse_meminfo
-from cluster.node import name_servers, resolv_conf
-from cluster.processes import parse_stat
+from cluster.machine.host import parse_mountpoints
+from cluster.machine.requirements import parse_capabilities, parse_meminfo
+from cluster.node.cgroups import parse_mounts
+from cluster.node.kubelet import name_servers, resolv_conf
+from cluster.tools.processes import parse_stat
 
 VERSION_1 = """\
 31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

@@ -4,7 +4,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from cluster import ports
+from cluster.tools import ports
 
 
 def _holder(folder: Path, name: str) -> Path:

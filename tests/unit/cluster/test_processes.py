@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import ClusterError
-from cluster.processes import Processes, Record
-from cluster.programs import run
+from cluster.tools.processes import Processes, Record
+from cluster.tools.programs import run
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 STUBBORN = [

@@ -6,17 +6,20 @@ from pathlib import Path
 import pytest
 
 from cluster import __main__ as program
-from cluster import build, cgroups, full, image_build, images, machine, paths, with_images
+from cluster import build, full, paths, with_images
 from cluster.errors import ClusterError
-from cluster.report import Report
+from cluster.images import buildah, catalog
+from cluster.machine import requirements
+from cluster.node import cgroups
+from cluster.tools.report import Report
 
 CHECKS = (
-    (machine, "check_platform"),
-    (machine, "check_root"),
-    (machine, "check_space"),
+    (requirements, "check_platform"),
+    (requirements, "check_root"),
+    (requirements, "check_space"),
     (cgroups, "check"),
     (build, "check_go"),
-    (machine, "install_packages"),
+    (requirements, "install_packages"),
     (full, "_check_owner"),
 )
 NAMES = [name for _, name in CHECKS]
@@ -33,8 +36,8 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for module, name in CHECKS:
         record(module, name, name)
     record(full, "start", "start")
-    record(images, "build", "build images")
-    record(images, "ensure", "load images")
+    record(catalog, "build", "build images")
+    record(catalog, "ensure", "load images")
     return called
 
 
@@ -70,7 +73,7 @@ def test_images_that_cannot_be_built_are_not_tried_again(
     def fail(report: Report) -> None:
         raise ClusterError("no package")
 
-    monkeypatch.setattr(images, "build", fail)
+    monkeypatch.setattr(catalog, "build", fail)
     with pytest.raises(ClusterError, match="no package"):
         with_images.up(Report(), then=lambda: calls.append("then"))
     # Unless it failed after the cluster had started, when loading them waited for it.
@@ -108,7 +111,7 @@ def test_a_containerd_that_was_killed_has_no_images(monkeypatch: pytest.MonkeyPa
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(file))
         left.listen()
-        assert image_build.listens(file)
+        assert buildah.listens(file)
     assert file.exists()
     monkeypatch.setattr(paths, "CONTAINERD_SOCKET", file)
-    assert image_build.loaded() == set()
+    assert buildah.loaded() == set()

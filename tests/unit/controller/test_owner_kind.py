@@ -5,8 +5,8 @@ import pytest
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.owner_kind import OwnerKind
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS, RAY_JOBS
+from daybreak.kube.watching.cache import Cache, Key
 
 
 class Reconciler:

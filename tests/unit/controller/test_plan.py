@@ -8,8 +8,8 @@ from daybreak.api.common import names
 from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.controller.plan import Owner, Whose
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import RAY_JOBS, SERVICE_ACCOUNTS
+from daybreak.kube.watching.cache import Cache, Key
 
 OWNER = Owner(LLM_BATCHES, Key("team", "night"), "u-1")
 

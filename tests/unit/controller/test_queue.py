@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.controller import queue
 from daybreak.controller.queue import Item, Queue
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 A, B = Item("LLMService", Key("ns", "a")), Item("LLMService", Key("ns", "b"))
 

@@ -12,7 +12,7 @@ from daybreak.api.gates.sleep import AutoIdle, Sleep, SleepDepth
 from daybreak.gates.idle_policy import DEFAULT_SECONDS, Seen, idle_status, in_force, recommended
 from daybreak.gates.pauses import CLASSES, expected_cost
 from daybreak.gates.traffic import Pause, Traffic
-from tests.unit.llmservice.decide.sleep_states import AWAKE, NOW
+from tests.unit.llmservice.decide.scenes.sleep_states import AWAKE, NOW
 
 AUTO = Sleep(after_idle="Auto")
 STREAMS = Traffic(known=True, in_flight=1, asked=timedelta(0))

@@ -10,7 +10,7 @@ from daybreak.api.gates.idle_status import PAUSE_CLASSES, IdleStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.pauses import CLASSES, MEMORY, expected_cost, remembered
 from daybreak.gates.traffic import UNKNOWN, Pause, Traffic
-from tests.unit.llmservice.decide.sleep_states import (
+from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASLEEP,
     ASLEEP_FORCED,
     AWAKE,

@@ -9,7 +9,7 @@ from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepState, step
 from daybreak.gates.traffic import Traffic
-from tests.unit.llmservice.decide.sleep_states import (
+from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASKED,
     ASLEEP,
     AWAKE,

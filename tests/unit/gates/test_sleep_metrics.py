@@ -8,9 +8,9 @@ from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.replica_size import accelerators_awake
-from tests.unit.llmservice.decide.scenes import CPU_MODEL, GPU_MODEL, Manifest, service
+from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, Manifest, service
 
 
 def status(**wake: Any) -> Any:

@@ -24,8 +24,8 @@ from daybreak.gates.sleep_policy import (
     told_to_clients,
 )
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
-from tests.unit.llmservice.decide.scenes import START, World, manifest, service
-from tests.unit.llmservice.decide.sleeping import view
+from tests.unit.llmservice.decide.scenes.services import START, World, manifest, service
+from tests.unit.llmservice.decide.scenes.sleeping import view
 
 GATE = {
     "name": "tiny",

@@ -17,7 +17,7 @@ from daybreak.gates.state_machine import (
     step,
 )
 from daybreak.gates.traffic import UNKNOWN, Traffic
-from tests.unit.llmservice.decide.sleep_states import (
+from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASKED,
     ASLEEP,
     ASLEEP_DEEP,

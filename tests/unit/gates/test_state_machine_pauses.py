@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.gates.gate_status import Phase
 from daybreak.gates.state_machine import SleepPolicy, SleepState, look_again
 from daybreak.gates.traffic import Traffic
-from tests.unit.llmservice.decide.sleep_states import (
+from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASLEEP,
     ASLEEP_DEEP,
     AWAKE,

@@ -18,7 +18,7 @@ from daybreak.gateway.router import routes as module
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.routes import RouteKeeper
 from daybreak.gateway.router.shares import Share, Way
-from daybreak.kube.cache import Cache
+from daybreak.kube.watching.cache import Cache
 from tests.unit.llmroute.routes import service
 
 

@@ -9,7 +9,7 @@ from bench.gpu.checks import misplaced
 from bench.gpu.cores import Used, busy, group, in_front
 from bench.gpu.phases import marks, said
 from bench.gpu.result import Result, judged, measures, table
-from scripts.bench_docs import gpu_section
+from scripts.docs.benchmarks import gpu_section
 
 
 def _run(path: str, requests: float, ttft: float = 40.0, **more: Any) -> dict[str, Any]:

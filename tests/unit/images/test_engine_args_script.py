@@ -1,4 +1,4 @@
-"""How scripts/engine_args.py describes the arguments of vLLM's classes."""
+"""How scripts/schemas/engine_args.py describes the arguments of vLLM's classes."""
 
 import enum
 import runpy

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster import image_build, images, paths
+from cluster import paths
+from cluster.images import buildah, catalog
 
 
 @pytest.fixture
@@ -16,12 +17,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def recipe(repository: Path) -> images.Recipe:
-    return images.Recipe("FROM scratch\n", (repository / "source",), False, lambda folder: folder)
+def recipe(repository: Path) -> catalog.Recipe:
+    return catalog.Recipe("FROM scratch\n", (repository / "source",), False, lambda folder: folder)
 
 
-def tag(made: images.Recipe, base: str = "") -> str:
-    return images._fingerprint(made, base)
+def tag(made: catalog.Recipe, base: str = "") -> str:
+    return catalog._fingerprint(made, base)
 
 
 def test_a_tag_follows_from_all_that_goes_in(repository: Path) -> None:
@@ -45,22 +46,22 @@ def test_a_renamed_file_changes_the_tag_and_bytecode_does_not(repository: Path) 
 
 
 def test_images_on_the_base_change_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = images.references()
-    recipes = dict(images.recipes())
+    before = catalog.references()
+    recipes = dict(catalog.recipes())
     recipes["base"] = replace(recipes["base"], parameters=("another suite",))
-    monkeypatch.setattr(images, "recipes", lambda: recipes)
-    after = images.references()
+    monkeypatch.setattr(catalog, "recipes", lambda: recipes)
+    after = catalog.references()
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"base", "operator", "gateway", "ray", "ray-cpu"}
 
 
 def test_names_say_what_and_whose_they_are() -> None:
-    for name, reference in images.references().items():
+    for name, reference in catalog.references().items():
         assert reference.startswith(f"daybreak.local/{name}:")
         assert len(reference.rpartition(":")[2]) == 12
-    assert image_build.layout("daybreak.local/ray-cpu:0123").name == "ray-cpu-0123"
+    assert buildah.layout("daybreak.local/ray-cpu:0123").name == "ray-cpu-0123"
 
 
 def test_the_same_dockerfile_serves_users_and_the_embedded_cluster() -> None:
     text = (Path(__file__).parents[3] / "images" / "ray-cpu" / "Dockerfile").read_text()
-    assert images.recipes()["ray-cpu"].dockerfile == f"{text}\nCOPY models /models\n"
+    assert catalog.recipes()["ray-cpu"].dockerfile == f"{text}\nCOPY models /models\n"

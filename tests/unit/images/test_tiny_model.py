@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tokenizers import Tokenizer
 
-from cluster import tiny_model
+from cluster.images import tiny_model
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import NODES, PODS, SERVICES
+from daybreak.kube.watching.cache import Cache, Key
 
 TINY = Key("ns", "tiny")
 

@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from cluster.certs import Authority
+from cluster.control_plane.certs import Authority
 from daybreak import versions
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.kube.compare import APPLIED, difference, digest, stamped
+from daybreak.kube.writing.compare import APPLIED, difference, digest, stamped
 
 WANTED: dict[str, Any] = {
     "apiVersion": "v1",

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from daybreak.kube import managed_fields, trim
+from daybreak.kube.watching import trim
+from daybreak.kube.writing import managed_fields
 
 
 def record(manager: str = "daybreak-operator", operation: str = "Update", **more: Any) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
 
-from daybreak.kube import reflector as module
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.reflector import Reflector, backoff
 from daybreak.kube.resources import SERVICES
+from daybreak.kube.watching import reflector as module
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.reflector import Reflector, backoff
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

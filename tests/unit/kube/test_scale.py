@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.kube.scale import patch
+from daybreak.kube.writing.scale import patch
 
 
 def cluster(*groups: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """The JSON patch that calls a second Ray cluster off."""
 
-from daybreak.kube.upgrades import patch
+from daybreak.kube.writing.upgrades import patch
 
 
 def test_only_that_cluster_in_the_version_that_was_read() -> None:

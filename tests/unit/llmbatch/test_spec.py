@@ -13,9 +13,9 @@ from daybreak.api.llmbatch import crd, spec
 from daybreak.api.llmbatch.definition import NAME_RULES, LLMBatch
 from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason
 from daybreak.api.llmbatch.validation import problems
-from scripts import docstrings
-from scripts.batch_api_docs import batch_api_md
-from scripts.json_schema import batch_json_schema
+from scripts.docs import docstrings
+from scripts.docs.batch_api import batch_api_md
+from scripts.schemas.json_schema import batch_json_schema
 from tests.unit.llmbatch.batches import MODEL, batch, manifest
 
 OPENAI = {"input": {"uri": "pvc://rows/in", "format": "OpenAI"}, "prompt": None}

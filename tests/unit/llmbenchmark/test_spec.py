@@ -13,9 +13,9 @@ from daybreak.api.llmbenchmark import crd, load, spec
 from daybreak.api.llmbenchmark.definition import NAME_RULES, LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkConditionType, BenchmarkPhase, BenchmarkReason
 from daybreak.api.llmbenchmark.validation import problems
-from scripts import docstrings
-from scripts.benchmark_api_docs import benchmark_api_md
-from scripts.json_schema import benchmark_json_schema
+from scripts.docs import docstrings
+from scripts.docs.benchmark_api import benchmark_api_md
+from scripts.schemas.json_schema import benchmark_json_schema
 from tests.unit.llmbenchmark.benchmarks import MODEL, benchmark, manifest, of_service
 
 BY_RULE: list[tuple[dict[str, Any], str]] = [

@@ -9,7 +9,7 @@ from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmroute import crd
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.spec import Asleep
-from scripts.json_schema import route_json_schema
+from scripts.schemas.json_schema import route_json_schema
 from tests.unit.llmroute.routes import backend, canary, route
 
 

@@ -17,12 +17,12 @@ from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import RAY_CLUSTERS, of
-from tests.unit.llmservice.decide.scenes import PLATFORM, Manifest, World, running
-from tests.unit.llmservice.decide.sleeping import IDLE, asleep, view
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
+from tests.unit.llmservice.decide.scenes.services import PLATFORM, Manifest, World, running
+from tests.unit.llmservice.decide.scenes.sleeping import IDLE, asleep, view
 
 KEY = Key("default", "chat")
 

@@ -12,7 +12,7 @@ from daybreak.kinds.modelserver.decide.decision import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.cache import Cache
+from daybreak.kube.watching.cache import Cache
 from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod
 
 PROFILE = {"image": "own:1", "args": ["--at={port}"], "flags": "none", "port": 8090, "readinessPath": "/up"}

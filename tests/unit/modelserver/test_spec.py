@@ -14,8 +14,8 @@ from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
 from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown, with_own
 from daybreak.api.modelserver.validation import problems
 from daybreak.kinds.modelserver.observe.observer import read
-from scripts.json_schema import server_json_schema
-from scripts.server_api_docs import server_api_md
+from scripts.docs.server_api import server_api_md
+from scripts.schemas.json_schema import server_json_schema
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}

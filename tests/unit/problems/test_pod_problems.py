@@ -7,7 +7,7 @@ import pytest
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.problem import Problem
 from daybreak.ray.views.ray_pods import pod_views
-from tests.unit.llmservice.decide.scenes import Manifest, pod, unplaced, waiting
+from tests.unit.llmservice.decide.scenes.services import Manifest, pod, unplaced, waiting
 
 REQUIREMENT = (
     "nvidia-container-cli: requirement error: unsatisfied condition: cuda>=13.0, please update your driver "

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.llmservice.decide.scenes import (
+from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     HEAD,
     OTHER_MODEL,

@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.ray.views.ray_service_view import ray_view
-from tests.unit.llmservice.decide.scenes import (
+from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,
     Manifest,

@@ -11,7 +11,7 @@ from daybreak.kinds.llmservice.objects.revisions import (
     with_own,
 )
 from daybreak.rollouts.revisions import Revision, kept, read
-from tests.unit.llmservice.decide.scenes import CPU_MODEL, OTHER_MODEL, manifest, service
+from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, OTHER_MODEL, manifest, service
 
 
 def test_numbers_count_up_and_what_was_there_before_keeps_its_own() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cluster import tiny_model
+from cluster.images import tiny_model
 from daybreak_runtime.lora.check import Refused, Shapes, check
 
 BASE: Shapes = {

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster import tiny_model
+from cluster.images import tiny_model
 from daybreak_runtime.lora import files
 from daybreak_runtime.lora.files import NotFetched, fetch
 from daybreak_runtime.lora.wanted import Wanted, read

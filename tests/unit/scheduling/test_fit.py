@@ -8,7 +8,14 @@ import pytest
 from daybreak.api.common.scalars import parse_quantity
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
-from tests.unit.llmservice.decide.scenes import GPU_MODEL, Manifest, manifest, node, ray_service, service
+from tests.unit.llmservice.decide.scenes.services import (
+    GPU_MODEL,
+    Manifest,
+    manifest,
+    node,
+    ray_service,
+    service,
+)
 
 TAINT = {"key": "dedicated", "value": "llm", "effect": "NoSchedule"}
 GPU_TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.room import Booked, crowded
-from tests.unit.llmservice.decide.scenes import GPU_MODEL, Manifest, node, service
+from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, Manifest, node, service
 
 NOTHING: Booked = {}
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from daybreak.scheduling.nodes import NodeCapacity, capacity
 from daybreak.scheduling.turns import PATIENCE, Claim, Turn, turns
-from tests.unit.llmservice.decide.scenes import node
+from tests.unit.llmservice.decide.scenes.services import node
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 GPU = "nvidia.com/gpu"

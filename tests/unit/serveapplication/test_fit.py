@@ -7,7 +7,7 @@ import pytest
 
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide
 from daybreak.scheduling.nodes import Node
-from tests.unit.llmservice.decide.scenes import node
+from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.serveapplication.applications import ASKED, HELD, NOW, QUIET, application, live, seen
 from tests.unit.serveapplication.test_decision import after, conditions
 

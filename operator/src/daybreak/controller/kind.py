@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from daybreak.api.common.resource import Resource
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 
 class LeaseLost(Exception):

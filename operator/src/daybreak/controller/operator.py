@@ -13,12 +13,12 @@ from daybreak.api.common.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import Kind, LeaseLost
 from daybreak.controller.queue import BACKOFF_SECONDS, Item, Queue
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.lease import Lease
 from daybreak.kube.resources import NODES
-from daybreak.kube.watches import DISCOVERY_SECONDS, Watches, is_served
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import DISCOVERY_SECONDS, Watches, is_served
 
 WORKERS = 16
 """Reconciles at the same time. They wait for the API server most of their time."""

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 
 
 class Reconciles(Protocol):

@@ -7,10 +7,10 @@ from functools import partial
 from daybreak.api.common.resource import Resource
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import Watches
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

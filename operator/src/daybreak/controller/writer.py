@@ -14,12 +14,12 @@ from daybreak.controller.again import REFUSED_SECONDS, SOON_SECONDS
 from daybreak.controller.events import Event
 from daybreak.controller.kind import LeaseLost
 from daybreak.controller.plan import Plan, Target
-from daybreak.kube import scale, status
-from daybreak.kube.apply import Applier, is_controlled_by, key_of
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import RAY_CLUSTERS, of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing import scale, status
+from daybreak.kube.writing.apply import Applier, is_controlled_by, key_of
 
 FRESH_SECONDS = 60.0
 """How long after an owner was last heard of it is believed to be there."""

@@ -9,7 +9,7 @@ from daybreak.controller import metrics
 from daybreak.controller.writer import Said
 from daybreak.gates import sleep_metrics
 from daybreak.gates.state_machine import SleepState
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 Turned = tuple[SleepState | None, SleepState | None]
 """The state of a gate that stands in the status, and the one that was decided on."""

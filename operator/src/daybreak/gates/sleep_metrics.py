@@ -15,7 +15,7 @@ from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import counted
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 
 class Savings(Collector):

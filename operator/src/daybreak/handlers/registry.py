@@ -12,9 +12,9 @@ import kopf
 
 from daybreak.api.common.resource import Resource
 from daybreak.controller.operator import Operator
-from daybreak.kube.cache import Cache
 from daybreak.kube.client import in_cluster
-from daybreak.kube.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.watching.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
 
 
 class NoMemory(kopf.DiffBaseStorage):

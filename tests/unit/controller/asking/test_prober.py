@@ -11,7 +11,7 @@ from daybreak.controller.asking import prober as module
 from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked
 from daybreak.controller.asking.prober import Prober, Question
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 KEY = Key("ns", "s")
 MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} for name in ("one", "two")]

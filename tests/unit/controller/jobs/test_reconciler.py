@@ -24,11 +24,11 @@ from daybreak.controller.jobs.reconciler import Reconciler
 from daybreak.controller.jobs.reports import Job, JobProber
 from daybreak.controller.jobs.verdict import Verdict
 from daybreak.controller.plan import Whose
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import JOBS
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 
 TRIALS = Resource(GROUP, VERSION, "Trial", "trials")
 KEY = Key("team", "one")

@@ -3,10 +3,10 @@
 import pytest
 
 from daybreak.controller.watching.fit_watch import FitWatch
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
-from tests.unit.llmservice.decide.scenes import GPU_MODEL, node, service
+from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, node, service
 
 HEAD = node("head", cpu="4", memory="16Gi")
 SMALL, LARGE = node("small", gpus=4), node("large", gpus=8)

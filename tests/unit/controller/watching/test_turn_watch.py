@@ -7,7 +7,7 @@ import pytest
 
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 from tests.unit.scheduling.test_turns import NOW, holder, waiter
 
 IDLE, ASKED = Workload("LLMService", Key("default", "idle")), Workload("LLMService", Key("default", "asked"))

@@ -10,9 +10,9 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.gateway_controller import LEAVING_SECONDS, UNTOLD_SECONDS, GatewayController
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key
-from daybreak.kube.cache import Cache
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES, of
+from daybreak.kube.watching.cache import Cache
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")

@@ -11,7 +11,7 @@ from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform
-from tests.unit.llmservice.decide.scenes import service
+from tests.unit.llmservice.decide.scenes.services import service
 
 WITHOUT = Platform(ray_image="ray", ray_cpu_image="ray-cpu", operator_namespace="daybreak-system")
 PLATFORM = replace(WITHOUT, gateway_image="gateway:1", gateway_replicas=3)

@@ -15,8 +15,8 @@ from daybreak.gates.gateways import gateway_reports as module
 from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.gateways.tallies import RouteTally, Tallies, Tally, Told
 from daybreak.gates.traffic import Heard, Report, Seen, together
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
+from daybreak.kube.watching.cache import Cache, Key
 
 A = Key("ns", "a")
 

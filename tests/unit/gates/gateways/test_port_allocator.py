@@ -6,8 +6,8 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
+from daybreak.kube.watching.cache import Cache, Key
 
 FIRST, LAST = names.GATEWAY_PORTS
 A, B = Key("ns", "a"), Key("ns", "b")

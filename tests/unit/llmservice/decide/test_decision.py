@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
-from tests.unit.llmservice.decide.scenes import (
+from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,
     HEAD,

@@ -1,7 +1,7 @@
 """A service for which no node has room: its pods are made all the same, for whoever adds nodes."""
 
 from daybreak.api.common.conditions import ConditionType
-from tests.unit.llmservice.decide.scenes import (
+from tests.unit.llmservice.decide.scenes.services import (
     GPU_MODEL,
     HEAD,
     Manifest,
@@ -16,7 +16,7 @@ from tests.unit.llmservice.decide.scenes import (
     running,
     unplaced,
 )
-from tests.unit.llmservice.decide.sleeping import gate, view
+from tests.unit.llmservice.decide.scenes.sleeping import gate, view
 
 MODEL = {**GPU_MODEL, "parallelism": {"tensor": 8}}
 NO_GPU = (node("head-pool"),)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 
 @pytest.fixture

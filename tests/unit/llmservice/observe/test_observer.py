@@ -6,9 +6,9 @@ from typing import Any, cast
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import RAY_SERVICES
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import Watches
 
 KEY = Key("ns", "s")
 

@@ -20,8 +20,8 @@ from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import gated_conditions
 from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.problem import Problem
-from tests.unit.llmservice.decide.scenes import START, World, service
-from tests.unit.llmservice.decide.sleeping import view
+from tests.unit.llmservice.decide.scenes.services import START, World, service
+from tests.unit.llmservice.decide.scenes.sleeping import view
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)

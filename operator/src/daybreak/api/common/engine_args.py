@@ -1,6 +1,6 @@
 """vLLM's engine arguments as the pinned vLLM has them, and what is wrong with some given ones.
 
-The list is engine_args.json, which scripts/engine_args.py makes from the installed package.
+The list is engine_args.json, which scripts/schemas/engine_args.py makes from the installed package.
 """
 
 import json

@@ -1,6 +1,6 @@
 """The fields of a pod as KubeRay's CRD takes them, and what is wrong with some that a person wrote.
 
-The list is pod_schema.json, which scripts/pod_schema.py makes from KubeRay's CRD.
+The list is pod_schema.json, which scripts/schemas/pod_schema.py makes from KubeRay's CRD.
 """
 
 import json

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.controller.asking.pod_client import PodClient
 from daybreak.controller.asking.probes import Probes
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 
 
 class HasAddress(Protocol):

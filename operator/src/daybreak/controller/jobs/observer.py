@@ -8,9 +8,9 @@ from typing import Any, Generic
 from daybreak.api.common.resource import Resource
 from daybreak.controller.jobs.observed import Seen
 from daybreak.controller.plan import label_of
-from daybreak.kube.apply import is_controlled_by
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import is_controlled_by
 
 Look = Callable[[Mapping[str, Any], datetime], Seen]
 """Reads what an object itself says, at that time."""

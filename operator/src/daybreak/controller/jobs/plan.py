@@ -6,9 +6,9 @@ from typing import Any
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache
 from daybreak.kube.resources import of
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing.apply import Applier
 
 Stays = Callable[[Manifest, Manifest, Whose], bool]
 """Whether a job that is there stays as it is to its end: as it should be, as it is, and whose it is."""

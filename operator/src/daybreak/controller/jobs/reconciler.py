@@ -15,10 +15,10 @@ from daybreak.controller.jobs.reports import JobProber, running_job
 from daybreak.controller.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.controller.plan import Owner, Whose, label_of
 from daybreak.controller.writer import Writer
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 
 Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from daybreak.controller import metrics
 from daybreak.controller.watching.node_watch import NodeWatch
-from daybreak.kube.cache import Key
+from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.turns import Claim, Turn, turns

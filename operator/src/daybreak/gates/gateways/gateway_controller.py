@@ -14,8 +14,6 @@ from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.gateways.gateway_settings import InvalidGatewaySettings, of_namespace
-from daybreak.kube.apply import Applier, Occupied, key_of
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import (
@@ -30,7 +28,9 @@ from daybreak.kube.resources import (
     SERVICES,
     of,
 )
-from daybreak.kube.status import emit
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier, Occupied, key_of
+from daybreak.kube.writing.status import emit
 from daybreak.platform import Platform
 
 log = structlog.get_logger("daybreak.gateways")

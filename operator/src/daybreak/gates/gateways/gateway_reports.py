@@ -17,8 +17,8 @@ from daybreak.gates.gateways.gateway_identity import GatewayIdentity
 from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.gates.gateways.tallies import Tallies, Told
 from daybreak.gates.traffic import Heard
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_GATEWAYS, PODS
+from daybreak.kube.watching.cache import Cache, Key
 
 SPREAD_SECONDS = 1.0
 """Over how long the services of a namespace are looked at again when a gateway comes or goes."""

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import SERVICES
+from daybreak.kube.watching.cache import Cache, Key
 
 
 class PortAllocator:

@@ -15,8 +15,8 @@ from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate.claims import claims
 from daybreak.gates.one_gate.observed import GatewayView, Observed
 from daybreak.gates.traffic import Heard, together
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import PODS
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.scheduling.turns import NO_MATTER
 
 S = TypeVar("S", bound=Observed[Any])

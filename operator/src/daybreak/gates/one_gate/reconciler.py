@@ -15,9 +15,9 @@ from daybreak.gates import loop
 from daybreak.gates.one_gate.decision import Decision
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.observer import Observer
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 
 S = TypeVar("S", bound=Observed[Any])
 R = TypeVar("R", bound=Any)

@@ -8,7 +8,7 @@ from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
 _BY_KIND = {resource.kind: resource for resource in WORKLOADS}

@@ -1,6 +1,6 @@
 """Which fields of a request's body pass to the engine, by path: a list of what is allowed.
 
-`request_fields.json` has the fields that the pinned vLLM knows (made by `scripts/request_fields.py`). They
+`request_fields.json` has the fields that the pinned vLLM knows (made by `scripts/schemas/request_fields.py`). They
 pass, but for those that are named here. A field that vLLM does not know is refused as well: what a later
 version does with it nobody has looked at. A service lets more pass by `spec.access.extraFields`.
 """

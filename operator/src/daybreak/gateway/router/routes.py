@@ -20,7 +20,7 @@ from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 
 PAUSE_SECONDS = 0.1
 """The least time between two looks at all services."""

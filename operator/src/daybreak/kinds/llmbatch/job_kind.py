@@ -17,8 +17,8 @@ from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.desired import desired
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kinds.llmbatch.status.report import events, report
-from daybreak.kube.cache import Key
 from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
+from daybreak.kube.watching.cache import Key
 from daybreak.platform import Platform
 from daybreak.ray.views.ray_pods import HEAD
 

@@ -16,8 +16,8 @@ from daybreak.kinds.llmbenchmark.objects.desired import desired
 from daybreak.kinds.llmbenchmark.objects.report_map import fitting, report_map
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.status.report import events, report
-from daybreak.kube.cache import Key
 from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
+from daybreak.kube.watching.cache import Key
 from daybreak.platform import Platform
 
 MISSING_SECONDS = 15.0

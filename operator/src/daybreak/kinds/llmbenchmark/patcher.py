@@ -22,11 +22,11 @@ from daybreak.kinds.llmbenchmark.decide.patch import (
     refused,
 )
 from daybreak.kinds.llmbenchmark.status.patch import events, report
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.fields import set_fields
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
+from daybreak.kube.writing.fields import set_fields
 
 LOOK_SECONDS = 5.0
 """How often the service's rollout is looked at: changes of services wake no benchmark."""

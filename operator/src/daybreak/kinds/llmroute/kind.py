@@ -10,10 +10,10 @@ from daybreak.gates.gateways.gateway_reports import GatewayReports
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.resources import OF_ROUTES
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 ALL = "routes"

@@ -6,9 +6,9 @@ from daybreak.api.common import names
 from daybreak.api.common.owned import owned_metadata
 from daybreak.api.llmroute.definition import KIND, LLM_ROUTES, LLMRoute
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_ROUTES
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.ray import network
 
 

@@ -13,10 +13,10 @@ from daybreak.kinds.llmroute.observe.observed import OwnAddress, SeenRoute
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.plan import make_plan
 from daybreak.kinds.llmroute.status.report import again, events, report
-from daybreak.kube.apply import Applier, Occupied
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier, Occupied
 
 
 class Reconciler:

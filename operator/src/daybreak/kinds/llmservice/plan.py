@@ -18,10 +18,10 @@ from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import built_of, controller_revision, with_own
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import active_cluster
-from daybreak.kube import compare
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing import compare
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts import revisions

@@ -21,12 +21,12 @@ from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
 from daybreak.kinds.llmservice.plan import led_past, make_plan
-from daybreak.kube import upgrades
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import OWNED
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing import upgrades
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

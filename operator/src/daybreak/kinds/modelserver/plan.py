@@ -8,9 +8,9 @@ from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration, listens
 from daybreak.kinds.modelserver.objects.desired import desired
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import DEPLOYMENTS, OF_SERVERS, of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

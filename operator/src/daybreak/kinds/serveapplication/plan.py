@@ -6,9 +6,9 @@ from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import OF_APPLICATIONS, RAY_SERVICES, of
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

@@ -12,10 +12,10 @@ from daybreak.kinds.serveapplication.decide.replaced_clusters import replaced_cl
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube.apply import Applier
-from daybreak.kube.cache import Cache
 from daybreak.kube.client import Api
 from daybreak.kube.resources import OF_APPLICATIONS
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 
 

@@ -14,9 +14,9 @@ from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import RAY_JOBS
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.watches import Watches
 from daybreak.scheduling.turns import NO_MATTER
 
 

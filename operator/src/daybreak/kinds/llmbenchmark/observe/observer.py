@@ -12,8 +12,8 @@ from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
-from daybreak.kube.cache import Cache, Key
 from daybreak.kube.resources import JOBS
+from daybreak.kube.watching.cache import Cache, Key
 
 
 class Observer:

@@ -20,7 +20,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     models,
     seen_route,
 )
-from daybreak.kube.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache, Key
 
 
 class Observer:

@@ -18,7 +18,6 @@ from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.claims import claims
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
-from daybreak.kube.cache import Cache, Key, controller
 from daybreak.kube.resources import (
     CONTROLLER_REVISIONS,
     JOBS,
@@ -28,7 +27,8 @@ from daybreak.kube.resources import (
     RAY_SERVICES,
     SERVICES,
 )
-from daybreak.kube.watches import Watches
+from daybreak.kube.watching.cache import Cache, Key, controller
+from daybreak.kube.watching.watches import Watches
 from daybreak.ray.ports import SERVE
 from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node
 from daybreak.rollouts import revisions

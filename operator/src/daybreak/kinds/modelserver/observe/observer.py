@@ -17,8 +17,8 @@ from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.cache import Key
 from daybreak.kube.resources import DEPLOYMENTS
+from daybreak.kube.watching.cache import Key
 
 
 class Observer(observer.Observer[Observed]):

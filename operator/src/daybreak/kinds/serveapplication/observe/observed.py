@@ -9,7 +9,7 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
 from daybreak.kinds.serveapplication.observe import fit
-from daybreak.kube.config_map_watch import Content
+from daybreak.kube.watching.config_map_watch import Content
 from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.schedulable import check_off
 

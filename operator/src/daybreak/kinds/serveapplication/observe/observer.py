@@ -17,9 +17,9 @@ from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kube.cache import Key
-from daybreak.kube.config_map_watch import ConfigMapWatch
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.watching.cache import Key
+from daybreak.kube.watching.config_map_watch import ConfigMapWatch
 
 
 class Observer(observer.Observer[Observed]):

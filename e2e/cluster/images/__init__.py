@@ -1,0 +1,1 @@
+"""Container images, built without an image registry."""

@@ -1,0 +1,101 @@
+"""What the machine must be and have, each with one line that says what is missing."""
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster import paths
+from cluster.errors import ClusterError
+from cluster.tools.programs import run, search_path
+from cluster.tools.report import Report
+
+DEBIAN_PACKAGES: Mapping[str, str] = {
+    "runc": "runc",
+    "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "buildah": "buildah",
+    "mmdebstrap": "mmdebstrap",
+    "nft": "nftables",
+    "conntrack": "conntrack",
+    "ip": "iproute2",
+    "mount": "mount",
+}
+"""What the cluster calls → the Debian package that brings it."""
+FREE_GIB = 30
+"""Disk space that a first `up` with the Ray image needs, in GiB: the caches of Go and PyPI included."""
+FREE_GIB_RUNNING = 5
+"""Below this the kubelet would soon evict pods."""
+MEMORY_GIB = 11
+"""Memory that the cluster and the sample model on the CPU need, in GiB; a machine sold with 12 has that."""
+
+
+def check_platform() -> None:
+    """Raise unless this is Linux."""
+    if sys.platform != "linux":
+        raise ClusterError(
+            f"the embedded cluster runs on Linux only, this is {sys.platform}: set KUBECONFIG instead"
+        )
+
+
+def check_root() -> None:
+    """Raise unless the program runs as root."""
+    if os.geteuid() != 0:
+        raise ClusterError(
+            "a node needs network devices and mounts: run it as root (sudo -E env PATH=$PATH make up)"
+        )
+
+
+def check_space(fresh: bool) -> None:
+    """Raise when the disk has too little space left, or the machine too little memory."""
+    need = FREE_GIB if fresh else FREE_GIB_RUNNING
+    free = shutil.disk_usage(paths.DAYBREAK).free / 2**30
+    if free < need:
+        raise ClusterError(
+            f"{free:.0f} GiB of disk are free in {paths.DAYBREAK}, {need} are needed: make room"
+        )
+    memory = parse_meminfo(Path("/proc/meminfo").read_text()) / 2**30
+    if memory < MEMORY_GIB:
+        raise ClusterError(f"this machine has {memory:.0f} GiB of memory, {MEMORY_GIB} are needed")
+
+
+def parse_meminfo(text: str, field: str = "MemTotal") -> int:
+    """One field of /proc/meminfo in bytes."""
+    return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(f"{field}:"))
+
+
+def install_packages(report: Report) -> None:
+    """Install the Debian packages whose programs are missing; does nothing when all are there."""
+    missing = missing_packages()
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise ClusterError(
+            f"{', '.join(missing)}: not installed and there is no apt-get: install them by hand"
+        )
+    with report.step(f"apt-get install {' '.join(missing)}", expect_seconds=60):
+        quiet, packages = {"DEBIAN_FRONTEND": "noninteractive"}, f"Debian packages ({', '.join(missing)})"
+        run(["apt-get", "-qq", "update"], environment=quiet, downloads=packages)
+        run(
+            ["apt-get", "-qq", "-y", "install", "--no-install-recommends", *missing],
+            environment=quiet,
+            downloads=packages,
+        )
+    if still := missing_packages():
+        raise ClusterError(f"still missing after apt-get install: {', '.join(still)}")
+
+
+def missing_packages() -> list[str]:
+    """Debian packages whose programs are not on this machine."""
+    packages = DEBIAN_PACKAGES.items()
+    return sorted({package for program, package in packages if not shutil.which(program, path=search_path())})
+
+
+def has_capability(bit: int) -> bool:
+    """Whether this process has the capability of that number (linux/capability.h)."""
+    return parse_capabilities(Path("/proc/self/status").read_text()) >> bit & 1 == 1
+
+
+def parse_capabilities(text: str) -> int:
+    """The effective capabilities, as bits, out of /proc/<pid>/status."""
+    return next(int(line.split()[1], 16) for line in text.splitlines() if line.startswith("CapEff:"))

@@ -1,0 +1,1 @@
+"""The one real node: kubelet, containers, addresses and control groups."""

@@ -1,0 +1,44 @@
+"""What a program that downloads says on a machine without network, in one line.
+
+`python3 e2e/cluster/tools/download.py WHAT COMMAND...` runs a command that is silent unless it fails. It imports
+nothing of the package: the Makefile calls it before there is an environment to import from.
+"""
+
+import re
+import subprocess
+import sys
+
+_NO_NETWORK = re.compile(
+    r"no such host|network is unreachable|no route to host|temporary failure (?:in name resolution|resolving)"
+    r"|could not (?:resolve|connect)|connection refused|connection timed out|i/o timeout|handshake timeout"
+    r"|proxyconnect|proxyerror|dns error|error sending request|failed to fetch|unable to (?:fetch|locate)",
+    re.IGNORECASE,
+)
+_NOISE = re.compile(r"<\S+ object at 0x\w+>: ")
+_LIMIT = 160
+
+
+def cannot(what: str, said: str) -> str:
+    """The line for what a program has said, if the network was in its way; empty if it was something else."""
+    for line in said.splitlines():
+        if _NO_NETWORK.search(line):
+            words = " ".join(_NOISE.sub("", line).split())
+            words = words if len(words) <= _LIMIT else f"…{words[-_LIMIT:]}"
+            return f"{what} cannot be downloaded: {words} (no network, or HTTPS_PROXY is not set?)"
+    return ""
+
+
+def main(arguments: list[str]) -> int:
+    """Run a command; its failure is one line."""
+    what, *command = arguments
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
+    if done.returncode == 0:
+        return 0
+    said = (done.stderr or done.stdout).strip()
+    last = said.splitlines()[-1] if said else f"exit status {done.returncode}"
+    print(f"make: {cannot(what, said) or f'{what} cannot be installed: {last}'}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

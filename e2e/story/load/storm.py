@@ -1,0 +1,268 @@
+"""Many requests to one service over kept-alive connections, each answer matched to its request."""
+
+import asyncio
+import contextlib
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, OpenAIError
+
+from story.load.request_log import count as counted
+from story.load.request_log import ingress_lines, replica_lines
+from story.objects.kubernetes import Kubernetes
+from story.objects.phases import Phases, turned_round, watched
+
+AT_ONCE = 48
+"""Connections: several for each thing that the tiny model computes at once."""
+TIMEOUT_SECONDS = 900.0
+TRIES = 5
+"""How often to try to turn a closing gate round."""
+POISED_SECONDS = 8.0
+"""How long to keep the end of a request back; gateways wait 10 seconds for it."""
+
+
+@dataclass
+class Tally:
+    """What came of the requests."""
+
+    sent: int = 0
+    answered: int = 0
+    """Requests to which their own answer came."""
+    wrong: list[str] = field(default_factory=list)
+    """Answers that belong to another request, or to none."""
+    lost: list[str] = field(default_factory=list)
+    """Requests that ended in an error."""
+    reached: dict[int, int] = field(default_factory=dict)
+    """How often each request, by its number, has reached a replica or Ray Serve's ingress."""
+    at_replicas: int = 0
+    """Requests that came to a replica's own port."""
+    connections: int = 0
+    """Connections that were opened, from the first request to the last."""
+    slowest: float = 0.0
+    """Seconds of the longest request."""
+    waves: list[tuple[str, int]] = field(default_factory=list)
+    """How many were sent, and the phase in which the first of them left, as it was known then."""
+    phases: list[str] = field(default_factory=list)
+    """Every phase that the service went through."""
+
+    @property
+    def never_there(self) -> list[int]:
+        """Requests that never reached the model's server."""
+        return [number for number in range(1, self.sent + 1) if number not in self.reached]
+
+    @property
+    def there_twice(self) -> list[int]:
+        """Requests that reached it more than once."""
+        return [number for number, times in self.reached.items() if times > 1]
+
+    @property
+    def turned_round(self) -> int:
+        """How often requests kept the service from falling asleep, though its gate had closed."""
+        return turned_round(self.phases)
+
+
+class Storm:
+    """A client that sends waves of requests, and keeps count.
+
+    Each prompt has a number of its own, which vLLM gives back in front of its answer (`echo`). Each request
+    bears this number in its id too, by which who takes it for the model logs it.
+    """
+
+    def __init__(self, base_url: str, model: str) -> None:
+        self.name = f"storm-{uuid.uuid4().hex[:8]}"
+        self.tally = Tally()
+        self._model = model
+        self._http = self._connections()
+        self._client = AsyncOpenAI(
+            base_url=base_url, api_key="none", max_retries=0, timeout=TIMEOUT_SECONDS, http_client=self._http
+        )
+        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ends: list[asyncio.Event] = []
+
+    def wave(self, phase: str, count: int) -> None:
+        """Send so many requests, without waiting for the answers."""
+        self.tally.waves.append((phase, count))
+        for _ in range(count):
+            self._send()
+
+    def poise(self, count: int) -> None:
+        """Send so many requests but for their last byte: for a gateway they have not arrived without it."""
+        self._ends = [asyncio.Event() for _ in range(count)]
+        for end in self._ends:
+            self._send(end)
+
+    async def let_go(self, phase: str, pause: float) -> None:
+        """Send their last bytes, one after the other."""
+        self.tally.waves.append((phase, len(self._ends)))
+        for end in self._ends:
+            end.set()
+            await asyncio.sleep(pause)
+
+    async def calm(self) -> None:
+        """Wait for every answer."""
+        tasks, self._tasks = self._tasks, []
+        await asyncio.gather(*tasks)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def _connections(self) -> httpx2.AsyncClient:
+        # The client's own pool would forget a connection after 5 seconds: none would live through a sleep.
+        limits = httpx2.Limits(
+            max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE, keepalive_expiry=TIMEOUT_SECONDS
+        )
+        return DefaultAsyncHttpxClient(
+            limits=limits, timeout=TIMEOUT_SECONDS, event_hooks={"request": [self._trace]}
+        )
+
+    async def _trace(self, request: httpx2.Request) -> None:
+        request.extensions["trace"] = self._traced
+
+    async def _traced(self, event: str, _: dict[str, Any]) -> None:
+        if event == "connection.connect_tcp.complete":
+            self.tally.connections += 1
+
+    def _send(self, end: asyncio.Event | None = None) -> None:
+        self.tally.sent += 1
+        self._tasks.append(asyncio.create_task(self._ask(self.tally.sent, end)))
+
+    async def _ask(self, number: int, end: asyncio.Event | None) -> None:
+        prompt = f"request {number}:"
+        body = {"model": self._model, "prompt": prompt, "max_tokens": 2, "echo": True}
+        name = {"X-Request-Id": f"{self.name}-{number}"}
+        async with self._turn:
+            began = time.monotonic()
+            try:
+                if end is not None:
+                    text = await self._answer_after(end, body, name)
+                else:
+                    text = await self._answer(body, name, stream=number % 4 == 0)
+            except (OpenAIError, httpx2.HTTPError) as error:
+                self.tally.lost.append(f"{prompt} {type(error).__name__} {error}")
+                return
+            finally:
+                self.tally.slowest = max(self.tally.slowest, time.monotonic() - began)
+        if text.startswith(prompt):
+            self.tally.answered += 1
+        else:
+            self.tally.wrong.append(f"{prompt} {text!r}")
+
+    async def _answer(self, body: dict[str, Any], headers: dict[str, str], *, stream: bool) -> str:
+        if not stream:
+            answer = await self._client.completions.create(**body, extra_headers=headers)
+            return str(answer.choices[0].text)
+        # Line by line to the very end: the client's own stream waits only a moment for the end of the answer
+        # after its last word, and else closes the connection. A busy server takes that for somebody who left.
+        create = self._client.completions.with_streaming_response.create
+        async with create(**body, extra_headers=headers, stream=True) as response:
+            lines = [line async for line in response.iter_lines()]
+        chunks = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: {")]
+        return "".join(chunk["choices"][0]["text"] for chunk in chunks if chunk["choices"])
+
+    async def _answer_after(self, end: asyncio.Event, body: dict[str, Any], headers: dict[str, str]) -> str:
+        """The answer to a request whose last byte waits for a sign: more than OpenAI's client can do."""
+        text = json.dumps(body).encode()
+
+        async def pieces() -> AsyncIterator[bytes]:
+            yield text[:-1]
+            await end.wait()
+            yield text[-1:]
+
+        form = {"Content-Type": "application/json", "Content-Length": str(len(text))}
+        url = f"{self._client.base_url}completions"
+        answer = await self._http.post(url, content=pieces(), headers=headers | form)
+        answer.raise_for_status()
+        return str(answer.json()["choices"][0]["text"])
+
+
+async def through_every_transition(
+    kubernetes: Kubernetes, name: str, base: str, model: str, count: int
+) -> Tally:
+    """Waves while it is awake, as the gate closes, while it sleeps, while it wakes, and as the gate opens.
+
+    Args:
+        kubernetes: The cluster.
+        name: The LLMService; it sleeps (depth Workers) after 4 seconds.
+        base: Its base URL.
+        model: Its model.
+        count: Requests at least.
+    """
+    client = Storm(base, model)
+    try:
+        async with (
+            watched(kubernetes, name) as phases,
+            replica_lines(client.name) as replicas,
+        ):
+            client.tally.phases = phases.seen
+            client.wave(phases.now, 200)
+            await client.calm()
+            await _into_the_closing(client, phases)
+            await _to_zero(kubernetes, name, phases)
+            client.wave(phases.now, 200)
+            await phases.until("Waking", "Awake")
+            while phases.now == "Waking":
+                client.wave(phases.now, 5)
+                await asyncio.sleep(1)
+            client.wave(phases.now, max(200, count - client.tally.sent))
+            await client.calm()
+            await phases.until("Asleep")
+    finally:
+        await client.close()
+    # All is written by now: the gateways have nothing in flight any more.
+    by_proxy = await asyncio.to_thread(ingress_lines, kubernetes, name, client.name)
+    client.tally.reached = counted([*by_proxy, *replicas.lines], client.name)
+    client.tally.at_replicas = len(replicas.lines)
+    return client.tally
+
+
+async def _into_the_closing(client: Storm, phases: Phases) -> None:
+    """Let requests arrive while the gate closes, until some have turned it round.
+
+    The gateways read that it closes when we do, and all is over some 20 ms later: too soon for requests that
+    are only then begun. So these lack no more than a byte. Who arrives before his gateway has closed passes,
+    and until he is answered nothing falls asleep; who arrives later is held, and that turns it round. It
+    succeeds in two of three tries, even where the machine is busy.
+    """
+    for _ in range(TRIES):
+        before = len(phases.seen)
+        client.poise(20)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(POISED_SECONDS):
+                await phases.until("Draining", since=before)
+        await client.let_go(phases.now, pause=0.01)
+        await client.calm()
+        await phases.until("Awake", "Asleep")
+        if turned_round(phases.seen[before:]):
+            return
+        # It may sleep by now, and only who is awake can be tried again. On a slow machine it may have fallen
+        # asleep once more before that is looked at: the next requests wake it.
+        tried = len(phases.seen)
+        client.wave(phases.now, 20)
+        await client.calm()
+        await phases.until("Awake", since=tried - 1)
+
+
+async def _to_zero(kubernetes: Kubernetes, name: str, phases: Phases) -> None:
+    """Wait until it sleeps and no worker pod is left: one that has not ended would soon be there again."""
+    await phases.until("Asleep")
+    async with asyncio.timeout(600):
+        while await asyncio.to_thread(workers, kubernetes, name):  # noqa: ASYNC110 -- kubectl has no event
+            await asyncio.sleep(1)
+
+
+def workers(kubernetes: Kubernetes, name: str) -> list[str]:
+    """Its worker pods."""
+    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=worker")
+
+
+def phase(kubernetes: Kubernetes, name: str) -> str:
+    """One word on the LLMService."""
+    said: str = (kubernetes.get("llm", name) or {})["status"]["phase"]
+    return said

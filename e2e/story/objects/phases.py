@@ -1,0 +1,80 @@
+"""The phases that an LLMService goes through, also those that are over before anybody could ask for them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from quickstart.target import program
+from story.objects.kubernetes import NAMESPACE, Kubernetes
+
+PATIENCE = 600.0
+"""How long to wait for a phase, in seconds."""
+NOW = -1
+
+
+class Phases:
+    """Every phase since this began, in their order."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self._news = asyncio.Event()
+        self._ended = False
+
+    @property
+    def now(self) -> str:
+        """The latest."""
+        return self.seen[NOW]
+
+    async def until(self, *wanted: str, since: int = NOW) -> None:
+        """Wait until it is in one of these phases.
+
+        Args:
+            wanted: Any of them will do.
+            since: It will also do to have been in one after so many others had been seen.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not set(wanted) & set(self.seen[since:]):
+                    assert not self._ended, "kubectl has stopped to watch"
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"waited for {wanted}; seen so far: {self.seen}") from None
+
+    async def follow(self, lines: asyncio.StreamReader) -> None:
+        """Take in phases, a line for each change of the object, until there are no more."""
+        async for line in lines:
+            phase = line.decode().strip()
+            if self.seen[NOW:] != [phase]:
+                self.seen.append(phase)
+                self._news.set()
+        self._ended = True
+        self._news.set()
+
+
+@asynccontextmanager
+async def watched(kubernetes: Kubernetes, name: str) -> AsyncIterator[Phases]:
+    """The phases of an LLMService, from the one that it is in."""
+    watch = await asyncio.create_subprocess_exec(
+        program("kubectl"), "get", "-n", NAMESPACE, "llm", name,
+        "--watch", "-o", r'jsonpath={.status.phase}{"\n"}',
+        env=kubernetes.target.environment,
+        stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    assert watch.stdout is not None
+    phases = Phases()
+    following = asyncio.create_task(phases.follow(watch.stdout))
+    try:
+        await phases.until("Waking", "Awake", "Draining", "Asleep")
+        yield phases
+    finally:
+        if watch.returncode is None:
+            watch.terminate()
+        await watch.wait()
+        await following
+
+
+def turned_round(phases: Sequence[str]) -> int:
+    """How often requests kept it from falling asleep: the gate had closed, and was opened again."""
+    return sum(before == "Draining" and after != "Asleep" for before, after in pairwise(phases))

@@ -1,0 +1,1 @@
+"""Seeing: lists and watches, and the cache of what was last seen."""

@@ -1,0 +1,276 @@
+"""What the operator knows of the cluster: the last seen state of every object that it watches.
+
+Objects are kept as compressed JSON, because thousands of Python dictionaries would need a hundred times
+the memory, and read far more rarely than they are kept. The cache never goes backwards: an older version
+of an object than the one at hand is passed over, so that the operator's own writes, put in at once, are
+not undone by an event that was on its way.
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import GROUP, Resource
+from daybreak.kube import metrics
+from daybreak.kube.resources import CONFIG_MAPS, NODES
+from daybreak.kube.watching.trim import of as trim_of
+
+
+class Key(NamedTuple):
+    """An object of some kind, or the LLMService that it belongs to."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+Listener = Callable[[Resource, Key], None]
+"""Called with the kind that changed and the LLMService concerned; for nodes with the node."""
+
+
+@dataclass(slots=True)
+class _Entry:
+    version: int
+    uid: str
+    at: float
+    """When it was last heard of, on the monotonic clock."""
+    owner: str | None
+    """Name of the LLMService that it belongs to."""
+    packed: bytes | None
+    """None: deleted, and remembered for a while so that a late answer does not bring it back."""
+
+
+class Cache:
+    """Every watched object, by kind and key."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Resource, dict[Key, _Entry]] = {}
+        self._by_owner: dict[Resource, dict[Key, set[str]]] = {}
+        self._listeners: list[Listener] = []
+        self._changes: dict[Resource, int] = {}
+        self._writing: dict[tuple[Resource, Key], set[Key]] = {}
+        """Objects that are being written, with whom to tell of what has changed meanwhile."""
+
+    def subscribe(self, listener: Listener) -> None:
+        """Have `listener` called after every change."""
+        self._listeners.append(listener)
+
+    def changes(self, resource: Resource) -> int:
+        """How often objects of this kind have changed: equal numbers mean nothing has."""
+        return self._changes.get(resource, 0)
+
+    def get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+        """The object as last seen, or None."""
+        entry = self._entries.get(resource, {}).get(key)
+        return _unpack(entry.packed) if entry is not None and entry.packed is not None else None
+
+    def uid(self, resource: Resource, key: Key) -> str | None:
+        """The object's uid, or None when it is not there."""
+        entry = self._entries.get(resource, {}).get(key)
+        return entry.uid if entry is not None and entry.packed is not None else None
+
+    def lost(self, resource: Resource, key: Key) -> bool:
+        """Whether the object was there and is deleted, as far as that is remembered."""
+        entry = self._entries.get(resource, {}).get(key)
+        return entry is not None and entry.packed is None
+
+    def keys(self, resource: Resource) -> list[Key]:
+        """Every object of a kind."""
+        return [key for key, entry in self._entries.get(resource, {}).items() if entry.packed is not None]
+
+    def age(self, resource: Resource, key: Key) -> float:
+        """Seconds since the object was last heard of; endless when it is not known."""
+        entry = self._entries.get(resource, {}).get(key)
+        return time.monotonic() - entry.at if entry is not None and entry.packed is not None else float("inf")
+
+    def all(self, resource: Resource) -> Iterator[dict[str, Any]]:
+        """Every object of a kind, one after the other."""
+        for entry in self._entries.get(resource, {}).values():
+            if entry.packed is not None:
+                yield _unpack(entry.packed)
+
+    def of_service(self, resource: Resource, service: Key) -> list[dict[str, Any]]:
+        """The objects of a kind that belong to an LLMService, by name."""
+        found = self._by_owner.get(resource, {}).get(service, ())
+        objects = (self.get(resource, Key(service.namespace, name)) for name in sorted(found))
+        return [item for item in objects if item is not None]
+
+    @contextmanager
+    def writing(self, resource: Resource, key: Key) -> Iterator[Callable[[Mapping[str, Any], bool], None]]:
+        """While the operator writes an object: call what this yields with the API server's answer.
+
+        The watch may bring our own write before the answer does. Nobody needs to be told of that; of anything
+        else, when the write is over. The second argument says that the answer holds news beside our write.
+        """
+        self._writing[resource, key] = set()
+        answered = 0
+
+        def take(written: Mapping[str, Any], news: bool) -> None:
+            nonlocal answered
+            answered = _version(written["metadata"].get("resourceVersion"))
+            self.put(resource, written)
+            if news:
+                answered = -1
+
+        try:
+            yield take
+        finally:
+            told = self._writing.pop((resource, key))
+            entry = self._entries.get(resource, {}).get(key)
+            if entry is None or entry.packed is None or entry.version != answered:
+                self._tell(resource, told)
+
+    def put(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
+        """Take a newer state in. Returns False, and changes nothing, when it is not newer."""
+        metadata = manifest["metadata"]
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        version = _version(metadata.get("resourceVersion"))
+        entries = self._entries.setdefault(resource, {})
+        before = entries.get(key)
+        if before is not None and version and version <= before.version:
+            if version == before.version:
+                before.at = time.monotonic()
+            return False
+        packed = _pack(trim_of(resource)(manifest))
+        entry = _Entry(version, metadata.get("uid", ""), time.monotonic(), _owner(resource, manifest), packed)
+        entries[key] = entry
+        if (
+            resource is NODES
+            and before is not None
+            and before.packed is not None
+            and _same(before.packed, packed)
+        ):
+            return False  # a node's heartbeat
+        if before is None or before.packed is None:
+            metrics.CACHED.labels(resource.plural).inc()
+        self._index(resource, key, before.owner if before else None, entry.owner)
+        self._changed(resource, key, {before.owner if before else None, entry.owner})
+        return True
+
+    def drop(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
+        """Forget a deleted object; `manifest` is its last state, with the version of its deletion."""
+        metadata = manifest["metadata"]
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        version = _version(metadata.get("resourceVersion"))
+        before = self._entries.get(resource, {}).get(key)
+        if before is not None and (version < before.version or before.packed is None):
+            return False
+        return self._remove(resource, key, version)
+
+    def forget(self, resource: Resource, key: Key) -> bool:
+        """Forget an object that the API server says does not exist."""
+        before = self._entries.get(resource, {}).get(key)
+        return (
+            before is not None and before.packed is not None and self._remove(resource, key, before.version)
+        )
+
+    def settle(
+        self, resource: Resource, listed: Iterable[Key], version: str, namespace: str | None = None
+    ) -> None:
+        """After a complete list of `version`: forget what is not in it, unless it is newer than the list.
+
+        `namespace` is that of the list; None: it was of all.
+        """
+        known, at = set(listed), _version(version)
+        for key, entry in list(self._entries.get(resource, {}).items()):
+            if key in known or entry.version > at or namespace not in (None, key.namespace):
+                continue
+            if entry.packed is None:
+                del self._entries[resource][key]
+            else:
+                self._remove(resource, key, at)
+
+    def clear(self, resource: Resource, namespace: str | None = None) -> None:
+        """Forget a kind, in one namespace or in all: it is not served, or may not be read."""
+        entries = self._entries.get(resource, {})
+        for key in [key for key in entries if namespace in (None, key.namespace)]:
+            self.forget(resource, key)
+            del entries[key]
+
+    def _remove(self, resource: Resource, key: Key, version: int) -> bool:
+        before = self._entries.get(resource, {}).get(key)
+        if before is None:
+            return False
+        self._entries[resource][key] = _Entry(
+            max(version, before.version), before.uid, time.monotonic(), None, None
+        )
+        metrics.CACHED.labels(resource.plural).dec()
+        self._index(resource, key, before.owner, None)
+        self._changed(resource, key, {before.owner})
+        return True
+
+    def _index(self, resource: Resource, key: Key, before: str | None, after: str | None) -> None:
+        index = self._by_owner.setdefault(resource, {})
+        if before is not None and before != after:
+            members = index.get(Key(key.namespace, before), set())
+            members.discard(key.name)
+            if not members:
+                index.pop(Key(key.namespace, before), None)
+        if after is not None:
+            index.setdefault(Key(key.namespace, after), set()).add(key.name)
+
+    def _changed(self, resource: Resource, key: Key, owners: set[str | None]) -> None:
+        self._changes[resource] = self._changes.get(resource, 0) + 1
+        services = {Key(key.namespace, owner) for owner in owners if owner is not None}
+        concerned = {key} if resource is NODES else services
+        held = self._writing.get((resource, key))
+        if held is not None:
+            held |= concerned
+        else:
+            self._tell(resource, concerned)
+
+    def _tell(self, resource: Resource, concerned: Iterable[Key]) -> None:
+        for listener in self._listeners:
+            for each in concerned:
+                listener(resource, each)
+
+
+def controller(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The owner reference that controls an object."""
+    references: Iterable[Mapping[str, Any]] = manifest["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
+    if resource.group == GROUP:
+        return str(manifest["metadata"]["name"])
+    owner = controller(manifest)
+    if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
+        return names.of_owner(str(owner.get("kind")), str(owner["name"]))
+    if resource is CONFIG_MAPS:
+        return ""  # the one that is watched is of the gateway
+    label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
+    # Empty: not one LLMService's but the gateway's, which all of a namespace share.
+    return str(label) if label is not None else None
+
+
+def _version(text: Any) -> int:
+    """A resourceVersion as a number; Kubernetes promises that they are, and grow (KEP-5504)."""
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return 0
+
+
+def _pack(manifest: Mapping[str, Any]) -> bytes:
+    return zlib.compress(orjson.dumps(manifest), 1)
+
+
+def _unpack(packed: bytes) -> dict[str, Any]:
+    manifest: dict[str, Any] = orjson.loads(zlib.decompress(packed))
+    return manifest
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    before, after = _unpack(one), _unpack(other)
+    before["metadata"].pop("resourceVersion")
+    after["metadata"].pop("resourceVersion")
+    return before == after

@@ -1,0 +1,166 @@
+"""Keeps the cache of one kind up to date: list, then watch, for ever."""
+
+import asyncio
+import random
+import time
+
+import structlog
+
+from daybreak.api.common.resource import Resource
+from daybreak.kube import metrics
+from daybreak.kube.client import LIST_SECONDS, Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.watching.cache import Cache, Key
+
+PAGE = 100
+"""Objects in one page of a list: a page is the most that is in memory at once in its bulky form."""
+WATCH_SECONDS = (240, 420)
+"""How long one watch lasts before the API server ends it: spread, so that reconnections do not meet."""
+STALL_SECONDS = 100.0
+"""A watch on which nothing comes for so long is dead: bookmarks come about every minute."""
+RELIST_SECONDS = 1800.0
+"""How often the whole list is read again, in case a watch has lost something."""
+BACKOFF_SECONDS = (0.2, 30.0)
+FORBIDDEN_TIMES = 5
+"""Refusals in a row after which a right that was there is believed to be gone."""
+
+log = structlog.get_logger("daybreak.reflector")
+
+
+class Reflector:
+    """List and watch of one kind, selected by labels on the server.
+
+    Args:
+        api: The API server.
+        cache: What is kept up to date.
+        resource: The kind.
+        namespace: Only objects of this namespace; None means the whole cluster.
+        selector: Label selector.
+        optional: End when the API server does not serve the kind (any more), instead of trying again.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        cache: Cache,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        selector: str = "",
+        name: str = "",
+        optional: bool = False,
+    ) -> None:
+        self._api = api
+        self._cache = cache
+        self._resource = resource
+        self._namespace = namespace
+        self._path = resource.path(namespace)
+        self._selector = {"labelSelector": selector} if selector else {}
+        if name:
+            # So that the right to read objects of that name suffices.
+            self._selector["fieldSelector"] = f"metadata.name={name}"
+        self._optional = optional
+        self.synced = asyncio.Event()
+        """Set as soon as the first complete list is in the cache, or the kind is known to be out of reach."""
+        self.permitted = True
+        """False: the operator has no right to read this kind."""
+
+    async def run(self) -> None:
+        """List and watch until cancelled, or until the kind is not served."""
+        failures = 0
+        while True:
+            try:
+                version = await self._list()
+                failures = 0
+                await self._watch(version)
+            except ApiError as error:
+                if error.gone:
+                    await asyncio.sleep(BACKOFF_SECONDS[0])
+                    continue
+                if error.not_found and self._optional:
+                    self.synced.set()
+                    return
+                self._note(error, failures)
+                failures += 1
+                await asyncio.sleep(backoff(failures, *BACKOFF_SECONDS))
+
+    async def _list(self) -> str:
+        listed: list[Key] = []
+        token = ""
+        while True:
+            query = {**self._selector, "limit": str(PAGE)} | ({"continue": token} if token else {})
+            page = await self._api.request(
+                "list", self._resource, self._path, query=query, seconds=LIST_SECONDS
+            )
+            for item in page.get("items") or ():
+                item.setdefault("apiVersion", self._resource.api_version)
+                item.setdefault("kind", self._resource.kind)
+                listed.append(Key(item["metadata"].get("namespace", ""), item["metadata"]["name"]))
+                self._cache.put(self._resource, item)
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                break
+        version = str(page["metadata"]["resourceVersion"])
+        self._cache.settle(self._resource, listed, version, self._namespace)
+        metrics.RELISTS.labels(self._resource.plural).inc()
+        self.permitted = True
+        self.synced.set()
+        return version
+
+    async def _watch(self, version: str) -> None:
+        """Watch from `version` on, over and over, until it is time to list again."""
+        until = time.monotonic() + RELIST_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 -- spread, not secrecy
+        failures = 0
+        while time.monotonic() < until:
+            began = time.monotonic()
+            query = {
+                **self._selector,
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": version,
+                "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311
+            }
+            try:
+                async for event in self._api.watch(self._resource, self._path, query, STALL_SECONDS):
+                    version = self._take(event) or version
+            except ApiError as error:
+                if error.gone or error.not_found or error.forbidden:
+                    raise
+                self._note(error, failures)
+            # A watch that ended at once is as bad as one that failed: the API server is not well.
+            failures = 0 if time.monotonic() - began > 10.0 else failures + 1
+            if failures:
+                await asyncio.sleep(backoff(failures, *BACKOFF_SECONDS))
+
+    def _take(self, event: dict[str, object]) -> str | None:
+        kind, manifest = event.get("type"), event.get("object")
+        if not isinstance(manifest, dict):
+            return None
+        if kind == "ERROR":
+            raise ApiError(
+                int(manifest.get("code") or 500), str(manifest.get("reason")), str(manifest.get("message"))
+            )
+        if kind in ("ADDED", "MODIFIED"):
+            self._cache.put(self._resource, manifest)
+        elif kind == "DELETED":
+            self._cache.drop(self._resource, manifest)
+        version = manifest["metadata"].get("resourceVersion")
+        return str(version) if version else None
+
+    def _note(self, error: ApiError, failures: int) -> None:
+        metrics.WATCH_FAILURES.labels(self._resource.plural).inc()
+        # An API server that is being upgraded may say 403 for a moment: believe it the first time only
+        # when nothing could ever be read.
+        if error.forbidden and (failures >= FORBIDDEN_TIMES or not self.synced.is_set()):
+            if self.permitted:
+                log.warning("no right to read", resource=self._resource.plural, error=error.message)
+            self.permitted = False
+            self._cache.clear(self._resource, self._namespace)
+            self.synced.set()
+        elif failures == 0:
+            log.warning("watch failed, trying again", resource=self._resource.plural, error=str(error))
+
+
+def backoff(failures: int, first: float, most: float) -> float:
+    """Seconds to wait after so many failures in a row: doubling, with jitter."""
+    return float(min(most, first * 2 ** min(failures - 1, 16)) * random.uniform(0.5, 1.5))  # noqa: S311 -- jitter

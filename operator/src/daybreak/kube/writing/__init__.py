@@ -1,0 +1,1 @@
+"""Writing: compare, apply, statuses, and single fields of objects that are not ours."""

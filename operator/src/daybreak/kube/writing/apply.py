@@ -1,0 +1,167 @@
+"""Making a live object what it should be: compare, and write only on difference."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import structlog
+
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.kube import resources
+from daybreak.kube.client import APPLY, JSON_PATCH, Api
+from daybreak.kube.errors import ApiError
+from daybreak.kube.watching.cache import Cache, Key, controller
+from daybreak.kube.writing import compare, managed_fields
+
+Manifest = Mapping[str, Any]
+
+MANAGER = {"fieldManager": names.FIELD_MANAGER}
+SERVER_SIDE_APPLY = {**MANAGER, "force": "true"}
+
+log = structlog.get_logger("daybreak.apply")
+
+
+def key_of(manifest: Manifest) -> Key:
+    """Namespace and name of an object."""
+    metadata = manifest["metadata"]
+    return Key(metadata.get("namespace", ""), metadata["name"])
+
+
+def is_controlled_by(manifest: Manifest, uid: str) -> bool:
+    """Whether an object is controlled by the object of that uid."""
+    owner = controller(manifest)
+    return owner is not None and owner.get("uid") == uid
+
+
+def is_orphan_of(manifest: Manifest, service: str) -> bool:
+    """Whether nobody controls an object that bears our labels, and so may be taken back.
+
+    `kubectl delete --cascade=orphan` leaves such objects behind.
+    """
+    if controller(manifest) is not None:
+        return False
+    labels = manifest["metadata"].get("labels") or {}
+    return (
+        labels.get(names.MANAGED_BY_LABEL) == names.MANAGED_BY and labels.get(names.SERVICE_LABEL) == service
+    )
+
+
+class Occupied(Exception):
+    """An object that should be made is there already: look whose it is."""
+
+
+class Applier:
+    """Writes owned objects with one field manager, and nothing when nothing differs.
+
+    What is not there is made by a POST, which cannot take over what somebody else has made; what is there is
+    changed by server-side apply.
+    """
+
+    def __init__(self, api: Api, cache: Cache) -> None:
+        self._api = api
+        self._cache = cache
+        self._doubted: dict[Key, set[tuple[Resource, Key]]] = {}
+        """Names that were taken when an object should have been made, by service."""
+        self._contended: dict[Key, dict[tuple[Resource, Key], tuple[str, str]]] = {}
+        """Objects that do not become what was asked for, by digest and the version at which that was seen."""
+
+    def forget(self, service: Key) -> None:
+        """Forget what was noted of a service that has gone."""
+        self._doubted.pop(service, None)
+        self._contended.pop(service, None)
+
+    async def live(self, manifest: Manifest) -> dict[str, Any] | None:
+        """The object as it is, whoever it belongs to, as far as is known.
+
+        The cache holds only objects with our label. What it does not know is asked for once it has turned out
+        that the name is taken.
+        """
+        resource, key = resources.of(manifest), key_of(manifest)
+        found = self._cache.get(resource, key)
+        doubted = self._doubted.get(_service(manifest), set())
+        if found is None and (resource, key) in doubted:
+            found = await self._api.find(resource, resource.path(key.namespace, key.name))
+            if found is None:
+                doubted.discard((resource, key))
+        return found
+
+    async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
+        """Make the live object what is desired. Returns whether something was written.
+
+        Raises Occupied when the object is not known and its name is taken.
+        """
+        resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
+        contended = self._contended.setdefault(_service(desired), {})
+        if live is not None:
+            different = compare.difference(wanted, live)
+            seen = compare.digest(desired), _content(live)
+            if not different or contended.get((resource, key)) == seen:
+                return False
+        with self._cache.writing(resource, key) as take:
+            if live is None:
+                written = await self._create(resource, key, wanted)
+            else:
+                written = await self._change(resource, key, wanted, live)
+            # Its controller may have spoken since it was read.
+            take(written, live is not None and live.get("status") != written.get("status"))
+        left = compare.difference(wanted, written)
+        if left:
+            # Somebody's webhook or controller holds the field: once is enough, until one of the two moves.
+            log.warning("not what was applied", kind=resource.kind, object=str(key), field=left)
+            contended[resource, key] = compare.digest(desired), _content(written)
+        else:
+            contended.pop((resource, key), None)
+        return True
+
+    async def _create(self, resource: Resource, key: Key, wanted: Manifest) -> dict[str, Any]:
+        path = resource.path(key.namespace)
+        try:
+            return await self._api.request("create", resource, path, query=MANAGER, body=wanted)
+        except ApiError as error:
+            if not error.exists:
+                raise
+            self._doubted.setdefault(_service(wanted), set()).add((resource, key))
+            raise Occupied(str(key)) from error
+
+    async def _change(self, resource: Resource, key: Key, wanted: Manifest, live: Manifest) -> dict[str, Any]:
+        path = resource.path(key.namespace, key.name)
+        if managed_fields.made_by_us(live):
+            found = await self._api.request("get", resource, path)
+            patch = managed_fields.hand_over(found)
+            if patch:
+                await self._api.request("patch", resource, path, body=patch, content_type=JSON_PATCH)
+        return await self._api.request(
+            "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
+        )
+
+    async def delete(self, live: Manifest) -> None:
+        """Delete this very object, in this very version; one that has changed or gone is left alone."""
+        resource, key, metadata = resources.of(live), key_of(live), live["metadata"]
+        precondition = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
+        # A Job would leave its pods behind unless it is said.
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": precondition,
+            "propagationPolicy": "Background",
+        }
+        try:
+            await self._api.request("delete", resource, resource.path(key.namespace, key.name), body=body)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+        self._contended.get(_service(live), {}).pop((resource, key), None)
+
+
+def _service(manifest: Manifest) -> Key:
+    """The LLMService whose object this is."""
+    metadata = manifest["metadata"]
+    return Key(metadata.get("namespace", ""), (metadata.get("labels") or {}).get(names.SERVICE_LABEL, ""))
+
+
+def _content(live: Manifest) -> str:
+    """Digest of what a person can change in an object."""
+    metadata = live["metadata"]
+    kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences", "finalizers")}
+    rest = {name: value for name, value in live.items() if name not in ("metadata", "status")}
+    return compare.digest({**rest, "metadata": kept})

@@ -1,0 +1,104 @@
+"""The ServeApplication of the API tests, and what plays around it: KubeRay, Ray Serve and gateways."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from daybreak.api.common import names
+from tests.api.admin import Admin, eventually
+from tests.api.owners import Subject
+from tests.api.playing.kuberay import PlayedKubeRay
+from tests.api.playing.words import LONG_IDLE, write_whole
+
+NAME = "pipeline"
+CODE = "pipeline-code"
+OWNER = f"application.{NAME}"
+PIPELINE = Subject(
+    "ServeApplication",
+    NAME,
+    {
+        "ServiceAccount": f"{OWNER}-sa",
+        "NetworkPolicy": f"{OWNER}-ray",
+        "PodDisruptionBudget": f"{OWNER}-ray",
+        "Service": NAME,
+        "RayService": NAME,
+    },
+    {
+        "importPath": "pipeline:build",
+        "code": {"configMap": CODE},
+        "deployments": [{"name": "Pipeline", "cpu": "100m"}, {"name": "Length", "cpu": "100m"}],
+    },
+)
+
+
+def write_code(admin: Admin, text: str, **labels: str) -> None:
+    """Have this in the ConfigMap with its code."""
+    written = {"metadata": {"name": CODE, "labels": labels}, "data": {"pipeline.py": text}}
+    if admin.get("ConfigMap", CODE):
+        admin.merge("ConfigMap", CODE, written)
+    else:
+        admin.create({"apiVersion": "v1", "kind": "ConfigMap", **written})
+
+
+class Player:
+    """Plays KubeRay, Ray Serve and gateways for it.
+
+    Args:
+        admin: The test's hands in its namespace.
+        traffic: Folder that says what gateways say.
+    """
+
+    def __init__(self, admin: Admin, traffic: Path) -> None:
+        self.admin = admin
+        self.kuberay = PlayedKubeRay(admin)
+        self.cluster = ""
+        write_code(admin, "first")
+        self._traffic = traffic / f"{admin.namespace}.{OWNER}"
+
+    def starts(self, suffix: str = "abcde") -> None:
+        """KubeRay brings up its Ray cluster, and the application runs."""
+        self.comes_up(suffix)
+        self.says("RUNNING")
+
+    def comes_up(self, suffix: str = "abcde") -> None:
+        """KubeRay brings up its Ray cluster."""
+        eventually("a RayService", lambda: self.admin.get("RayService", NAME))
+        self.cluster = self.kuberay.cluster(NAME, suffix)
+        self.kuberay.head(NAME, self.cluster, OWNER)
+        self.kuberay.worker(NAME, self.cluster, "cpu")
+
+    def says(self, status: str, message: str = "") -> None:
+        """Ray Serve says so of the application."""
+        self.kuberay.status(NAME, self.cluster, status, message)
+
+    def goes(self) -> None:
+        """The garbage collector takes the pods of the Ray cluster, which no controller of this plane does."""
+        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}"):
+            self.admin.delete("Pod", pod["metadata"]["name"])
+
+    def traffic(self, **said: Any) -> None:
+        """What gateways say from now on."""
+        write_whole(self._traffic, json.dumps(said))
+
+    def idle(self) -> None:
+        """Nobody has come for long."""
+        self.traffic(idle=LONG_IDLE)
+
+    def reaches(self, phase: str, gate: str) -> dict[str, Any]:
+        """Wait until the status says this. Returns the gate."""
+
+        def there() -> dict[str, Any] | None:
+            said = PIPELINE.status(self.admin)
+            found: dict[str, Any] = ((said.get("gate") or {}).get("models") or [{}])[0]
+            return found if (said.get("phase"), found.get("state")) == (phase, gate) else None
+
+        try:
+            return eventually(f"{phase}, gate {gate}", there)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its status is {PIPELINE.status(self.admin)}") from None
+
+    def awake(self, **spec: Any) -> dict[str, Any]:
+        """Make it, and bring it up. Returns its gate."""
+        self.admin.create(PIPELINE.manifest(**spec))
+        self.starts()
+        return self.reaches("Awake", "Open")

@@ -1,0 +1,130 @@
+"""A service that sleeps and wakes, with everything around it that the operator sees: played."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from daybreak.api.common import names
+from tests.api.admin import Admin, eventually
+from tests.api.objects.llmservice import tiny
+from tests.api.playing.kuberay import PlayedKubeRay
+from tests.api.playing.words import PlayedWords
+
+NAME = "tiny"
+GATEWAY = {"GATEWAY_IMAGE": "daybreak-gateway:1"}
+"""The setting that brings gateways."""
+
+
+class Sleeper(PlayedWords):
+    """The LLMService `tiny` in a namespace of the test's own.
+
+    Args:
+        admin: The test's hands there.
+        answers: Folder that says which services answer; see `played_operator.py`.
+        traffic: Folder that says what gateways say.
+    """
+
+    def __init__(self, admin: Admin, answers: Path, traffic: Path) -> None:
+        name = f"{admin.namespace}.{NAME}"
+        super().__init__(answers / name, traffic / name)
+        self.admin = admin
+        self.kuberay = PlayedKubeRay(admin)
+        self.cluster = ""
+
+    def create(self, annotations: Mapping[str, str] | None = None, **spec: Any) -> None:
+        """Make the LLMService."""
+        manifest = tiny(NAME, **spec)
+        manifest["metadata"]["annotations"].update(annotations or {})
+        self.admin.create(manifest)
+
+    def awake(self, **spec: Any) -> int:
+        """Make it and bring it up. Returns the epoch of its open gate."""
+        self.create(**spec)
+        self.starts()
+        self.answers()
+        return self.opened()
+
+    def starts(self, suffix: str = "abcde") -> None:
+        """KubeRay brings up a Ray cluster, which serves."""
+        eventually("a RayService", lambda: self.admin.get("RayService", NAME))
+        self.cluster = self.kuberay.cluster(NAME, suffix)
+        self.kuberay.head(NAME, self.cluster)
+        self.kuberay.worker(NAME, self.cluster, names.worker_group(NAME))
+        self.kuberay.status(NAME, self.cluster)
+
+    def status(self) -> dict[str, Any]:
+        """Its status."""
+        found: dict[str, Any] = self.admin.get("LLMService", NAME).get("status") or {}
+        return found
+
+    def gates(self) -> list[dict[str, Any]]:
+        """The gates of its models."""
+        return list((self.status().get("gate") or {}).get("models") or ())
+
+    def gate(self) -> str:
+        """State of its first model's gate."""
+        return str(next(iter(self.gates()), {}).get("state"))
+
+    def wake(self) -> dict[str, Any]:
+        """The last wake of its first model; empty when there was none."""
+        return dict(self.gates()[0].get("wake") or {})
+
+    def opened(self) -> int:
+        """Wait until the gate is open and the models answer. Returns the gate's epoch."""
+        return self.reaches("Awake", "Open", None)
+
+    def reaches(self, phase: str, gate: str, asleep: str | None) -> int:
+        """Wait until the status says this. Returns the gate's epoch."""
+
+        def there() -> bool:
+            found = self.status()
+            gates = (found.get("gate") or {}).get("models") or [{}]
+            said = found.get("phase"), gates[0].get("state"), found.get("asleep")
+            return said == (phase, gate, asleep)
+
+        try:
+            eventually(f"{phase}, gate {gate}, asleep {asleep}", there)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its status is {self.status()}") from None
+        return int(self.gates()[0]["epoch"])
+
+    def falls_asleep(self, asleep: str = "Workers") -> int:
+        """Nobody has come for long: wait until it sleeps, and its objects are those of a sleeping one."""
+        self.idle()
+        epoch = self.reaches("Asleep", "Closed", asleep)
+        if asleep == "Workers":
+            self.scaled((0, 0))
+        else:
+            eventually("no RayService", lambda: self.admin.get("RayService", NAME) is None)
+        return epoch
+
+    def scaled(self, bounds: tuple[int, int]) -> None:
+        """Wait until Serve and KubeRay have been told of these numbers of replicas."""
+        eventually(
+            f"Serve is told of at least {bounds[0]}", lambda: min_replicas(self._ray_service()) == bounds[0]
+        )
+        eventually(
+            f"the RayCluster's groups have {bounds}",
+            lambda: group_bounds(self.admin.get("RayCluster", self.cluster)) == {bounds},
+        )
+
+    def _ray_service(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.admin.get("RayService", NAME)
+        return found
+
+
+def min_replicas(ray_service: Mapping[str, Any]) -> int:
+    """Fewest replicas of the model, as Serve is told."""
+    config = yaml.safe_load(ray_service["spec"]["serveConfigV2"])
+    name = names.serve_deployment(NAME)
+    deployments = config["applications"][0]["deployments"]
+    return int(
+        next(each["autoscaling_config"]["min_replicas"] for each in deployments if each["name"] == name)
+    )
+
+
+def group_bounds(ray_cluster: Mapping[str, Any]) -> set[tuple[int, int]]:
+    """Bounds of the worker groups, as KubeRay's autoscaler reads them."""
+    return {(group["minReplicas"], group["maxReplicas"]) for group in ray_cluster["spec"]["workerGroupSpecs"]}

@@ -1,0 +1,235 @@
+"""The operator with some parts exchanged, as far as the environment asks for it.
+
+Models are not asked over a network that is not there: whether the service NAME of namespace NS answers is
+said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does not answer; its text is what
+the service says instead of an answer.
+
+Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
+folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `arrivals`,
+`known`, `clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is
+carried out and told of at once). Without the file somebody has come just now.
+
+What they say that a route NAME has sent to its backends is in the file NS.route.NAME: by the name of each, as
+it tells it, without `since`, which is that of the status; with `gone` where it has gone.
+
+Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
+their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
+
+$DAYBREAK_PLAYED_DEATH="N MOMENT" has the process kill itself at its Nth write (its lease aside): `before` the
+request, when it is `sent`, or `after` the answer has come and before anything is made of it.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Collection
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from daybreak import logs
+from daybreak.__main__ import run
+from daybreak.api.common import names
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.ray.model import Model
+from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.assembly import WORKLOADS
+from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.model_client import Asked
+from daybreak.gates.gateways import gateway_reports
+from daybreak.gates.gateways.gateway_listener import GatewayListener
+from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.gateways.tallies import RouteTally, Told
+from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.kinds.llmroute.status import got
+from daybreak.kube.client import Api
+from daybreak.kube.resources import LEASES
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.settings import Settings
+
+ROUTE = "route"
+"""Stands before the name of a route in that of its file."""
+WRITE_SECONDS = 5.0
+"""How often it is written what a route's backends have got: tests wait for it."""
+
+
+class PlayedProber:
+    """Answers as the folder says."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+        """What the folder says."""
+        file = self._folder / f"{service.namespace}.{service.name}"
+        if not file.exists():
+            return Answer(model.name, False, "nobody plays this service")
+        said = file.read_text()
+        return Answer(model.name, not said, said)
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class MortalApi(Api):
+    """Talks to the API server until it dies."""
+
+    writes = 0
+    number, moment = 0, ""
+
+    async def request(self, verb: str, resource: Resource, path: str, **options: Any) -> dict[str, Any]:
+        """One request, perhaps the last."""
+        if verb in ("get", "list") or resource is LEASES:
+            return await super().request(verb, resource, path, **options)
+        self.writes += 1
+        last = self.writes == self.number
+        if last and self.moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        asked = asyncio.create_task(super().request(verb, resource, path, **options))
+        if last and self.moment == "sent":
+            await asyncio.wait([asked], timeout=0.003)
+            os.kill(os.getpid(), signal.SIGKILL)
+        answer = await asked
+        if last:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return answer
+
+
+class PlayedGateways(GatewayReports):
+    """Gateways that say what the files in a folder say."""
+
+    def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
+        super().__init__(cache, workloads, enqueue)
+        folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
+        self._folder = Path(folder) if folder else None
+        self._said: dict[str, str] = {}
+        self._carried_out: dict[Key, dict[str, int]] = {}
+        """Epochs of the models' gates."""
+        self._seen = -1
+        self._changed()
+        self._reading = asyncio.create_task(self._read(enqueue))
+
+    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+        """What its file says, of every model, or of each under `models`."""
+        file = self._folder / f"{service.namespace}.{service.name}" if self._folder else None
+        said = json.loads(file.read_text()) if file and file.exists() else {}
+        known = said.get("known", True)
+        kind, name = names.kind_and_name(service.name)
+        resource = {each.kind: each for each in WORKLOADS}.get(kind, LLM_SERVICES)
+        spec = (self._cache.get(resource, Key(service.namespace, name)) or {}).get("spec") or {}
+        written = spec.get("models") or ([spec["model"]] if "model" in spec else [])
+        # An application has one gate, of its own name.
+        models = [name] if kind == SERVE_APPLICATIONS.kind else [model["name"] for model in written]
+        carried_out = self._carried_out.get(service, {})
+        each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
+        heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
+        return (heard,) if known else (heard, None)
+
+    def told(self, namespace: str, route: str) -> tuple[Told, ...]:
+        """What the file of the route says."""
+        file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
+        said = json.loads(file.read_text()) if file and file.exists() else {}
+        status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
+        since = (status.get("counts") or {}).get("since", "")
+        return tuple(
+            Told(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
+            for name, row in said.items()
+        )
+
+    async def close(self) -> None:
+        """Read no more."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+        await super().close()
+
+    async def _read(self, enqueue: Enqueue) -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            for name in self._changed():
+                # The file of a ModelServer is NS.server.NAME.
+                namespace, _, service = name.partition(".")
+                if service.startswith(f"{ROUTE}.") and self.on_tallies is not None:
+                    self.on_tallies(namespace)
+                else:
+                    enqueue(Key(namespace, service), 0.0)
+            for key in self._carry_out():
+                enqueue(key, 0.0)
+
+    def _carry_out(self) -> list[Key]:
+        """Do what the status of each service says; those for which that is something new."""
+        changes = sum(self._cache.changes(kind) for kind in WORKLOADS)
+        if self._seen == changes:
+            return []
+        self._seen = changes
+        told = []
+        known = [(kind, key) for kind in WORKLOADS for key in self._cache.keys(kind)]
+        for kind, own in known:
+            key = Key(own.namespace, names.of_owner(kind.kind, own.name))
+            status = (self._cache.get(kind, own) or {}).get("status") or {}
+            gates = (status.get("gate") or {}).get("models") or ()
+            epochs = {gate["name"]: gate["epoch"] for gate in gates}
+            if epochs != self._carried_out.get(key, {}):
+                self._carried_out[key] = epochs
+                told.append(key)
+        return told
+
+    def _changed(self) -> list[str]:
+        """Read the files anew; the names of those that have changed."""
+        if self._folder is None:
+            return []
+        # Not those with a dot in front: they are being written, and are gone before they can be read.
+        said = {file.name: file.read_text() for file in self._folder.glob("[!.]*")}
+        changed = [name for name, text in said.items() if self._said.get(name) != text]
+        self._said = said
+        return changed
+
+
+def _seen(said: dict[str, Any], epoch: int) -> Seen:
+    report = Report(
+        epoch=said.get("acknowledged", epoch),
+        gate="",
+        arrivals=said.get("arrivals", 0),
+        held=said.get("held", 0),
+        in_flight=said.get("in_flight", 0),
+        idle_ms=round(1000 * said.get("idle", 0)),
+        servers_up=1,
+        clusters=tuple(said["clusters"]) if "clusters" in said else None,
+    )
+    return Seen(report, timedelta(0))
+
+
+def run_gateways_here(said: dict[str, Any]) -> None:
+    """Take gateways for what runs on this machine, where no two of them can have the ports of all."""
+    first = said["first_port"]
+    names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
+
+    def listen(url: str, session: aiohttp.ClientSession, on_change: Any, prove: Any) -> GatewayListener:
+        return GatewayListener(said["states"][URL(url).host], session, on_change, prove)
+
+    gateway_reports.GatewayListener = listen  # type: ignore[assignment,attr-defined]
+
+
+async def main() -> bool:
+    """The operator."""
+    settings = Settings.from_environment()
+    logs.configure(settings.log_level)
+    death = os.environ.get("DAYBREAK_PLAYED_DEATH", "").split()
+    if death:
+        MortalApi.number, MortalApi.moment = int(death[0]), death[1]
+    got.WRITE_SECONDS = WRITE_SECONDS
+    client = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
+    here = os.environ.get("DAYBREAK_PLAYED_GATEWAYS")
+    if here:
+        run_gateways_here(json.loads(here))
+    return await run(settings, client, MortalApi.connect, GatewayReports if here else PlayedGateways)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if asyncio.run(main()) else 1)

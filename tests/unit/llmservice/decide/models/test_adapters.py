@@ -1,0 +1,198 @@
+"""LoRA adapters: their state, whether they can be asked for, and what is said of them."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common.conditions import ConditionType
+from daybreak.api.llmservice.status import AdapterState
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.observe.observed import AdapterReport, Reports
+from daybreak.ray.serve.adapter_origin import identity
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    HEAD,
+    WORKER,
+    Manifest,
+    World,
+    conditions,
+    manifest,
+    message,
+    pod,
+    running,
+    service,
+)
+from tests.unit.llmservice.decide.scenes.sleeping import IDLE, LONG, asleep, gate, up, view
+
+TWO = ("fr", "de")
+
+
+def model(*names: str, root: str = "/adapters") -> Manifest:
+    """The tiny model with adapters of these names."""
+    adapters = [{"name": name, "source": f"file://{root}/{name}"} for name in names]
+    return {**CPU_MODEL, "lora": {"adapters": adapters}}
+
+
+def ids(written: Manifest) -> dict[str, str]:
+    """Digest of each adapter of a model."""
+    lora = service(written).spec.models[0].lora
+    assert lora is not None
+    return {adapter.name: identity(adapter) for adapter in lora.adapters}
+
+
+def says(written: Manifest, *pods: str, **states: str | tuple[str, str]) -> Reports:
+    """Replicas that all say the same of the adapters of a model; unsaid means loaded."""
+    told = {
+        name: AdapterReport(digest, *([state] if isinstance(state, str) else state))
+        for name, digest in ids(written).items()
+        for state in [states.get(name, "Loaded")]
+    }
+    return dict.fromkeys(pods or ("w-1",), told)
+
+
+def adapters(decision: Decision) -> dict[str, tuple[AdapterState, str | None]]:
+    """State and message of each adapter of the first model."""
+    return {each.name: (each.state, each.message) for each in decision.status.models[0].lora or ()}
+
+
+def states(decision: Decision) -> list[str]:
+    """The states alone."""
+    return [state.value for state, _ in adapters(decision).values()]
+
+
+def listed(decision: Decision) -> Any:
+    """The names that the gateways list."""
+    assert decision.status.gate is not None
+    return [name for gate in decision.status.gate.models for name in (gate.name, *(gate.adapters or ()))]
+
+
+def edit(world: World, written: Manifest) -> None:
+    """Change the model of a service that may sleep, which KubeRay then hands on."""
+    world.edit(manifest(written, sleep={"afterIdle": "10m"}))
+
+
+def test_a_model_without_lora_says_nothing_of_it() -> None:
+    assert up().step().status.models[0].lora is None
+
+
+def test_they_are_listed_from_the_beginning_and_ready_when_replicas_say_so() -> None:
+    world = up(model(*TWO))
+    waiting = world.step()
+    assert (states(waiting), listed(waiting)) == (["Pending"] * 2, ["tiny", *TWO])
+    assert conditions(waiting)["Reconciling"] == "True/Updating"
+    assert message(waiting, ConditionType.RECONCILING) == "replicas are taking up fr, de"
+    ready = world.step(reports=says(model(*TWO)))
+    assert (states(ready), listed(ready)) == (["Ready"] * 2, ["tiny", *TWO])
+    assert conditions(ready)["Reconciling"] == "False/Steady"
+
+
+def test_a_new_one_is_listed_when_it_is_loaded_and_restarts_no_model() -> None:
+    world = up(model("fr"))
+    world.step(reports=says(model("fr")))
+    edit(world, model(*TWO))
+    changed = world.step(ray_service=running(world, generation=2))
+    assert (states(changed), listed(changed)) == (["Ready", "Pending"], ["tiny", "fr"])
+    assert gate(changed) == ("Awake", "Open", None)
+    assert changed.status.models[0].state == "Ready"
+    loaded = world.step(reports=says(model(*TWO)))
+    assert (states(loaded), listed(loaded)) == (["Ready"] * 2, ["tiny", *TWO])
+
+
+def test_one_that_is_taken_away_is_listed_no_more_at_once() -> None:
+    world = up(model(*TWO))
+    world.step(reports=says(model(*TWO)))
+    edit(world, model("de"))
+    assert listed(world.step()) == ["tiny", "de"]
+
+
+def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
+    world = up(model(*TWO))
+    refused = world.step(reports=says(model(*TWO), de=("Refused", "its rank is 64")))
+    assert adapters(refused)["de"] == (AdapterState.REFUSED, "its rank is 64")
+    assert listed(refused) == ["tiny", "fr"]
+    assert conditions(refused)["Ready"] == "True/Answering"
+    assert conditions(refused)["Stalled"] == "False/Steady"
+    assert message(refused).endswith("; adapter de of model tiny is refused: its rank is 64")
+    # Another one of the name is a new try.
+    other = {**model("fr"), "lora": {"adapters": [{"name": "de", "source": "file:///other"}]}}
+    edit(world, other)
+    again = world.step()
+    assert states(again) == ["Pending"]
+    assert listed(world.step(reports=says(other))) == ["tiny", "de"]
+
+
+def test_one_that_cannot_be_fetched_stays_listed_and_is_told() -> None:
+    """Its replica tries again, and tells those who ask."""
+    world = up(model("fr"))
+    failed = world.step(reports=says(model("fr"), fr=("Failed", "no network")))
+    assert (states(failed), listed(failed)) == (["Failed"], ["tiny", "fr"])
+    assert message(failed).endswith("; adapter fr of model tiny is failed: no network")
+
+
+def test_every_replica_must_have_it() -> None:
+    world = up(model("fr"))
+    pods = (HEAD, WORKER, pod("w-2"))
+    some = {**says(model("fr")), "w-2": says(model("fr"), fr="Loading")["w-1"]}
+    assert states(world.step(pods=pods, reports=some)) == ["Pending"]
+    assert states(world.step(reports={**some, "w-2": {}})) == ["Pending"]
+    assert states(world.step(reports=says(model("fr"), "w-1", "w-2"))) == ["Ready"]
+
+
+def test_what_is_said_of_another_adapter_or_cluster_does_not_count() -> None:
+    world = up(model("fr"))
+    stale = says(model("fr", root="/other"))
+    assert states(world.step(reports=stale)) == ["Pending"]
+    elsewhere = (HEAD, WORKER, pod("w-9", cluster="chat-bbbbb"))
+    assert states(world.step(pods=elsewhere, reports=says(model("fr"), "w-9"))) == ["Pending"]
+
+
+def test_what_was_known_stays_known_to_a_new_operator() -> None:
+    world = up(model(*TWO))
+    world.step(reports=says(model(*TWO), de=("Refused", "too wide")))
+    again = world.step(reports={})
+    assert (states(again), listed(again)) == (["Ready", "Refused"], ["tiny", "fr"])
+
+
+def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
+    world = asleep(model(*TWO))
+    slept = world.step(reports={}, pods=(HEAD,))
+    assert (states(slept), listed(slept)) == (["Asleep"] * 2, ["tiny", *TWO])
+    world = up(model(*TWO))
+    world.step(reports=says(model(*TWO), de=("Refused", "too wide")))
+    world.step(after=LONG, gateway=IDLE, reports={})
+    assert gate(world.step(pods=(HEAD,)))[2] is not None
+    slept = world.step()
+    assert (states(slept), listed(slept)) == (["Asleep", "Refused"], ["tiny", "fr"])
+
+
+def test_who_has_woken_the_base_by_an_adapter_is_not_told_that_there_is_none() -> None:
+    """The gate opens when the base answers, which may be before the operator has heard of the adapters."""
+    world = asleep(model("fr"))
+    world.step(pods=(HEAD,))
+    waking = world.step(gateway=view(held=1))
+    assert (gate(waking)[1], listed(waking)) == ("Closed", ["tiny", "fr"])
+    opened = world.step(pods=(HEAD, WORKER), ray_service=running(world), answers={"tiny": True})
+    assert gate(opened)[1] == "Open"
+    assert (states(opened), listed(opened)) == (["Pending"], ["tiny", "fr"])
+
+
+def test_while_a_second_cluster_comes_up_the_names_of_the_first_stay() -> None:
+    world = up(model("fr"))
+    world.step(reports=says(model("fr")))
+    edit(world, {**model("fr"), "name": "small"})
+    assert listed(world.step()) == ["small", "fr", "tiny", "fr"]
+
+
+@pytest.mark.parametrize("written", [{"state": "Strange", "id": 3}, {"state": "Ready"}, {}])
+def test_a_status_that_somebody_has_spoilt_reads_as_unknown(written: dict[str, Any]) -> None:
+    world = up(model("fr"))
+    status = world.seen.manifest["status"]
+    status["models"][0]["lora"] = [{"name": "fr", **written}]
+    assert states(world.step()) == ["Pending"]
+
+
+def test_a_spec_that_cannot_be_read_leaves_them_as_they_were() -> None:
+    world = up(model("fr"))
+    world.step(reports=says(model("fr")))
+    world.edit(manifest({**model("fr"), "accelerator": {"kind": "abacus"}}))
+    assert adapters(world.step()) == {"fr": (AdapterState.READY, None)}

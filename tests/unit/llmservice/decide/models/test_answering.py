@@ -1,0 +1,314 @@
+"""When a model is asked, and when its answer is worth nothing any more: stories, step by step."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.api.common.conditions import ConditionType
+from daybreak.kinds.llmservice.decide.model_checks import SETTLE
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    HEAD,
+    OTHER_MODEL,
+    WORKER,
+    Manifest,
+    World,
+    conditions,
+    manifest,
+    message,
+    pod,
+    ray_service,
+    ray_status,
+    running,
+    started,
+    unplaced,
+    waiting,
+)
+
+
+def test_the_life_of_a_service() -> None:
+    """From nothing to an answer, in the steps in which KubeRay and Ray Serve tell of it."""
+    world = World()
+    assert "RayService is being made" in message(world.step())
+    empty = ray_service(world.seen.manifest, status={})
+    assert "KubeRay has not begun" in message(world.step(ray_service=empty))
+    starting = ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
+    assert "its Ray cluster is starting" in message(world.step(ray_service=starting, pods=(HEAD,)))
+
+    def pending(app: str, tiny: str) -> Manifest:
+        status = ray_status(pending="chat-aaaaa", app=app, models={"tiny": tiny})
+        return ray_service(world.seen.manifest, status=status)
+
+    decision = world.step(ray_service=pending("DEPLOYING", "UPDATING"))
+    assert "waits for a worker pod" in message(decision)
+    assert decision.status.models[0].state == "Pending"
+    decision = world.step(pods=(HEAD, pod(ready=False)))
+    assert "its worker pod is starting" in message(decision)
+    assert decision.status.models[0].state == "Starting"
+    assert conditions(decision)["Active"] == "True/Awake"
+    assert "the engine is starting" in message(world.step(pods=(HEAD, WORKER)))
+    decision = world.step(ray_service=pending("RUNNING", "HEALTHY"))
+    assert decision.ask == ()
+    assert conditions(decision)["Ready"] == "Unknown/Progressing"
+    decision = world.step(ray_service=running(world, ready=False))
+    assert decision.ask == ()
+    assert conditions(decision)["Ready"] == "Unknown/Progressing"
+
+    decision = world.step(ray_service=running(world))
+    assert decision.ask == ("tiny",)
+    assert decision.requeue_after == timedelta(seconds=2)
+    assert conditions(decision)["Ready"] == "Unknown/Progressing"
+    # However long it took to come here: routes follow a moment after.
+    decision = world.step(after=600, answers={"tiny": "connection refused"})
+    assert decision.requeue_after == timedelta(seconds=2)
+    assert conditions(decision)["Ready"] == "False/NotAnswering"
+    assert message(decision) == "model tiny: connection refused"
+    assert decision.ask == ("tiny",)
+    # While it is being asked again, what it said stands.
+    assert conditions(world.step())["Ready"] == "False/NotAnswering"
+    decision = world.step(answers={"tiny": True})
+    assert conditions(decision) == {
+        "Ready": "True/Answering",
+        "Active": "True/Awake",
+        "Schedulable": "True/Fits",
+        "Reconciling": "False/Steady",
+        "Stalled": "False/Steady",
+    }
+    assert message(decision) == "the model answers at http://chat.default.svc/v1"
+    assert decision.ask == ()
+    assert decision.requeue_after is None
+    assert decision.status.phase == "Awake"
+    assert decision.status.models[0].message is None
+    again = world.step(after=3600)
+    assert again.status == decision.status
+
+
+def test_a_model_that_stays_silent_is_asked_ever_more_seldom() -> None:
+    world = World()
+    world.step()
+    world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": "no"})
+    pauses = [
+        world.step(after=after, answers={"tiny": "no"}).requeue_after or timedelta()
+        for after in (1, 60, 600, 6000)
+    ]
+    assert pauses == sorted(pauses)
+    assert pauses[0] == timedelta(seconds=2)
+    assert pauses[-1] == timedelta(minutes=2)
+
+
+def test_a_change_of_numbers_does_not_unsettle_a_service() -> None:
+    world = World()
+    started(world)
+    world.edit(manifest(replicas=2))
+    decision = world.step()  # the old RayService is still there
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert decision.ask == ()
+    # Applied, not yet seen by KubeRay; then seen, with Serve's words of before; then Serve's own.
+    unseen = running(world)
+    unseen["metadata"]["generation"] = 2
+    assert unseen["spec"]["serveConfigV2"] != running(World())["spec"]["serveConfigV2"]
+    decision = world.step(ray_service=unseen)
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Reconciling"] == "True/Progressing"
+    for app, tiny in (("RUNNING", "HEALTHY"), ("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING")):
+        decision = world.step(ray_service=running(world, app=app, models={"tiny": tiny}, generation=2))
+        assert decision.ask == ()
+        assert conditions(decision)["Ready"] == "True/Answering"
+        assert conditions(decision)["Reconciling"].startswith("True")
+        assert decision.status.models[0].state == "Ready"
+    assert "1 of 2 replicas ready" in message(decision, ConditionType.RECONCILING)
+    decision = world.step(ray_service=running(world, generation=2), pods=(HEAD, pod("w-tiny"), pod("w-2")))
+    assert conditions(decision)["Reconciling"] == "False/Steady"
+    assert decision.ask == ()
+    assert decision.status.replicas == 2
+
+
+def test_a_second_replica_without_a_place_is_told() -> None:
+    world = World()
+    started(world)
+    world.edit(manifest(replicas=2))
+    lost = pod(
+        "w-2", placed=False, status=unplaced("0/1 nodes are available: 1 Insufficient cpu. preemption: none")
+    )
+    decision = world.step(
+        ray_service=running(world, app="DEPLOYING", models={"tiny": "UPDATING"}, generation=2),
+        pods=(HEAD, pod("w-tiny"), lost),
+    )
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert message(decision, ConditionType.RECONCILING) == (
+        "model tiny: 1 of 2 replicas ready, a pod waits for a place: "
+        "0/1 nodes are available: 1 Insufficient cpu"
+    )
+    assert conditions(decision)["Stalled"] == "False/Steady"
+
+
+def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
+    """Who scales compares the two numbers: the spec's is for each model, so the status' is too."""
+    world = World(manifest(CPU_MODEL, OTHER_MODEL))
+    world.step(pods=(HEAD, pod("a"), pod("b"), pod("c", model="other")), ray_service=running(world))
+    assert world.step().status.replicas == 3, "of all models together"
+    world.edit(manifest(CPU_MODEL, OTHER_MODEL, replicas=2))
+    assert world.step().status.replicas == 1, "of the model that has the fewest"
+
+
+def test_a_change_of_configuration_is_asked_about() -> None:
+    world = World()
+    started(world)
+    asked_before = world.seen.manifest["status"]["models"][0]["answered"]
+    world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
+    unseen = running(world)
+    unseen["metadata"]["generation"] = 2
+    decision = world.step(after=60, ray_service=unseen)
+    assert conditions(decision)["Ready"] == "Unknown/Updating"
+    assert decision.status.phase == "Updating"
+    assert decision.ask == ()
+
+    # KubeRay has seen it, but what it copied from Serve may be from before.
+    seen_at = world.seen.now + timedelta(seconds=1)
+    decision = world.step(ray_service=running(world, generation=2, updated=seen_at))
+    assert decision.ask == ()
+    assert decision.requeue_after == SETTLE
+    decision = world.step(
+        ray_service=running(
+            world, generation=2, updated=seen_at, app="DEPLOYING", models={"tiny": "UPDATING"}
+        )
+    )
+    assert decision.requeue_after is None
+    assert conditions(decision)["Ready"] == "Unknown/Updating"
+    assert decision.status.models[0].state == "Updating"
+    decision = world.step(after=60, ray_service=running(world, generation=2, updated=seen_at))
+    assert decision.ask == ("tiny",)
+    decision = world.step(answers={"tiny": True})
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert decision.status.models[0].answered != asked_before
+
+
+def test_an_answer_from_before_the_change_is_taken_back() -> None:
+    """KubeRay was slow: the model was asked as something that it was not yet."""
+    world = World()
+    started(world)
+    world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
+    decision = world.step(after=60, ray_service=running(world, generation=2), answers={"tiny": True})
+    assert conditions(decision)["Ready"] == "True/Answering"
+    decision = world.step(
+        ray_service=running(world, generation=2, app="DEPLOYING", models={"tiny": "UPDATING"})
+    )
+    assert conditions(decision)["Ready"] != "True/Answering"
+    decision = world.step(ray_service=running(world, generation=2))
+    assert decision.ask == ("tiny",)
+
+
+def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
+    world = World()
+    started(world)
+    world.edit(manifest(runtime={"image": "ray:2"}))
+    side_by_side = ray_status(
+        active="chat-aaaaa", pending="chat-bbbbb", ready=True, app="DEPLOYING", models={"tiny": "UPDATING"}
+    )
+    decision = world.step(
+        ray_service=ray_service(
+            manifest(runtime={"image": "ray:2"}),
+            generation=2,
+            status=side_by_side | {"observedGeneration": 2},
+        ),
+        pods=(HEAD, pod("w-tiny"), pod("h-2", model=None, cluster="chat-bbbbb", ready=False)),
+    )
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Reconciling"] == "True/Updating"
+    assert "chat-bbbbb, is coming up beside chat-aaaaa" in message(decision, ConditionType.RECONCILING)
+    assert decision.status.phase == "Updating"
+    assert decision.ask == ()
+
+    # What is wrong with the new cluster is said, and what answers goes on answering.
+    broken = pod(
+        "h-2", model=None, cluster="chat-bbbbb", status=waiting("ImagePullBackOff", "x", image="ray:2")
+    )
+    decision = world.step(pods=(HEAD, pod("w-tiny"), broken))
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Stalled"] == "True/ImagePullFailed"
+    assert message(decision, ConditionType.STALLED) == "head: image ray:2 cannot be pulled: x"
+
+    both = tuple(
+        pod(name, cluster="chat-bbbbb", model=model) for name, model in (("h-2", None), ("w-2", "tiny"))
+    )
+    switched = running(world, active="chat-bbbbb", generation=2, updated=world.seen.now)
+    decision = world.step(ray_service=switched, pods=(HEAD, pod("w-tiny"), *both))
+    assert conditions(decision)["Ready"] == "Unknown/Updating"
+    assert decision.ask == ("tiny",)
+
+    # The next update begins before the new cluster has answered: nothing is known of it.
+    third = ray_status(active="chat-bbbbb", pending="chat-ccccc", ready=True, generation=2)
+    decision = world.step(ray_service=switched | {"status": third})
+    assert conditions(decision)["Ready"] == "Unknown/Updating"
+
+    decision = world.step(ray_service=switched, answers={"tiny": True})
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert decision.status.replicas == 1
+
+
+def test_without_a_gateway_a_model_with_no_fewest_replicas_keeps_one_and_is_told_so() -> None:
+    world = World(manifest({**CPU_MODEL, "replicas": {"min": 0, "initial": 0}}))
+    started(world)
+    decision = world.step()
+    assert (decision.status.phase, decision.status.models[0].state) == ("Awake", "Ready")
+    assert "replicas.min: 0 means 1" in message(decision, ConditionType.ACTIVE)
+
+
+def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
+    """Nobody could wake it: it is down until somebody scales it up."""
+    world = World()
+    started(world)
+    world.edit(manifest(replicas=0))
+    decision = world.step(
+        ray_service=running(world, generation=2, models={"tiny": "DOWNSCALING"}, app="DEPLOYING")
+    )
+    assert conditions(decision)["Ready"] == "False/Asleep"
+    assert conditions(decision)["Reconciling"] == "False/Steady"
+    decision = world.step(ray_service=running(world, generation=2), pods=(HEAD,))
+    assert (decision.status.phase, decision.status.models[0].state) == ("Asleep", "Asleep")
+    world.edit(manifest(replicas=1))
+    deploying = running(world, generation=3, app="DEPLOYING", models={"tiny": "UPDATING"})
+    decision = world.step(ray_service=deploying, pods=(HEAD,))
+    assert conditions(decision)["Reconciling"] == "True/Progressing"
+    assert world.step(ray_service=running(world, generation=3), pods=(HEAD, WORKER)).ask == ("tiny",)
+    decision = world.step(answers={"tiny": True})
+    assert conditions(decision)["Ready"] == "True/Answering"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        {"ready": False, "reason": "ZeroServeEndpoints", "said": "Number of serve endpoints dropped to 0"},
+        {"app": None},
+        {
+            "app": "UNHEALTHY",
+            "message": "The deployments ['LLMServer:tiny'] are UNHEALTHY.",
+            "models": {"tiny": "UNHEALTHY"},
+        },
+        {"app": "RUNNING", "models": {}},
+        {"active": "chat-bbbbb", "ready": False},
+    ],
+    ids=["no endpoints", "no word of Serve", "unhealthy", "deployment gone", "another cluster"],
+)
+def test_a_model_that_was_lost_is_asked_on_its_return(lost: dict[str, Any]) -> None:
+    world = World()
+    started(world)
+    decision = world.step(ray_service=running(world, **lost))
+    assert not conditions(decision)["Ready"].startswith("True")
+    assert decision.ask == ()
+    assert conditions(decision)["Stalled"] == "False/Steady"
+    decision = world.step(after=60, ray_service=running(world))
+    assert decision.ask == ("tiny",)
+    assert conditions(decision)["Ready"] == "Unknown/Progressing"
+    assert conditions(world.step(answers={"tiny": True}))["Ready"] == "True/Answering"
+
+
+def test_a_ray_service_on_its_way_out_takes_no_requests() -> None:
+    world = World()
+    started(world)
+    leaving = running(world)
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    decision = world.step(ray_service=leaving)
+    assert conditions(decision)["Ready"] == "False/NotAnswering"
+    assert "made anew" in str(decision.status.models[0].message)

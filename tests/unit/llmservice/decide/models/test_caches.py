@@ -1,0 +1,299 @@
+"""Weights that a Job copies into a claim: when pods may be made, and what is said until then."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import ConditionType
+from daybreak.api.llmservice.status import ModelState
+from daybreak.api.ray.cache import CachePhase
+from daybreak.kinds.llmservice.decide.caches import caches, unfilled
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.objects.desired import desired
+from daybreak.kinds.llmservice.observe.observed import CopyReport
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    OTHER_MODEL,
+    PLATFORM,
+    Manifest,
+    World,
+    conditions,
+    manifest,
+    message,
+    pod,
+    running,
+    service,
+    started,
+)
+from tests.unit.llmservice.decide.scenes.sleeping import asleep, gate, view
+
+SOURCE = "s3://bucket/tiny"
+CACHED: Manifest = {**CPU_MODEL, "source": SOURCE, "cache": {"size": "1Gi"}}
+SHARED: Manifest = {**CPU_MODEL, "source": SOURCE, "cache": {"claimName": "models"}}
+CLAIM: Manifest = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "chat-tiny-weights", "namespace": "default", "uid": "claim-1"},
+}
+TOLD = json.dumps({"bytes": 42, "revision": "abc"})
+
+
+def job(model: Manifest = CACHED, *, complete: bool = False, **status: Any) -> Manifest:
+    """The Job of a model as the API server gives it."""
+    svc = service(model)
+    [made] = [each for each in desired(svc, PLATFORM, None, unfilled=["tiny"]) if each["kind"] == "Job"]
+    said: Manifest = {"startTime": "2026-11-21T12:00:00Z", **status}
+    if complete:
+        said |= {
+            "completionTime": "2026-11-21T12:05:00Z",
+            "conditions": [{"type": "Complete", "status": "True"}],
+        }
+    return {**made, "status": said}
+
+
+def job_pod(of: Manifest, *, restarts: int = 0, last: Manifest | None = None, **state: Any) -> Manifest:
+    """The pod of a Job, whose container is in a state."""
+    container = {"name": "fill", "image": "ray:1", "restartCount": restarts, "state": state}
+    if last is not None:
+        container["lastState"] = {"terminated": last}
+    found = pod("fill-1", status={"phase": "Running", "containerStatuses": [container]})
+    found["metadata"]["labels"] = {
+        names.SERVICE_LABEL: "chat",
+        "batch.kubernetes.io/job-name": of["metadata"]["name"],
+    }
+    return found
+
+
+def ended(status: int, words: str) -> Manifest:
+    """A container that has ended."""
+    return {"exitCode": status, "reason": "Error" if status else "Completed", "message": words}
+
+
+def cache(decision: Decision) -> Any:
+    """What is said of the copy of the first model."""
+    return decision.status.models[0].cache
+
+
+def complete(world: World, model: Manifest = CACHED) -> Decision:
+    """The Job succeeds."""
+    done = job(model, complete=True)
+    return world.step(jobs=(done,), pods=(job_pod(done, terminated=ended(0, TOLD)),), claims=(CLAIM,))
+
+
+def test_until_the_weights_are_there_it_is_told() -> None:
+    world = World(manifest(CACHED))
+    first = world.step()
+    assert conditions(first)["Ready"] == "Unknown/FillingCache"
+    assert conditions(first)["Reconciling"] == "True/FillingCache"
+    assert conditions(first)["Stalled"] == "False/Steady"
+    assert first.apply
+    assert cache(first).phase is CachePhase.PENDING
+
+    copying = world.step(claims=(CLAIM,), jobs=(job(),), pods=(job_pod(job(), running={}),))
+    assert cache(copying).phase is CachePhase.FILLING
+    assert cache(copying).started_at == "2026-11-21T12:00:00Z"
+    assert copying.status.models[0].state is ModelState.PENDING
+    assert not copying.ask
+    assert f"copied from {SOURCE} into claim chat-tiny-weights" in message(copying)
+
+
+def filled(copied: int, total: int | None) -> Mapping[str, CopyReport]:
+    """What the Job's program says."""
+    return {"tiny": CopyReport(copied, total)}
+
+
+def test_while_it_is_copied_its_bytes_are_told() -> None:
+    world = World(manifest(CACHED))
+    world.step()
+    there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
+    listing = world.step(**there, copies=filled(0, None))
+    assert (cache(listing).copied, cache(listing).percent, cache(listing).bytes) == (0, None, None)
+    gib = 2**30
+    copying = world.step(**there, copies=filled(3 * gib, 8 * gib))
+    assert (cache(copying).copied, cache(copying).percent, cache(copying).bytes) == (3 * gib, 37, 8 * gib)
+    assert "into claim chat-tiny-weights: 3.0 of 8.0 GiB (37 %)" in message(copying)
+    assert "(37 %)" in message(copying, ConditionType.RECONCILING)
+
+    unheard = world.step(**there, copies={})
+    assert cache(unheard) == cache(copying), "what was said stays until something else is"
+    failed = job_pod(job(), restarts=1, last=ended(1, "no route"), waiting={"reason": "CrashLoopBackOff"})
+    tried_again = world.step(claims=(CLAIM,), jobs=(job(),), pods=(failed,), copies={})
+    assert (cache(tried_again).phase, cache(tried_again).percent) == (CachePhase.FAILED, 37)
+
+    done = complete(world)
+    assert (cache(done).copied, cache(done).percent, cache(done).bytes) == (None, None, 42)
+
+
+def test_the_bytes_of_another_copy_are_forgotten() -> None:
+    world = World(manifest(CACHED))
+    there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
+    world.step(**there, copies=filled(1, 4))
+    world.edit(manifest({**CACHED, "source": f"{SOURCE}-2"}))
+    assert cache(world.step(jobs=(), pods=(), copies={})).percent is None
+
+
+def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
+    world = World(manifest(CACHED))
+    world.step()
+    done = complete(world)
+    assert cache(done).model_dump() == {
+        "phase": CachePhase.COMPLETE,
+        "claim": "chat-tiny-weights",
+        "claim_uid": "claim-1",
+        "path": names.cached_weights(SOURCE, None),
+        "revision": "abc",
+        "bytes": 42,
+        "copied": None,
+        "percent": None,
+        "started_at": "2026-11-21T12:00:00Z",
+        "completed_at": "2026-11-21T12:05:00Z",
+    }
+    assert conditions(done)["Ready"] == "Unknown/Progressing"
+    kept = world.step(jobs=(), pods=())
+    assert cache(kept) == cache(done)
+    assert world.seen.service is not None
+    assert unfilled(caches(world.seen, world.seen.service)) == ()
+
+
+def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:
+    """Each kind has a watch of its own; how much was copied stands in the pod."""
+    world = World(manifest(CACHED))
+    done = job(complete=True)
+    early = world.step(jobs=(done,), pods=(job_pod(done, running={}),), claims=(CLAIM,))
+    assert cache(early).phase is CachePhase.FILLING
+    assert cache(complete(world)).bytes == 42
+
+
+@pytest.mark.parametrize(
+    ("change", "model"),
+    [
+        ("source", {**CACHED, "source": "s3://bucket/other"}),
+        ("claim", SHARED),
+        ("revision", {**CACHED, "source": "hf://a/b", "revision": "1"}),
+    ],
+)
+def test_what_was_noted_of_another_copy_does_not_count(change: str, model: Manifest) -> None:
+    world = World(manifest(CACHED))
+    complete(world)
+    world.edit(manifest(model))
+    assert cache(world.step(jobs=(), pods=())).phase is CachePhase.PENDING, change
+
+
+def test_another_claim_of_the_same_name_is_filled_anew() -> None:
+    world = World(manifest(CACHED))
+    complete(world)
+    other = {**CLAIM, "metadata": {**CLAIM["metadata"], "uid": "claim-2"}}
+    assert cache(world.step(jobs=(), pods=(), claims=(other,))).phase is CachePhase.PENDING
+
+
+@pytest.mark.parametrize(
+    ("status", "restarts", "stalled"), [(2, 0, True), (1, 0, False), (1, 4, False), (1, 5, True)]
+)
+def test_a_failed_try_is_told_with_the_reason(status: int, restarts: int, stalled: bool) -> None:
+    world = World(manifest(CACHED))
+    last = ended(status, "hf://a/b is gated: accept its terms")
+    backing_off = job_pod(job(), restarts=restarts, last=last, waiting={"reason": "CrashLoopBackOff"})
+    failed = world.step(jobs=(job(),), pods=(backing_off,), claims=(CLAIM,))
+    assert cache(failed).phase is CachePhase.FAILED
+    assert conditions(failed)["Ready"] == "False/CacheFailed"
+    assert "is gated: accept its terms" in message(failed)
+    assert conditions(failed)["Stalled"] == ("True/CacheFailed" if stalled else "False/Steady")
+    again = world.step(pods=(job_pod(job(), restarts=restarts, last=last, running={}),))
+    assert conditions(again) == conditions(failed), "a new try is no news"
+    assert conditions(complete(world))["Stalled"] == "False/Steady"
+
+
+def test_words_of_the_kubelet_are_told_as_of_any_pod() -> None:
+    world = World(manifest(CACHED))
+    missing = job_pod(
+        job(), waiting={"reason": "CreateContainerConfigError", "message": 'secret "hub" not found'}
+    )
+    found = world.step(jobs=(job(),), pods=(missing,), claims=(CLAIM,))
+    assert conditions(found)["Ready"] == "False/ContainerConfigFailed"
+    assert 'secret "hub" not found' in message(found)
+    assert cache(found).phase is CachePhase.PENDING
+
+
+def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
+    world = World(manifest({**CPU_MODEL, "source": SOURCE}))
+    started(world)
+    before = world.seen.ray_service
+    world.edit(manifest(CACHED))
+    changed = world.step(claims=(CLAIM,))
+    assert world.seen.ray_service == before
+    assert conditions(changed)["Ready"] == "True/Answering"
+    assert conditions(changed)["Reconciling"] == "True/FillingCache"
+    assert changed.status.models[0].state is ModelState.UPDATING
+    assert not changed.ask
+
+
+def test_another_model_of_the_service_waits_too_and_says_for_what() -> None:
+    world = World(manifest(CACHED, OTHER_MODEL))
+    said = world.step().status.models[1]
+    assert said.message == "it waits until the weights of tiny are there"
+    assert said.cache is None
+
+
+def test_who_is_not_complete_is_not_asked_when_it_wakes() -> None:
+    world = asleep()
+    world.edit(manifest(CACHED, sleep={"afterIdle": "10m"}))
+    world.step(claims=(CLAIM,))
+    woken = world.step(gateway=view(held=1))
+    assert gate(woken) == ("Waking", "Closed", None)
+    waiting = world.step()
+    assert not waiting.ask
+    assert conditions(waiting)["Ready"] == "True/Waking"
+    assert "is being made" in message(waiting, ConditionType.RECONCILING)
+
+
+def test_a_failed_copy_is_told_to_clients_that_wake_it() -> None:
+    world = asleep()
+    world.edit(manifest(CACHED, sleep={"afterIdle": "10m"}))
+    failed = job_pod(
+        job(), last=ended(2, "the bucket is gone"), waiting={"reason": "CrashLoopBackOff"}, restarts=1
+    )
+    still = world.step(claims=(CLAIM,), jobs=(job(),), pods=(failed,))
+    assert gate(still) == ("Asleep", "Closed", "Workers")
+    assert conditions(still)["Stalled"] == "True/CacheFailed"
+    world.step(gateway=view(held=1))
+    refused = world.step()
+    assert gate(refused) == ("Failed", "Failed", None)
+    assert refused.status.gate is not None
+    assert "the bucket is gone" in (refused.status.gate.models[0].reason or "")
+
+
+def test_a_spec_that_cannot_be_read_keeps_what_was_noted() -> None:
+    world = World(manifest(CACHED))
+    done = complete(world)
+    world.edit(manifest(CACHED, nonsense=True))
+    assert cache(world.step()) == cache(done)
+
+
+def test_a_complete_service_comes_up_as_any_other() -> None:
+    world = World(manifest(CACHED))
+    complete(world)
+    up = world.step(ray_service=running(world), pods=(pod("head", model=None), pod()), jobs=())
+    assert up.ask == ("tiny",)
+    ready = world.step(answers={"tiny": True})
+    assert conditions(ready)["Ready"] == "True/Answering"
+    assert conditions(ready)["Reconciling"] == "False/Steady"
+
+
+def test_a_job_of_another_model_with_the_same_weights_is_not_taken_for_its_own() -> None:
+    world = World(manifest(SHARED, {**SHARED, "name": "other"}))
+    done = job(SHARED, complete=True)
+    decision = world.step(jobs=(done,), pods=(job_pod(done, terminated=ended(0, TOLD)),))
+    states = {model.name: model.cache.phase for model in decision.status.models if model.cache}
+    assert states == {"tiny": CachePhase.COMPLETE, "other": CachePhase.PENDING}
+
+
+def test_a_job_that_is_being_deleted_counts_no_more() -> None:
+    leaving = job(complete=True)
+    leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-11-21T12:06:00Z"}
+    world = World(manifest(CACHED))
+    world.seen = replace(world.seen, jobs=(leaving,), claims=(CLAIM,))
+    assert cache(world.step()).phase is CachePhase.PENDING

@@ -1,0 +1,111 @@
+"""Each check of a model's health, alone: when it has an answer, and which."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.llmservice.status import ModelState
+from daybreak.gates.state_machine import SleepState
+from daybreak.kinds.llmservice.decide import model_checks
+from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
+from daybreak.kinds.llmservice.decide.model_checks import CHECKS, Case, Judgement
+from daybreak.ray.views.ray_pods import pod_views
+from daybreak.ray.views.ray_service_view import Application, Deployment
+from tests.unit.llmservice.decide.scenes.services import START, pod
+from tests.unit.llmservice.decide.scenes.waking import snapshot
+
+READY, UNPLACED, PLACED = (
+    pod_views((each,))[0] for each in (pod(), pod(placed=False, ready=False), pod(ready=False))
+)
+SLEEPING = SleepState(Phase.ASLEEP, START, SleepDepth.WORKERS, GateState.CLOSED, 3)
+WAKING = SleepState(Phase.WAKING, START, None, GateState.CLOSED, 3)
+
+
+def case(
+    *,
+    pods: Any = (READY,),
+    proven: bool = False,
+    said: str = "Ready",
+    sleep_state: SleepState | None = None,
+    pending: str = "",
+    application: str = "RUNNING",
+    deployment: str = "HEALTHY",
+    **ray: Any,
+) -> Case:
+    """A model that runs in the active Ray cluster, with what is different."""
+    seen = snapshot()
+    deployments = dict(seen.ray.application.deployments) if seen.ray.application else {}
+    name = next(name for name in deployments if "tiny" in name)
+    deployments[name] = Deployment(deployment, "")
+    view = replace(seen.ray, application=Application(application, "", deployments), pending=pending, **ray)
+    answered = str(Fingerprint.now(view)) if proven else None
+    before = replace(
+        seen.before,
+        models={"tiny": {"name": "tiny", "state": said, "answered": answered}},
+        sleep_states={} if sleep_state is None else {"tiny": sleep_state},
+    )
+    given_back = frozenset({"tiny"} if sleep_state is not None and sleep_state.asleep is not None else ())
+    found = replace(seen, ray=view, before=before, given_back=given_back)
+    return Case(found, seen.service.spec.models[0], pods, None)
+
+
+@pytest.mark.parametrize(
+    ("check", "found", "state"),
+    [
+        ("asleep", case(sleep_state=SLEEPING), ModelState.ASLEEP),
+        ("without_cluster", case(ready=False), ModelState.STARTING),
+        ("without_cluster", case(active="", pods=()), ModelState.PENDING),
+        ("upgrading", case(pending="chat-bbbbb", proven=True), ModelState.READY),
+        ("upgrading", case(pending="chat-bbbbb"), ModelState.STARTING),
+        ("application_failed", case(application="DEPLOY_FAILED"), ModelState.FAILED),
+        ("deployment_failed", case(deployment="UNHEALTHY"), ModelState.FAILED),
+        ("asked_while_waking", case(sleep_state=WAKING, pods=(UNPLACED,)), ModelState.STARTING),
+        ("asked_while_waking", case(sleep_state=WAKING, pods=(PLACED,)), ModelState.STARTING),
+        ("healthy", case(proven=True), ModelState.READY),
+        ("healthy", case(), ModelState.STARTING),
+        ("scaled_by_serve", case(proven=True, deployment="UPSCALING"), ModelState.READY),
+        ("answered_early", case(proven=True, deployment="UPDATING", said="Starting"), ModelState.STARTING),
+        ("restarting", case(proven=True, deployment="UPDATING"), ModelState.STARTING),
+        ("changing", case(deployment="UPDATING"), ModelState.STARTING),
+    ],
+)
+def test_a_check_that_has_an_answer(check: str, found: Case, state: ModelState) -> None:
+    judged = getattr(model_checks, check)(found)
+    assert judged is not None
+    assert judged.state is state
+    assert model_checks.check(found) == judged, "none of those before it has one"
+
+
+def test_each_check_but_the_last_leaves_the_others_alone() -> None:
+    plain = case(deployment="UPDATING")
+    assert [each.__name__ for each in CHECKS if each(plain) is not None] == ["changing"]
+
+
+def test_without_a_deployment_the_model_is_not_there_yet() -> None:
+    found = case()
+    empty = replace(found.ray, application=Application("DEPLOYING", "", {}))
+    found = replace(found, snapshot=replace(found.snapshot, ray=empty))
+    assert model_checks.not_deployed(found) == Judgement(ModelState.STARTING, None)
+    assert model_checks.not_deployed(case()) is None
+
+
+def test_a_change_of_numbers_keeps_what_has_answered() -> None:
+    found = case(proven=True, deployment="UPDATING")
+    later = replace(found.ray, generation=found.ray.generation + 1)
+    found = replace(found, snapshot=replace(found.snapshot, ray=later))
+    judged = model_checks.numbers_changed(found)
+    assert judged is not None
+    assert (judged.state, judged.answering) == (ModelState.READY, True)
+    assert model_checks.numbers_changed(case(proven=True)) is None
+
+
+def test_a_model_that_wakes_is_asked_as_soon_as_a_pod_has_a_node() -> None:
+    def asked(*pods: Any) -> bool:
+        judged = model_checks.asked_while_waking(case(sleep_state=WAKING, pods=pods))
+        assert judged is not None
+        return judged.ask
+
+    assert [asked(), asked(UNPLACED), asked(PLACED), asked(READY)] == [False, False, True, True]

@@ -1,0 +1,143 @@
+"""Which Ray clusters get worker pods."""
+
+from dataclasses import replace
+
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    HEAD,
+    Manifest,
+    World,
+    manifest,
+    pod,
+    ray_service,
+    running,
+)
+from tests.unit.llmservice.decide.scenes.sleeping import asleep, up, view
+
+OLD, NEW = "chat-aaaaa", "chat-bbbbb"
+GROUPS = {"workerGroupSpecs": [{"groupName": "tiny"}]}
+CLUSTERS = tuple(
+    {"metadata": {"name": name, "creationTimestamp": made}, "spec": GROUPS}
+    for name, made in ((OLD, "2026-05-04T11:00:00Z"), (NEW, "2026-05-04T11:30:00Z"))
+)
+NONE, ONE = {"tiny": (0, 0)}, {"tiny": (1, 1)}
+
+
+def edited(world: World) -> None:
+    """Change what needs new pods; KubeRay starts a second cluster for it."""
+    world.edit(manifest(CPU_MODEL, runtime={"image": "ray:2"}, sleep={"afterIdle": "10m"}))
+    both = running(world, pending=NEW)
+    world.seen = replace(world.seen, ray_service=both, ray_clusters=CLUSTERS)
+
+
+def test_awake_both_clusters_have_their_pods() -> None:
+    world = up()
+    edited(world)
+    world.step()
+    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+
+
+def test_asleep_neither_has() -> None:
+    world = asleep()
+    edited(world)
+    world.step(pods=(HEAD,))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+
+
+def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
+    """With exactly enough accelerators the first cluster's pod would take those that the second one needs."""
+    world = asleep()
+    edited(world)
+    world.step(pods=(HEAD,))
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+    edited(world)
+    world.step()
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_has_in_sleep() -> None:
+    """It is there until its last requests have ended; its pods would take the new one's accelerators."""
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS, ray_service=running(world, active=NEW))
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {NEW: ONE}
+
+
+def test_without_a_change_it_wakes_in_the_cluster_that_is_there() -> None:
+    world = asleep()
+    world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
+    world.step(gateway=view(held=1))
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+
+
+def test_without_a_gateway_every_cluster_has_its_pods() -> None:
+    world = World()
+    world.step(ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
+    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+
+
+def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
+    """Above `maxReplicas` Ray's autoscaler stops a pod at once, also one in which requests are in progress.
+
+    Serve ends replicas when their requests have ended; then the pod is idle, and goes after `idleTimeout`.
+    """
+    world = World(manifest(CPU_MODEL, replicas=1))
+    one, two, coming = pod("w-1"), pod("w-2"), pod("w-3", placed=False)
+    world.step(pods=(HEAD, one, two, coming), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: {"tiny": (1, 2)}}
+    world.step(
+        pods=(HEAD, one, pod("w-2", cluster=NEW), pod("o-1", model="other")), ray_clusters=CLUSTERS[:1]
+    )
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+    world.step(pods=(HEAD, one, pod("w-2", leaving=True)), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: ONE}
+
+
+def test_asleep_no_pod_is_left_however_many_there_are() -> None:
+    world = asleep()
+    world.step(pods=(HEAD, pod("w-1"), pod("w-2")), ray_clusters=CLUSTERS[:1])
+    assert cluster_bounds(world.seen) == {OLD: NONE}
+
+
+def test_a_cluster_that_was_replaced_before_it_served_gets_no_pods() -> None:
+    """It is there for minutes, and would keep the accelerators that the one in its place waits for."""
+    world = World()
+    world.step(ray_service=running(world, active=None, pending=NEW), ray_clusters=CLUSTERS)
+    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+
+
+def made(name: str, at: str, **runtime: str) -> Manifest:
+    """A Ray cluster with what its RayService was built with when it was made."""
+    of = ray_service(manifest(CPU_MODEL, runtime=runtime, sleep={"afterIdle": "10m"}))
+    metadata = {"name": name, "creationTimestamp": at, "annotations": of["metadata"]["annotations"]}
+    return {"metadata": metadata, "spec": GROUPS}
+
+
+def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None:
+    world = up()
+    older, younger = "2026-11-21T12:00:00Z", "2026-11-21T12:05:00Z"
+    first, second = made(OLD, older), made(NEW, younger, image="ray:2")
+    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=(first, second))
+    assert needless(world.seen) == NEW
+    world.seen = replace(world.seen, ray_service=running(world))
+    assert needless(world.seen) == ""
+    assert cluster_bounds(world.seen)[NEW] == NONE, "it has never served, so nothing of it is waited for"
+    edited(world)
+    world.seen = replace(world.seen, ray_clusters=(first, second))
+    assert needless(world.seen) == "", "that one is wanted"
+
+
+def test_a_cluster_without_a_record_is_left_to_kuberay() -> None:
+    world = up()
+    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
+    assert needless(world.seen) == ""

@@ -1,0 +1,282 @@
+"""A change of a service that answers: what becomes of its gate, its pods and its conditions."""
+
+from dataclasses import replace
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import ConditionType
+from daybreak.kinds.llmservice.decide.decision import Decision
+from tests.unit.llmservice.decide.scenes.rolling import ARGUMENT, IMAGE, NEW_HEAD, NEW_POD, Rolling
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    HEAD,
+    WORKER,
+    conditions,
+    message,
+    node,
+    unplaced,
+)
+from tests.unit.llmservice.decide.scenes.services import pod as pod_of
+from tests.unit.llmservice.decide.scenes.sleeping import IDLE, gate, view
+
+REPLACE = {"rollout": {"strategy": "Replace"}}
+LATE = 11.0
+NEW = "chat-bbbbb"
+SERVE = "Failed to update the deployments ['LLMServer:tiny']."
+
+
+def vacate(world: Rolling) -> Decision:
+    """What runs ends, the Ray cluster goes, and the next revision is built."""
+    drained = world.step(gateway=view(held=3))
+    assert gate(drained) == ("Replacing", "Closed", "Cluster")
+    gone = world.step(ray_service=None, pods=())
+    assert gate(gone) == ("Waking", "Closed", None)
+    return gone
+
+
+def test_a_service_that_has_answered_has_rolled_out() -> None:
+    world = Rolling().up()
+    assert world.phase == ("Complete", "Awake", 1)
+    assert world.rollout["answered"] == world.rollout["revision"]
+    assert "deadline" not in world.rollout
+
+
+def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
+    world = Rolling().up()
+    before = world.rollout["revision"]
+    world.edit_spec(**IMAGE)
+    begun = world.step(gateway=view(in_flight=2))
+    assert gate(begun) == ("Replacing", "Closed", None)
+    assert world.phase == ("Progressing", "Replacing", 1)
+    assert (world.rollout["strategy"], world.rollout["revision"]) == ("Replace", before)
+    assert "no room for a second Ray cluster now" in world.rollout["reason"]
+    assert conditions(begun)["Ready"] == "True/Replacing"
+    assert conditions(begun)["Reconciling"] == "True/Updating"
+    assert "revision 2 is rolled out by Replace" in message(begun, ConditionType.RECONCILING)
+    assert gate(world.step(gateway=view(in_flight=1, held=2))) == ("Replacing", "Closed", None)
+    vacate(world)
+    assert world.phase == ("Progressing", "Waking", 2)
+    waking = world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
+    assert conditions(waking)["Ready"] == "True/Waking", "requests are held, and will be answered"
+    assert world.seen.service is not None
+    assert world.seen.service.spec.runtime.image == "ray:2"
+    up = world.step(answers={"tiny": True})
+    assert gate(up) == ("Awake", "Open", None)
+    assert world.phase == ("Complete", "Awake", 2)
+    assert conditions(up)["Stalled"] == "False/Steady"
+
+
+def test_with_room_a_second_cluster_comes_beside_it() -> None:
+    world = Rolling(nodes=(node(),)).up()
+    world.edit_spec(**IMAGE)
+    assert gate(world.step())[1] == "Open"
+    assert (world.phase, world.rollout["strategy"]) == (("Progressing", "Awake", 2), "BlueGreen")
+
+
+def test_an_engine_argument_is_changed_in_place() -> None:
+    world = Rolling().up()
+    world.edit_spec(ARGUMENT)
+    assert gate(world.step())[1] == "Open"
+    assert (world.phase[2], world.rollout["strategy"]) == (2, "InPlace")
+
+
+def test_numbers_restart_nothing_whatever_the_strategy() -> None:
+    world = Rolling(**REPLACE).up()
+    world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}}, **REPLACE)
+    assert gate(world.step())[1] == "Open"
+    assert world.rollout["strategy"] == "InPlace"
+    world.step(ray_service=world.built())
+    assert world.phase[0] == "Complete"
+
+
+def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
+    world = Rolling(rollout={"strategy": "InPlace"}).up()
+    world.edit_spec(**IMAGE, rollout={"strategy": "InPlace"})
+    told = world.step()
+    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
+    assert "revision 2 is not begun" in message(told, ConditionType.STALLED)
+    assert conditions(told)["Ready"] == "True/Answering"
+    assert gate(told) == ("Awake", "Open", None)
+
+
+def test_what_fits_nowhere_is_not_begun() -> None:
+    world = Rolling().up()
+    world.edit_spec({**CPU_MODEL, "resources": {"cpu": "64"}})
+    told = world.step()
+    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
+    assert "64" in message(told, ConditionType.STALLED)
+    assert gate(told) == ("Awake", "Open", None)
+
+
+def broken(world: Rolling) -> Decision:
+    """The new one's engine does not start, and Serve has given it up."""
+    failed = ("DEPLOY_FAILED", "Error:\nValueError: the engine says no")
+    return world.step(
+        after=LATE,
+        ray_service=world.built(active=NEW, app="DEPLOY_FAILED", message=SERVE, models={"tiny": failed}),
+        pods=(NEW_HEAD, NEW_POD),
+        gateway=view(held=5),
+    )
+
+
+def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
+    world = Rolling().up()
+    world.edit_spec(**IMAGE)
+    world.step()
+    vacate(world)
+    world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
+    told = broken(world)
+    assert gate(told) == ("Replacing", "Closed", "Cluster"), "nobody is refused: something else will be tried"
+    assert world.phase == ("RollingBack", "Replacing", 2)
+    assert conditions(told)["Stalled"] == "True/RolledBack"
+    assert "the engine says no" in message(told, ConditionType.STALLED)
+    vacate(world)
+    assert world.phase == ("RollingBack", "Waking", 1)
+    assert world.seen.service is not None
+    back = world.step(ray_service=world.built(), pods=(HEAD, WORKER))
+    assert world.seen.service.spec.runtime.image is None
+    assert gate(back) == ("Waking", "Closed", None)
+    up = world.step(answers={"tiny": True})
+    assert gate(up) == ("Awake", "Open", None)
+    assert world.phase == ("RolledBack", "Awake", 1)
+    assert conditions(up)["Ready"] == "True/Answering"
+    assert conditions(up)["Stalled"] == "True/RolledBack", "what is asked for does not run"
+    said = message(up, ConditionType.STALLED)
+    assert "revision 2 could not start, and revision 1 runs again" in said
+    assert "the engine says no" in said
+    calm = world.step(after=7200)
+    assert (gate(calm), world.phase) == (("Awake", "Open", None), ("RolledBack", "Awake", 1))
+    world.edit_spec(runtime={"image": "ray:3"})
+    world.step()
+    assert world.phase == ("Progressing", "Replacing", 1), "a correction is taken at once"
+    assert "failed" not in world.rollout
+
+
+def test_what_the_api_server_refuses_goes_back() -> None:
+    world = Rolling().up()
+    world.edit_spec(**IMAGE)
+    world.step()
+    vacate(world)
+    world.seen = replace(world.seen, refusal="RayService chat: a webhook says no")
+    told = world.step(after=LATE)
+    assert world.phase == ("RollingBack", "Waking", 1)
+    assert "a webhook says no" in world.rollout["message"]
+    assert gate(told) == ("Waking", "Closed", None), "who is held stays held"
+
+
+def test_pause_on_failure_refuses_with_the_reason() -> None:
+    paused = {"rollout": {"onFailure": "Pause"}}
+    world = Rolling(**paused).up()
+    world.edit_spec(**IMAGE, **paused)
+    world.step()
+    vacate(world)
+    world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
+    told = broken(world)
+    assert gate(told) == ("Failed", "Failed", None)
+    assert world.phase == ("Failed", "Failed", 2)
+    assert conditions(told)["Stalled"] == "True/ModelFailed"
+
+
+def test_a_deadline_is_told_and_kept() -> None:
+    quick = {"rollout": {"deadline": "5m"}}
+    world = Rolling(**quick).up()
+    world.edit_spec(**IMAGE, **quick)
+    world.step()
+    vacate(world)
+    waits = pod_of("w-2", cluster=NEW, ready=False)
+    going = world.step(
+        ray_service=world.built(active="", pending=NEW, ready=False, app=None), pods=(NEW_HEAD, waits)
+    )
+    assert world.rollout["deadline"] > world.rollout["startedAt"]
+    assert going.requeue_after is not None
+    assert gate(world.step(after=290)) == ("Waking", "Closed", None)
+    told = world.step(after=15)
+    assert world.phase[0] == "RollingBack"
+    assert "has not answered within 300 s" in message(told, ConditionType.STALLED)
+
+
+def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
+    world = Rolling(sleep={"afterIdle": "10m"}).up()
+    world.step(after=10_000, gateway=IDLE)
+    assert world.step().status.asleep is not None
+    world.edit_spec(sleep={"afterIdle": "10m"}, **IMAGE)
+    told = world.step(pods=(HEAD,))
+    assert world.phase == ("Progressing", "Asleep", 2)
+    assert conditions(told)["Reconciling"] == "False/Steady"
+    assert "startedAt" not in world.rollout
+    world.step(ray_service=world.built(), gateway=view(held=1))
+    assert world.phase == ("Progressing", "Waking", 2)
+    up = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
+    assert (gate(up)[0], world.phase[0]) == ("Awake", "Complete")
+
+
+def test_a_second_cluster_without_room_after_all_is_a_replacement() -> None:
+    world = Rolling(nodes=(node(),)).up()
+    world.edit_spec(**IMAGE)
+    world.step()
+    lost = pod_of(
+        "w-2", cluster=NEW, placed=False, ready=False, status=unplaced("0/1 nodes: 1 Insufficient gpu")
+    )
+    lost["status"]["conditions"][0]["lastTransitionTime"] = "2026-11-21T12:00:00Z"
+    world.step(
+        ray_service=world.built(pending=NEW, app="DEPLOYING", models={"tiny": "UPDATING"}),
+        pods=(HEAD, WORKER, NEW_HEAD, lost),
+    )
+    told = world.step(after=LATE)
+    assert world.phase == ("Progressing", "Replacing", 1)
+    assert "Insufficient gpu" in world.rollout["reason"]
+    assert gate(told) == ("Replacing", "Closed", None)
+
+
+@pytest.mark.parametrize("how", ["field", "annotation"])
+def test_an_earlier_revision_is_run_by_its_number(how: str) -> None:
+    world = Rolling().up()
+    world.edit_spec(ARGUMENT)
+    world.step()
+    world.step(ray_service=world.built(generation=2), answers={"tiny": True}, after=LATE)
+    assert world.phase[0] == "Complete"
+    if how == "field":
+        world.edit_spec(ARGUMENT, rollout={"revision": 1})
+    else:
+        metadata = {
+            **world.seen.manifest["metadata"],
+            "annotations": {names.ROLLOUT_REVISION_ANNOTATION: "1"},
+        }
+        world.seen = replace(world.seen, manifest={**world.seen.manifest, "metadata": metadata})
+    world.step()
+    assert (world.rollout["number"], world.rollout["strategy"]) == (1, "InPlace")
+
+
+def test_a_number_that_is_not_there_is_told() -> None:
+    world = Rolling().up()
+    world.edit_spec(**IMAGE, rollout={"revision": 7})
+    told = world.step()
+    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
+    assert "there is no revision 7; those that are kept are 1, 2" in message(told, ConditionType.STALLED)
+    assert gate(told) == ("Awake", "Open", None)
+
+
+@pytest.mark.parametrize("how", ["field", "annotation"])
+def test_paused_begins_nothing(how: str) -> None:
+    world = Rolling().up()
+    if how == "field":
+        world.edit_spec(**IMAGE, rollout={"paused": True})
+    else:
+        world.edit_spec(**IMAGE)
+        metadata = {
+            **world.seen.manifest["metadata"],
+            "annotations": {names.ROLLOUT_PAUSED_ANNOTATION: "true"},
+        }
+        world.seen = replace(world.seen, manifest={**world.seen.manifest, "metadata": metadata})
+    told = world.step()
+    assert conditions(told)["Reconciling"] == "True/Paused"
+    assert (world.phase, gate(told)) == (("Paused", "Awake", 1), ("Awake", "Open", None))
+
+
+def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
+    world = Rolling().up()
+    before = world.rollout
+    world.seen = replace(world.seen, service=None, written=None, problems=("spec.models: broken",))
+    status = super(Rolling, world).step().status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert status["rollout"] == before

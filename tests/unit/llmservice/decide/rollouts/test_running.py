@@ -1,0 +1,172 @@
+"""With how many replicas a second Ray cluster starts: as many as the first one runs."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import yaml
+
+from daybreak.kinds.llmservice.decide.defaults import choose
+from daybreak.ray.pods import head
+from tests.unit.llmservice.decide.scenes import sleeping
+from tests.unit.llmservice.decide.scenes.services import (
+    GPU_MODEL,
+    HEAD,
+    PLATFORM,
+    Manifest,
+    World,
+    manifest,
+    pod,
+    ray_status,
+)
+
+MODEL = {**GPU_MODEL, "name": "tiny", "replicas": {"max": 8}}
+OTHER = {"env": [{"name": "A", "value": "b"}]}
+"""A runtime that needs new pods."""
+
+
+def pods(count: int, cluster: str = "chat-aaaaa") -> tuple[Manifest, ...]:
+    """A head, and so many workers that run."""
+    return (HEAD, *(pod(f"w-{number}", cluster=cluster) for number in range(count)))
+
+
+def write(world: World, platform: Any = PLATFORM) -> bool:
+    """Do with the RayService what the operator does. Returns whether that is a write."""
+    svc, live = world.seen.service, world.seen.ray_service
+    assert svc is not None
+    svc = replace(svc, asleep=world.seen.given_back)
+    wanted = choose(world.seen, svc, platform, live, lambda manifest: False).wanted
+    assert wanted is not None
+    status = ray_status(active="chat-aaaaa", ready=True, app="RUNNING", models={"tiny": "HEALTHY"})
+    after = {**copy.deepcopy(wanted), "status": (live or {}).get("status") or status}
+    world.seen = replace(world.seen, ray_service=after)
+    return bool([part for part in ("spec", "metadata") if (live or {}).get(part) != after[part]])
+
+
+def numbers(world: World) -> tuple[int, int | None]:
+    """Replicas of the worker group, and those with which Serve begins."""
+    assert world.seen.ray_service is not None
+    spec = world.seen.ray_service["spec"]
+    [group] = spec["rayClusterConfig"]["workerGroupSpecs"]
+    deployments = yaml.safe_load(spec["serveConfigV2"])["applications"][0]["deployments"]
+    return group["replicas"], deployments[1]["autoscaling_config"].get("initial_replicas")
+
+
+def grown(count: int = 5, **spec: Any) -> World:
+    """A service that has grown to so many replicas."""
+    world = World(manifest(MODEL, **spec))
+    world.step()
+    assert write(world)
+    world.step(pods=pods(count), answers={"tiny": True})
+    assert not write(world), "what Serve scales is not written"
+    assert numbers(world) == (1, None)
+    return world
+
+
+def edit(world: World, *models: Manifest, **spec: Any) -> bool:
+    """A person changes it."""
+    world.edit(manifest(*(models or (MODEL,)), **spec))
+    return write(world)
+
+
+def test_a_second_cluster_starts_with_what_runs() -> None:
+    world = grown(5)
+    assert edit(world, runtime=OTHER)
+    assert numbers(world) == (5, 5)
+    for count in (6, 2, 0):
+        world.step(pods=pods(count))
+        assert not write(world), "once written it stays"
+    world.step(pods=pods(5, cluster="chat-bbbbb"))
+    assert not write(world)
+
+
+def test_no_more_than_the_spec_allows() -> None:
+    world = grown(5)
+    assert edit(world, {**MODEL, "replicas": {"max": 3}}, runtime=OTHER)
+    assert numbers(world) == (3, 3)
+
+
+def test_a_fixed_number_is_what_it_is() -> None:
+    world = grown(5)
+    assert edit(world, replicas=2, runtime=OTHER)
+    assert numbers(world)[0] == 2
+
+
+def test_a_change_in_place_leaves_it_to_serve() -> None:
+    world = grown(5)
+    assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 7}})
+    assert numbers(world) == (1, None)
+    assert edit(world, runtime=OTHER)
+    assert numbers(world) == (5, 5)
+    assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 8}}, runtime=OTHER)
+    assert numbers(world) == (1, None), "the second cluster serves: what it has come to since is its own"
+
+
+def test_while_the_second_cluster_starts_it_stays_as_large() -> None:
+    world = grown(5)
+    assert edit(world, runtime=OTHER)
+    both = ray_status(active="chat-aaaaa", pending="chat-bbbbb", ready=True, app="DEPLOYING")
+    assert world.seen.ray_service is not None
+    world.seen = replace(world.seen, ray_service={**world.seen.ray_service, "status": both})
+    assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 8}}, runtime=OTHER)
+    assert numbers(world) == (5, 5)
+
+
+def test_new_defaults_that_are_taken_at_once_start_with_what_runs() -> None:
+    world = grown(5, runtime={"followDefaults": True})
+    new = replace(PLATFORM, ray_image="ray:2")
+    assert write(world, new)
+    assert numbers(world) == (5, 5)
+    assert not write(world, new)
+
+
+def test_pipelines_are_counted_by_replicas() -> None:
+    world = World(manifest({**MODEL, "parallelism": {"pipeline": 2}}))
+    world.step()
+    write(world)
+    world.step(pods=pods(6))
+    assert edit(world, {**MODEL, "parallelism": {"pipeline": 2}}, runtime=OTHER)
+    assert numbers(world) == (6, 3), "pods, and replicas"
+
+
+def test_it_wakes_with_what_the_spec_says() -> None:
+    world = sleeping.up(MODEL)
+    write(world)
+    world.step(pods=pods(5))
+    world.step(after=sleeping.LONG, gateway=sleeping.IDLE)
+    world.step()
+    assert write(world)
+    assert numbers(world) == (0, 0)
+    world.step(pods=(HEAD,), gateway=sleeping.view(held=1))
+    assert write(world)
+    assert numbers(world) == (1, None)
+
+
+def test_what_ran_once_is_forgotten_in_sleep() -> None:
+    world = sleeping.up(MODEL)
+    write(world)
+    world.step(pods=pods(5))
+    assert edit(world, runtime=OTHER, sleep={"afterIdle": "10m"})
+    assert numbers(world) == (5, 5)
+    world.step(after=sleeping.LONG, gateway=sleeping.IDLE)
+    world.step(after=sleeping.LONG)
+    assert world.step().status.asleep == "Workers"
+    assert write(world)
+    assert numbers(world) == (0, 0)
+    world.step(pods=(HEAD,), gateway=sleeping.view(held=1))
+    assert write(world)
+    assert numbers(world) == (1, None)
+
+
+def test_an_operator_that_builds_other_pods_leaves_the_number_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = grown(5)
+    assert edit(world, runtime=OTHER)
+    monkeypatch.setattr(head, "ROUTER_TIMEOUT_SECONDS", 7)
+    world.step(pods=pods(7))
+    svc = world.seen.service
+    assert svc is not None
+    choice = choose(world.seen, svc, PLATFORM, world.seen.ray_service, lambda manifest: False)
+    assert choice.wanted is None
+    assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 8}}, runtime=OTHER)
+    assert numbers(world) == (1, None), "the person's change is taken, in place"

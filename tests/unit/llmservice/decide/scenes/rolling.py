@@ -1,0 +1,115 @@
+"""A service whose revisions are kept: what is built is what was decided last, as the observer has it."""
+
+from dataclasses import replace
+from typing import Any
+
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.decide.defaults import change
+from daybreak.kinds.llmservice.objects.ray_service import ray_service as build
+from daybreak.kinds.llmservice.objects.revisions import applied, built_of
+from daybreak.ray.views.ray_pods import pod_views, requests_by_node
+from daybreak.rollouts.record import state_of
+from daybreak.rollouts.revisions import Revision
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    HEAD,
+    PLATFORM,
+    WORKER,
+    Manifest,
+    World,
+    manifest,
+    node,
+    pod,
+    ray_status,
+)
+from tests.unit.llmservice.decide.scenes.sleeping import view
+
+SMALL = (node(cpu="4"),)
+"""A node that has no room for the service twice."""
+
+
+class Rolling(World):
+    """A service that answers, and the RayService that is built of its present revision."""
+
+    def __init__(self, *models: Manifest, nodes: Any = SMALL, **spec: Any) -> None:
+        super().__init__(manifest(*models, **spec), gateway=view(), nodes=nodes)
+        self.known: tuple[Revision, ...] = ()
+
+    def edit_spec(self, *models: Manifest, **spec: Any) -> None:
+        """Change what the person asks for."""
+        self.edit(manifest(*models, **spec))
+
+    def step(self, **options: Any) -> Decision:
+        """As a reconcile, with everything that the observer adds."""
+        self._observe(options)
+        return super().step(**options)
+
+    def _observe(self, options: dict[str, Any]) -> None:
+        written = self.seen.asked_for
+        assert written is not None
+        decided = state_of(self.seen.status)
+        there = decided is not None and decided.answered is not None
+        service = applied(written, decided.revision, self.known) if decided is not None and there else None
+        self.seen = replace(
+            self.seen,
+            service=service or written,
+            written=written if service is not None else None,
+            known_revisions=self.known,
+            **{
+                name: options.pop(name)
+                for name in list(options)
+                if name in ("ray_service", "pods", "gateway")
+            },
+        )
+        booked = requests_by_node(pod_views(self.seen.pods))
+        self.seen = replace(self.seen, changes=self._changes(), booked=booked)
+        self.known = self.seen.revisions
+
+    def _changes(self) -> dict[str, Any]:
+        found = {}
+        assert self.seen.asked_for is not None
+        for revision in self.seen.revisions:
+            other = built_of(self.seen.asked_for, revision)
+            if other is not None and revision != self.seen.own_revision:
+                to = change(self.seen, other, PLATFORM, self.seen.ray_service)
+                if to is not None:
+                    found[revision.name] = to
+        return found
+
+    def edit(self, llm: Manifest) -> None:
+        """Change the LLMService; what it is built of is decided in the next step."""
+        super().edit(llm)
+        self.seen = replace(self.seen, written=None)
+
+    def built(self, **status: Any) -> Manifest:
+        """The RayService of what is decided to run, as KubeRay has carried it out."""
+        self._observe({})
+        assert self.seen.service is not None
+        models = {model.name: "HEALTHY" for model in self.seen.service.spec.models}
+        said = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
+        found = build(self.seen.service, PLATFORM)
+        found["metadata"]["generation"] = said.get("generation", 1)
+        return {**found, "status": ray_status(**said)}
+
+    def up(self) -> "Rolling":
+        """Bring it up."""
+        self.step()
+        self.step(ray_service=self.built(), pods=(HEAD, WORKER), answers={"tiny": True})
+        return self
+
+    @property
+    def rollout(self) -> Manifest:
+        """What the status says of the rollout."""
+        found: Manifest = self.seen.status["rollout"]
+        return found
+
+    @property
+    def phase(self) -> tuple[str, str, int]:
+        """Phase of the rollout, phase of the service, and number of the revision that it is made of."""
+        return self.rollout["phase"], self.seen.status["phase"], self.rollout["number"]
+
+
+NEW_POD = pod("w-2", cluster="chat-bbbbb")
+NEW_HEAD = pod("head-2", cluster="chat-bbbbb", model=None)
+IMAGE = {"runtime": {"image": "ray:2"}}
+ARGUMENT = {**CPU_MODEL, "engine": {"args": {"max_model_len": 128}}}

@@ -1,0 +1,64 @@
+"""A service that wakes, with pods that tell their times, for the tests of its steps."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
+from daybreak.ray.views.ray_pods import pod_views
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    START,
+    World,
+    manifest,
+    pod,
+    ray_service,
+    ray_status,
+    service,
+)
+
+
+def snapshot(
+    *pods: Any,
+    seconds: float = 90,
+    serve: str = "HEALTHY",
+    observed: bool = True,
+    leaving: bool = False,
+    failed: str = "",
+    pending: bool = False,
+    models: tuple[Any, ...] = (CPU_MODEL,),
+    **spec: Any,
+) -> Snapshot:
+    """What is seen so many seconds after the start."""
+    llm = manifest(*models, **spec)
+    said = ray_status(
+        active="" if pending else "chat-aaaaa",
+        pending="chat-aaaaa" if pending else "",
+        ready=not pending,
+        app="RUNNING",
+        models={model["name"]: "DEPLOY_FAILED" if model["name"] == failed else serve for model in models},
+        generation=2 if observed else 1,
+    )
+    ray = ray_service(llm, generation=2, status=said)
+    if leaving:
+        ray["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
+    seen = replace(World(llm).seen, ray_service=ray, now=START + timedelta(seconds=seconds))
+    return replace(snapshot_of(seen, service(*models, **spec), (), ()), pods=pod_views(tuple(pods)))
+
+
+def made(
+    name: str, model: str | None, created: int, scheduled: int | None, ready: int | None, **more: Any
+) -> Any:
+    """A pod with its times, in seconds after the start; None: not yet."""
+
+    def at(seconds: int) -> str:
+        return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def condition(kind: str, moment: int | None) -> Any:
+        return {"type": kind, "status": str(moment is not None), "lastTransitionTime": at(moment or 0)}
+
+    found = pod(name, model=model, **more)
+    found["metadata"]["creationTimestamp"] = at(created)
+    conditions = [condition("PodScheduled", scheduled), condition("Ready", ready)]
+    found["status"] = {"phase": "Running" if scheduled is not None else "Pending", "conditions": conditions}
+    return found

@@ -1,0 +1,112 @@
+"""Which models of a service can be asked for: the gateway lists them, and says 404 of others."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.gates.gate_status import MAX_GATES
+from daybreak.kinds.llmservice.decide.decision import Decision
+from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
+    GPU_MODEL,
+    HEAD,
+    OTHER_MODEL,
+    WORKER,
+    World,
+    manifest,
+    pod,
+    ray_service,
+    ray_status,
+    running,
+)
+from tests.unit.llmservice.decide.scenes.sleeping import IDLE, LONG, asleep, gate, up, view
+
+RENAMED = {**CPU_MODEL, "name": "small"}
+
+
+def models(decision: Decision) -> list[str]:
+    """The models that a decision gives to the gateways, and what becomes of requests to them."""
+    assert decision.status.gate is not None
+    return [f"{gate.name} {gate.state}" for gate in decision.status.gate.models]
+
+
+def edit(world: World, *listed: Any) -> None:
+    """Change the models of a service that may sleep."""
+    world.edit(manifest(*listed, sleep={"afterIdle": "10m"}))
+
+
+def beside(world: World, *listed: Any) -> Any:
+    """The RayService while a second cluster comes up beside the first."""
+    status = ray_status(active="chat-aaaaa", pending="chat-bbbbb", ready=True, generation=2)
+    return ray_service(manifest(*listed), generation=2, status=status)
+
+
+def test_a_renamed_model_keeps_its_name_until_the_new_cluster_has_taken_over() -> None:
+    world = up()
+    edit(world, RENAMED)
+    assert models(world.step()) == ["small Closed", "tiny Open"]
+    assert models(world.step(ray_service=beside(world, RENAMED))) == ["small Closed", "tiny Open"]
+    both = (
+        HEAD,
+        WORKER,
+        pod("h-2", model=None, cluster="chat-bbbbb"),
+        pod("w-2", cluster="chat-bbbbb", model="small"),
+    )
+    switched = running(world, active="chat-bbbbb", generation=2)
+    assert models(world.step(ray_service=switched, pods=both)) == ["small Closed"]
+    decision = world.step(answers={"small": True})
+    assert (gate(decision)[0], models(decision)) == ("Awake", ["small Open"])
+    assert models(world.step()) == ["small Open"]
+
+
+def test_it_keeps_its_name_where_nothing_fits_of_the_change() -> None:
+    world = up()
+    edit(world, {**GPU_MODEL, "name": "small", "parallelism": {"tensor": 16}})
+    for _ in range(3):
+        decision = world.step(after=600, gateway=view())
+        assert (decision.status.phase, models(decision)) == ("Failed", ["small Failed", "tiny Open"])
+
+
+def test_it_keeps_its_name_where_the_change_cannot_be_read() -> None:
+    world = up()
+    edit(world, {**RENAMED, "accelerator": {"kind": "abacus"}})
+    for _ in range(3):
+        decision = world.step(after=600, gateway=view())
+        assert (decision.status.phase, models(decision)) == ("Failed", ["tiny Open"])
+
+
+def test_requests_to_an_appended_model_are_held_until_it_answers() -> None:
+    world = up()
+    edit(world, CPU_MODEL, OTHER_MODEL)
+    assert models(world.step()) == ["tiny Open", "other Closed"]
+    pods = (HEAD, WORKER, pod("w-2", model="other"))
+    deploying = running(world, generation=2, models={"tiny": "HEALTHY", "other": "UPDATING"}, app="DEPLOYING")
+    assert models(world.step(ray_service=deploying, pods=pods)) == ["tiny Open", "other Closed"]
+    both = running(world, generation=2)
+    decision = world.step(after=60, ray_service=both, answers={"tiny": True, "other": True})
+    assert (gate(decision)[0], models(decision)) == ("Awake", ["tiny Open", "other Open"])
+
+
+def test_a_sleeping_service_has_the_models_of_its_spec_and_they_sleep() -> None:
+    world = asleep()
+    edit(world, RENAMED)
+    decision = world.step(after=LONG, gateway=IDLE)
+    assert (gate(decision), models(decision)) == (("Asleep", "Closed", "Workers"), ["small Closed"])
+
+
+@pytest.mark.parametrize("listed", [None, "tiny", [], [7], ["old"], [{"name": "old", "state": "Open"}]])
+def test_gates_that_somebody_else_has_written(listed: Any) -> None:
+    world = up()
+    world.seen.manifest["status"]["gate"]["models"] = listed
+    edit(world, RENAMED)
+    assert models(world.step()) == ["small Closed"]
+
+
+def test_no_more_gates_than_a_status_takes() -> None:
+    world = up()
+    gates = world.seen.manifest["status"]["gate"]["models"]
+    world.seen.manifest["status"]["gate"]["models"] = [
+        {**gates[0], "name": f"old-{number}"} for number in range(MAX_GATES)
+    ]
+    edit(world, CPU_MODEL, OTHER_MODEL)
+    assert len(models(world.step())) == MAX_GATES

@@ -1,0 +1,135 @@
+"""A service that finds its idle time itself, from what its gateways tell and its wakes took."""
+
+import copy
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.gates.traffic import Pause
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.observe.observed import GatewayView
+from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, HEAD, WORKER, World, manifest, running
+from tests.unit.llmservice.decide.scenes.sleeping import LONG, gate, up, view
+
+AUTO: Any = {"afterIdle": "Auto"}
+HOUR = timedelta(hours=1)
+
+
+def idle(decision: Decision, number: int = 0) -> IdleStatus | None:
+    """What is said of a model's pauses."""
+    assert decision.status.gate is not None
+    return decision.status.gate.models[number].idle
+
+
+def asked_after(pause: timedelta) -> GatewayView:
+    """Somebody asks after nobody has for so long."""
+    return view(in_flight=1, asked=timedelta(0), pause=Pause(pause, timedelta(0)))
+
+
+def quiet(since: timedelta) -> GatewayView:
+    """Nobody has asked for so long."""
+    return view(idle=since, asked=since)
+
+
+def a_night(world: World, length: timedelta) -> Decision:
+    """It falls asleep, and is woken after a pause of this length."""
+    after = timedelta(minutes=15)
+    draining = world.step(after=after.total_seconds(), gateway=quiet(after))
+    assert gate(draining) == ("Draining", "Closed", None)
+    down = world.step()
+    assert down.status.asleep is not None
+    world.step(after=(length - after).total_seconds(), gateway=view(held=1, asked=timedelta(0)), pods=(HEAD,))
+    woken = world.step(after=90.0, ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(woken) == ("Awake", "Open", None)
+    return woken
+
+
+def test_it_learns_from_its_nights_and_sleeps_sooner() -> None:
+    world = up(sleep=AUTO)
+    for _ in range(9):
+        learned = a_night(world, 5 * HOUR)
+    found = idle(learned)
+    assert found is not None
+    assert (found.after_idle, found.recommended_after_idle, found.since) == ("1m", "1m", None)
+    assert found.break_even_seconds is not None
+    assert 90 <= found.break_even_seconds <= 95
+    awake = world.step(after=30.0, gateway=quiet(timedelta(seconds=59)))
+    assert gate(awake) == ("Awake", "Open", None)
+    soon = world.step(after=31.0, gateway=quiet(timedelta(seconds=61)))
+    assert gate(soon) == ("Draining", "Closed", None)
+
+
+def test_what_it_has_learned_is_followed_at_once() -> None:
+    """The decision in which it learns went by the idle time of before: another one follows at once."""
+    world = up(sleep=AUTO)
+    pauses = {"pauses": [0.0] * 16 + [20.0]}
+    wake = {"depth": "Workers", "startedAt": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
+    status = copy.deepcopy(dict(world.seen.status))
+    status["gate"]["models"][0] |= {"idle": {**pauses, "afterIdle": "15m"}, "wake": wake}
+    world.seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
+    learned = world.step(after=LONG, gateway=quiet(timedelta(minutes=2)))
+    assert gate(learned) == ("Awake", "Open", None)
+    assert learned.requeue_after == timedelta(0)
+    assert gate(world.step()) == ("Draining", "Closed", None)
+
+
+def test_before_it_has_learned_it_sleeps_after_fifteen_minutes() -> None:
+    world = up(sleep=AUTO)
+    almost = world.step(after=LONG, gateway=quiet(timedelta(seconds=899)))
+    assert gate(almost) == ("Awake", "Open", None)
+    assert gate(world.step(gateway=quiet(timedelta(seconds=901)))) == ("Draining", "Closed", None)
+
+
+def test_a_pause_that_ends_is_written_once_and_requests_never() -> None:
+    world = up(sleep=AUTO)
+    rest = world.step(gateway=view(in_flight=1, asked=timedelta(0))).status
+    for seconds in (1, 30, 50):
+        busy = world.step(gateway=quiet(timedelta(seconds=seconds)))
+        assert busy.status == rest, "a request changes nothing, and neither does a short pause"
+    ended = world.step(gateway=asked_after(5 * timedelta(minutes=1)))
+    assert ended.status != rest
+    again = view(in_flight=2, asked=timedelta(0), pause=Pause(timedelta(seconds=303), timedelta(seconds=3)))
+    assert world.step(after=3, gateway=again).status == ended.status
+
+
+def test_a_night_is_written_with_the_steps_of_sleep_only() -> None:
+    world = up(sleep=AUTO)
+    world.step(after=LONG, gateway=quiet(timedelta(minutes=15)))
+    down = world.step()
+    later = world.step(after=3600.0, gateway=quiet(timedelta(minutes=75)), pods=(HEAD,))
+    found = idle(down)
+    assert found == idle(later)
+    assert found is not None
+    assert found.since is not None
+
+
+def test_each_model_has_its_own() -> None:
+    world = World(manifest(CPU_MODEL, {**CPU_MODEL, "name": "other"}, sleep=AUTO), gateway=view())
+    both = asked_after(5 * timedelta(minutes=1))
+    one = replace(both, traffic={**both.traffic, "other": replace(both.traffic["other"], pause=None)})
+    said = world.step(gateway=one)
+    tiny, other = idle(said), idle(said, 1)
+    assert tiny is not None
+    assert other is not None
+    assert (sum(tiny.pauses), sum(other.pauses)) == (1, 0)
+
+
+def test_one_that_never_sleeps_by_itself_remembers_nothing() -> None:
+    world = World(manifest(), gateway=asked_after(HOUR))
+    world.step()
+    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    assert gate(opened) == ("Awake", "Open", None)
+    assert idle(opened) is None
+
+
+def test_a_spec_that_cannot_be_read_loses_nothing() -> None:
+    world = up(sleep=AUTO)
+    known = idle(world.step(gateway=asked_after(HOUR)))
+    world.edit(manifest(sleep={"afterIdle": "soon"}))
+    assert idle(world.step()) == known
+    world.edit(manifest(sleep={"afterIdle": "20m"}))
+    found = idle(world.step())
+    assert found is not None
+    assert known is not None
+    assert found.pauses == known.pauses

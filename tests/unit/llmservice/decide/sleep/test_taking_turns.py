@@ -1,0 +1,195 @@
+"""What a service does when it is, or is not, its turn to have accelerators."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from daybreak.api.common.conditions import ConditionType
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.llmservice.decide.decision import Decision
+from daybreak.kinds.llmservice.observe.claims import claims
+from daybreak.kinds.llmservice.observe.observed import GatewayView
+from daybreak.scheduling.turns import Turn
+from tests.unit.llmservice.decide.scenes.services import (
+    GPU_MODEL,
+    HEAD,
+    World,
+    conditions,
+    manifest,
+    message,
+    pod,
+    running,
+)
+from tests.unit.llmservice.decide.scenes.services import ray_service as made
+from tests.unit.llmservice.decide.scenes.sleeping import gate, view
+
+GIVES_WAY = {"qwen": Turn(gives_way_to="default/other")}
+COMES_AFTER = {"qwen": Turn(after=("default/other", "default/third", "default/fourth"))}
+CLUSTER = ({"metadata": {"name": "chat-aaaaa"}, "spec": {}},)
+NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+           "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
+           "lastTransitionTime": "2026-11-21T12:00:10Z"}  # fmt: skip
+
+
+def up(**sleep: str) -> World:
+    """A service on one GPU that has been awake for a minute."""
+    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m", **sleep}), gateway=view())
+    world.step()
+    worker = pod("w-1", model="qwen", gpus=1)
+    world.step(ray_service=running(world), pods=(HEAD, worker), answers={"qwen": True})
+    assert gate(world.step(after=60)) == ("Awake", "Open", None)
+    return world
+
+
+def idle(seconds: float, world: World, **more: object) -> Decision:
+    """Nobody has asked for so long."""
+    return world.step(gateway=view(idle=timedelta(seconds=seconds)), **more)  # type: ignore[arg-type]
+
+
+def test_an_idle_service_gives_way() -> None:
+    world = up()
+    assert gate(idle(5, world)) == ("Awake", "Open", None)
+    assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
+
+
+def test_a_request_meanwhile_keeps_it_awake() -> None:
+    world = up()
+    assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=1), turns={})) == ("Awake", "Open", None)
+
+
+@pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
+def test_one_that_is_asked_does_not_give_way(traffic: object) -> None:
+    world = up()
+    assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Awake", "Open", None)
+
+
+@pytest.mark.parametrize("sleep", [{"yield": "Never"}, {"minAwake": "5m"}])
+def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
+    world = up(**sleep)
+    assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
+    yields = claims(world.seen)[0].yields_at
+    assert yields is None or yields > world.seen.now
+
+
+@pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
+def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
+    world = up(**{"yield": "Turn", "minAwake": "1m"})
+    world.step(gateway=traffic)
+    [claim] = claims(world.seen)
+    assert claim.busy
+    assert claim.yields_at is not None
+    assert claim.yields_at <= world.seen.now
+    assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+
+
+def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> None:
+    world = up(**{"yield": "Turn"})
+    busy, held = view(in_flight=1, held=2), view(held=2)
+    assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    [claim] = claims(world.seen)
+    assert (claim.leaving, claim.stays_down) == (True, True)
+    assert gate(world.step(gateway=held, turns=GIVES_WAY)) == ("Asleep", "Closed", "Workers")
+    decision = world.step(gateway=held, turns=GIVES_WAY, pods=(HEAD,))
+    assert gate(decision) == ("Asleep", "Closed", "Workers")
+    assert after(decision) == ["default/other"]
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    assert "default/other comes before it" in message(decision, ConditionType.ACTIVE)
+    [claim] = claims(world.seen)
+    assert claim.stays_down
+    assert gate(world.step(gateway=held, turns={})) == ("Waking", "Closed", None)
+
+
+def test_nobody_waits_any_more_and_it_stays() -> None:
+    world = up(**{"yield": "Turn"})
+    assert gate(world.step(gateway=view(held=2), turns=GIVES_WAY)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=2), turns={})) == ("Awake", "Open", None)
+
+
+def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
+    world = up()
+    idle(20, world)
+    [claim] = claims(world.seen)
+    assert (claim.owner, claim.model, claim.resource) == ("default/chat", "qwen", "nvidia.com/gpu")
+    assert (claim.holds, claim.waits) == ({"node-a": 1}, False)
+    assert claim.yields_at == world.seen.now - timedelta(seconds=18)
+    # Nobody looks at it again when it has been idle for long enough: it says so beforehand.
+    idle(0, world)
+    [claim] = claims(world.seen)
+    assert claim.yields_at == world.seen.now + timedelta(seconds=2)
+
+
+def waking() -> World:
+    """A service on the way up whose pod finds no room."""
+    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
+    world.step()
+    worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
+    return world
+
+
+def test_a_service_that_finds_no_room_says_since_when() -> None:
+    [claim] = claims(waking().seen)
+    assert claim.waits
+    assert claim.asked
+    assert claim.devices == 1
+    assert claim.no_room_since is not None
+    assert claim.nodes == frozenset({"node-a"})
+    assert not claim.queued
+
+
+def after(decision: Decision) -> list[str] | None:
+    """Who comes before the model, as the status says it."""
+    assert decision.status.gate is not None
+    [found] = decision.status.gate.models
+    return found.after
+
+
+def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
+    world = waking()
+    decision = world.step(turns=COMES_AFTER)
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
+    decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    said = "it waits for accelerators: default/other, default/third and 1 more come before it"
+    assert said in message(decision, ConditionType.ACTIVE)
+    assert said in message(decision)
+    assert after(decision) == ["default/other", "default/third", "default/fourth"]
+    [claim] = claims(world.seen)
+    assert claim.queued
+
+
+def test_when_its_turn_comes_it_makes_its_pods() -> None:
+    world = waking()
+    world.step(turns=COMES_AFTER, pods=(HEAD,))
+    decision = world.step(turns={}, pods=(HEAD,))
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (1, 1)}}
+    assert after(decision) is None
+
+
+def test_time_alone_is_waited_for() -> None:
+    world = waking()
+    soon = {"qwen": Turn(look_again=timedelta(seconds=0.5))}
+    assert world.step(turns=soon).requeue_after == timedelta(seconds=0.5)
+
+
+def test_without_a_gateway_nobody_takes_turns() -> None:
+    world = World(manifest(GPU_MODEL))
+    world.step()
+    assert claims(replace(world.seen, gateway=None)) == ()
+
+
+def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> None:
+    """As when pods are replaced: there is no room for the new one as long as the old one ends."""
+    world = World(manifest(GPU_MODEL), gateway=view())
+    waits = pod("w-2", model="qwen", gpus=1, placed=False, ready=False)
+    waits["status"] = {"phase": "Pending", "conditions": [NO_ROOM]}
+    world.step(pods=(HEAD, waits))
+    [claim] = claims(world.seen)
+    assert claim.no_room_since is not None
+    world.step(pods=(HEAD, waits, pod("w-1", model="qwen", gpus=1, leaving=True)))
+    [claim] = claims(world.seen)
+    assert claim.no_room_since is None

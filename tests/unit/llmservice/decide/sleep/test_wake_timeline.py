@@ -1,0 +1,91 @@
+"""The steps of a wake, read off pods and Serve's words."""
+
+from daybreak.api.gates.gate_status import WakePhases
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
+from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, OTHER_MODEL, START
+from tests.unit.llmservice.decide.scenes.waking import made, snapshot
+
+HEAD = made("head", None, created=-900, scheduled=-900, ready=-880)
+UP = made("one", "tiny", created=1, scheduled=2, ready=40)
+OTHER_UP = made("two", "other", created=1, scheduled=3, ready=50)
+TWO_STAGES = {**GPU_MODEL, "name": "tiny", "parallelism": {"pipeline": 2}}
+
+
+def read(seen: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
+    """The steps of the first model that are done."""
+    found = wake_timeline(seen, seen.service.spec.models[0], START, before)
+    return None if found is None else found.model_dump(exclude_none=True)
+
+
+def test_nothing_yet() -> None:
+    assert read(snapshot()) is None
+    assert read(snapshot(HEAD, leaving=True)) is None, "the head of a cluster that goes is none"
+
+
+def test_the_engine_has_started_when_serve_says_so_of_the_configuration_that_is_now() -> None:
+    worker = {"objects": 0, "head_ready": 0, "worker_scheduled": 2, "worker_ready": 40}
+    assert read(snapshot(HEAD, UP, seconds=60)) == {**worker, "engine_started": 60}
+    assert read(snapshot(HEAD, UP, seconds=60, serve="UPSCALING")) == worker
+    assert read(snapshot(HEAD, UP, seconds=60, observed=False)) == worker
+
+
+def test_a_cluster_that_is_made_anew_is_pending_at_first() -> None:
+    head = made("head", None, created=3, scheduled=4, ready=20)
+    assert read(snapshot(head, UP, seconds=60, pending=True)) == {
+        "objects": 3,
+        "head_ready": 20,
+        "worker_scheduled": 2,
+        "worker_ready": 40,
+        "engine_started": 60,
+    }
+
+
+def test_healthy_it_is_also_with_no_replica_at_all_and_that_is_no_start() -> None:
+    assert read(snapshot(HEAD)) == {"objects": 0, "head_ready": 0}
+    pending = made("one", "tiny", created=1, scheduled=None, ready=None, placed=False)
+    assert read(snapshot(HEAD, pending)) == {"objects": 0, "head_ready": 0}
+
+
+def test_in_the_first_seconds_serve_speaks_of_before() -> None:
+    old = made("one", "tiny", created=-90, scheduled=-80, ready=-60)
+    assert read(snapshot(HEAD, old, seconds=3)) == {
+        "objects": 0,
+        "head_ready": 0,
+        "worker_scheduled": 0,
+        "worker_ready": 0,
+    }
+
+
+def test_the_start_is_noted_once_and_then_nothing_moves() -> None:
+    done = WakePhases(objects=0, worker_scheduled=2, worker_ready=40, engine_started=60)
+    again = made("one", "tiny", created=1, scheduled=2, ready=70)
+    assert read(snapshot(HEAD, again, seconds=80), done) == done.model_dump(exclude_none=True)
+
+
+def test_a_pod_that_is_gone_takes_nothing_back_and_the_next_one_tells_its_own() -> None:
+    done = WakePhases(objects=0, head_ready=0, worker_scheduled=0, worker_ready=0)
+    assert read(snapshot(HEAD, serve="UPDATING"), done) == done.model_dump(exclude_none=True)
+    assert read(snapshot(HEAD, UP, seconds=45, serve="UPDATING"), done) == {
+        "objects": 0,
+        "head_ready": 0,
+        "worker_scheduled": 2,
+        "worker_ready": 40,
+    }
+
+
+def test_another_model_is_not_waited_for() -> None:
+    both = (CPU_MODEL, OTHER_MODEL)
+    assert read(snapshot(HEAD, OTHER_UP, models=both)) == {"objects": 0, "head_ready": 0}
+    found = read(snapshot(HEAD, UP, models=both))
+    assert found is not None
+    assert (found["worker_ready"], found["engine_started"]) == (40, 90)
+
+
+def test_a_replica_of_two_pods_needs_both() -> None:
+    second = made("two", "tiny", created=1, scheduled=4, ready=44)
+    third = made("three", "tiny", created=60, scheduled=61, ready=80)
+    assert read(snapshot(HEAD, UP, models=(TWO_STAGES,))) == {"objects": 0, "head_ready": 0}
+    found = read(snapshot(HEAD, UP, second, third, models=(TWO_STAGES,)))
+    assert found is not None
+    assert (found["worker_scheduled"], found["worker_ready"]) == (4, 44)
