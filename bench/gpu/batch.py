@@ -1,6 +1,6 @@
 """A batch on one GPU, without Kubernetes: rows in each second, beside the naive way and the engine alone.
 
-    python -m bench.gpu.batch --rows 3000
+    python -m bench.gpu.batch --rows 20000
 
 As bench.ray.batch, whose rows and ways these are, with the shape of Llama 3.1 8B and dummy weights. The
 Python that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
@@ -32,12 +32,17 @@ def main() -> int:
     environment = render.image_environment("ray", Path(sys.prefix), cache, os.environ)
     environment |= rendered.worker.environment
     args = {**rendered.engine_args, "max_num_seqs": options.slots, "model": rendered.source}
-    batch.write_rows(folder, options.rows)
-    batch.write_settings(folder, args, gpus=1)
+    # The naive way is so much slower that it would take the machine's whole time for as many rows.
+    places = {way: folder / way for way in batch.WAYS}
+    rows = {way: options.naive_rows if way == "naive" else options.rows for way in places}
+    for way, place in places.items():
+        place.mkdir(exist_ok=True)
+        batch.write_rows(place, rows[way])
+        batch.write_settings(place, args, gpus=1, batch_rows=options.batch_rows)
     file = options.out or report.RESULTS / "gpu-batch-8b.json"
     runs: list[dict[str, Any]] = []
     for way in options.ways.split(","):
-        runs.append({"way": way, **batch.run(Path(sys.executable), way, folder, environment)})
+        runs.append({"way": way, **batch.run(Path(sys.executable), way, places[way], environment)})
         print(f"batch: {runs[-1]}", flush=True)
         _keep(file, options, args, runs)
     return 0
@@ -52,6 +57,8 @@ def _keep(file: Path, options: argparse.Namespace, args: dict[str, Any], runs: l
         "machine": machine.words(),
         "versions": machine.versions(),
         "rows": options.rows,
+        "naive_rows": options.naive_rows,
+        "batch_rows": options.batch_rows,
         "engine_args": {name: value for name, value in args.items() if name != "model"},
         "measures": (found := batch.measures(runs)),
         "goals": {name: dict(goal) for name, goal in batch.GOALS.items() if name in found},
@@ -62,7 +69,9 @@ def _keep(file: Path, options: argparse.Namespace, args: dict[str, Any], runs: l
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu.batch", description=__doc__)
-    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--rows", type=int, default=20000)
+    parser.add_argument("--naive-rows", type=int, default=1500, help="rows of the naive way (default 1500)")
+    parser.add_argument("--batch-rows", type=int, default=16, help="rows of a batch, as in LLMBatch's stages")
     parser.add_argument("--slots", type=int, default=256, help="max_num_seqs of each engine (default 256)")
     parser.add_argument("--ways", default=",".join(("batch", "plain", "naive", "plain", "batch")))
     parser.add_argument("--work", type=Path, help="folder for model, rows and caches; a short path")

@@ -67,9 +67,9 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
     )
 
 
-def write_settings(folder: Path, engine_args: Mapping[str, Any], gpus: int = 0) -> None:
-    """What `bench.ray.batch_ways` reads beside the rows."""
-    (folder / "settings.json").write_text(json.dumps({"engine_args": dict(engine_args), "gpus": gpus}))
+def write_settings(folder: Path, engine_args: Mapping[str, Any], **more: int) -> None:
+    """What `bench.ray.batch_ways` reads beside the rows; `more` are its other settings."""
+    (folder / "settings.json").write_text(json.dumps({"engine_args": dict(engine_args), **more}))
 
 
 def write_rows(folder: Path, rows: int) -> None:

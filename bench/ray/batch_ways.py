@@ -2,7 +2,8 @@
 
 python -m bench.ray.batch_ways naive|plain|batch FOLDER
 
-The folder has `rows.jsonl` and `settings.json`: `engine_args` that each engine is told, and `gpus` of it.
+The folder has `rows.jsonl` and `settings.json`: `engine_args` that each engine is told, `gpus` of it, and
+`batch_rows` of `batch`.
 """
 
 import json
@@ -14,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 NAIVE_ROWS = 32
-BATCH_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Settings:
     engine_args: Mapping[str, Any]
     """With `model` and `max_num_seqs`."""
     gpus: int = 0
+    batch_rows: int = 8
+    """Of a batch of `batch`."""
 
     @classmethod
     def read(cls, folder: Path) -> "Settings":
@@ -126,12 +128,12 @@ def batch(folder: Path, settings: Settings) -> dict[str, Any]:
         bundle={"CPU": 1, "model": 1} | ({"GPU": settings.gpus} if settings.gpus else {}),
         resource="prepare",
         max_num_seqs=slots,
-        batch_size=BATCH_ROWS,
+        batch_size=settings.batch_rows,
     )
     source, output = storage(order.input.uri), Output(order, storage(order.output.uri))
     files = input_files(order.input, source)
     output.begin(files)
-    staged = stage(rows(order.input, files, source), output.done, folder / "staged", BATCH_ROWS)
+    staged = stage(rows(order.input, files, source), output.done, folder / "staged", settings.batch_rows)
     arrivals = []
     for found in answers(engines, order.request, staged.blocks):
         output.take(found)

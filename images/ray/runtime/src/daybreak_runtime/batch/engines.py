@@ -33,11 +33,14 @@ log = logging.getLogger("daybreak.batch")
 
 
 def concurrent_batches(engines: Engines) -> int:
-    """Batches in an engine at a time: enough for every slot, and a tenth more that wait for one.
+    """Batches in an engine at a time: enough that every slot has a row.
 
     Ray Data LLM's own default keeps 256 rows in an engine, whatever its size.
     """
-    return max(2, math.ceil(1.1 * engines.max_num_seqs / engines.batch_size))
+    # A batch stays until its longest row is answered; the slots of its other rows would be empty till then.
+    # In vLLM itself no more than a tenth over its slots wait: Ray's stage lets no more in.
+    rows = engines.max_num_seqs * (1.1 + math.log2(engines.batch_size))
+    return max(2, math.ceil(rows / engines.batch_size))
 
 
 def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
