@@ -219,10 +219,10 @@ class Check:
                 )
             self._result.write()
             if step == "serve":
-                self._load_all(ways, self._options.clients, cluster.tools.processes, step)
+                self._load_all(ways, self._options.clients, cluster.processes, step)
             else:
                 # Once more, after the other engine and the other way round, with the fewest clients only.
-                self._load_all(ways[::-1], self._options.clients[:1], cluster.tools.processes, step)
+                self._load_all(ways[::-1], self._options.clients[:1], cluster.processes, step)
 
     def _direct_answers(self, address: tuple[str, int]) -> bool:
         last = time.monotonic() + _DIRECT_SECONDS
