@@ -131,11 +131,11 @@ end
 local function show(applet, _, _, what, since)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = slots.now_ms()
-    slots.look_at_all(now)
     local rows = {}
     for id, slot in pairs(all) do
+        local flying = slots.in_flight(slot, now)
         if slot.busy or slot.changed > since then
-            rows[#rows + 1] = row(id, slot, slots.in_flight(slot, now), now)
+            rows[#rows + 1] = row(id, slot, flying, now)
         end
     end
     applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..

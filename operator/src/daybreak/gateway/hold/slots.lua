@@ -19,7 +19,6 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
 end
 local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
-local LOOK = 200   -- ms between two looks at all slots: each costs HAProxy some microseconds
 local AWAKE = os.getenv("DAYBREAK_AWAKE")            -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
 local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
@@ -285,35 +284,11 @@ function slots.in_flight(slot, now)
     return math.max(0, streams - slot.held - again.streams(slot))
 end
 
-local looked = { at = 0, asked = -1 }  -- when all slots were looked at last, and how many requests had come by then
-
--- Looks at all slots, also those that were empty, if requests have come since they were looked at last. HAProxy counts a
--- request before it knows its backend; so those that were on their way then are found with connected, which says to look
--- too where a client is connected. Returns whether it has looked.
-function slots.look_at_all(now, connected)
-    if now - looked.at < LOOK then
-        return false
-    end
-    local stats = core.frontends.services:get_stats()
-    if stats.req_tot == looked.asked and not (connected and stats.scur > 0) then
-        return false
-    end
-    looked.at, looked.asked = now, stats.req_tot
-    for _, slot in pairs(slots.all) do
-        slots.in_flight(slot, now)
-    end
-    return true
-end
-
 core.register_task(function()
     while true do
         local now = now_ms()
-        if not slots.look_at_all(now, true) then
-            for _, slot in pairs(slots.all) do
-                if slot.busy then
-                    slots.in_flight(slot, now)
-                end
-            end
+        for _, slot in pairs(slots.all) do
+            slots.in_flight(slot, now)
         end
         core.msleep(SWEEP)
     end
