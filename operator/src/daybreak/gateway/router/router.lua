@@ -31,6 +31,7 @@ local routes = {}  -- model → port of its service and keys (digests) that may 
 local known = {}   -- the models and the names of routes, in order
 local mapped = {}  -- the keys of the map
 local origins = {} -- the origins of theirs
+local placed = {}  -- the ports of models, as the map has them
 local told = {}    -- what has come of what is being told, by its command
 
 local function invalid(txn, message, code, param)
@@ -180,58 +181,48 @@ local function route(txn)
     txn:set_var(FOUND, percent.encoded(name))
 end
 
--- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
-local function note_keys()
-    local now = { [OPEN] = not next(routes) or nil }
-    for _, route in pairs(routes) do
-        now[OPEN] = now[OPEN] or #route.keys == 0 or nil
-        for _, digest in ipairs(route.keys) do
-            now[digest:find("[^0]") and digest:upper() or UNREAD] = true
+-- Makes the entries of a map of HAProxy those of a table; before: the table of before.
+local function keep(map, before, now)
+    for key, value in pairs(now) do
+        if before[key] ~= value then
+            core.set_map(map, key, value)
         end
     end
-    for key in pairs(now) do
-        if not mapped[key] then
-            core.set_map(KEYS, key, "1")
+    for key in pairs(before) do
+        if now[key] == nil then
+            core.del_map(map, key)
         end
     end
-    for key in pairs(mapped) do
-        if not now[key] then
-            core.del_map(KEYS, key)
-        end
-    end
-    mapped = now
+    return now
 end
 
--- Says to HAProxy where models are. before: the models of before.
-local function note_ports(before)
+-- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
+local function note_keys()
+    local now = { [OPEN] = not next(routes) and "1" or nil }
+    for _, route in pairs(routes) do
+        now[OPEN] = now[OPEN] or #route.keys == 0 and "1" or nil
+        for _, digest in ipairs(route.keys) do
+            now[digest:find("[^0]") and digest:upper() or UNREAD] = "1"
+        end
+    end
+    mapped = keep(KEYS, mapped, now)
+end
+
+-- Says to HAProxy where models are.
+local function note_ports()
+    local now = {}
     for name, route in pairs(routes) do
-        if not before[name] or before[name].port ~= route.port then
-            core.set_map(MODELS, name, tostring(route.port))
-        end
+        now[name] = tostring(route.port)
     end
-    for name in pairs(before) do
-        if not routes[name] then
-            core.del_map(MODELS, name)
-        end
-    end
+    placed = keep(MODELS, placed, now)
 end
 
 local function note_origins(words)
     local now = {}
     for word in words:gmatch("[^,]+") do
-        now[percent.decoded(word)] = true
+        now[percent.decoded(word)] = "1"
     end
-    for origin in pairs(now) do
-        if not origins[origin] then
-            core.set_map(ORIGINS, origin, "1")
-        end
-    end
-    for origin in pairs(origins) do
-        if not now[origin] then
-            core.del_map(ORIGINS, origin)
-        end
-    end
-    origins = now
+    origins = keep(ORIGINS, origins, now)
 end
 
 -- Puts all names in order. A model's own name always leads to the model.
@@ -262,11 +253,10 @@ local function set(text)
         name = percent.decoded(name)
         fresh[name] = { port = math.tointeger(tonumber(port)), keys = keys[ring] or none }
     end
-    local before = routes
     routes = fresh
     know()
     if KEYS then
-        note_ports(before)
+        note_ports()
         note_keys()
         note_origins(pages)
     end

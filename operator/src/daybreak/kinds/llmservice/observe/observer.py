@@ -13,13 +13,13 @@ from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
+from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.claims import claims
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
 from daybreak.kube.resources import (
-    CONTROLLER_REVISIONS,
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -27,13 +27,11 @@ from daybreak.kube.resources import (
     RAY_SERVICES,
     SERVICES,
 )
-from daybreak.kube.watching.cache import Cache, Key, controller
+from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
 from daybreak.ray.ports import SERVE
-from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node
-from daybreak.rollouts import revisions
+from daybreak.ray.views.ray_pods import HEAD, pod_views
 from daybreak.rollouts.record import state_of
-from daybreak.rollouts.revisions import Revision
 from daybreak.scheduling import fit
 
 
@@ -92,7 +90,7 @@ class Observer:
             self._turns.forget(Workload(LLM_SERVICES.kind, key))
             return None
         service, problems = read(manifest)
-        written, known = service, self._revisions(key, manifest["metadata"]["uid"])
+        written, known = service, reads.kept_revisions(self._cache, key, manifest["metadata"]["uid"])
         decided = state_of(manifest.get("status") or {})
         if written is not None and decided is not None and decided.answered is not None:
             # Before anything has answered there is nothing to go back to: it is built as it is written.
@@ -117,14 +115,9 @@ class Observer:
         self._fit.note(key, checked, seen.nodes, lambda asked: fit.questions(asked.workload))
         seen = self._with_objects(key, seen)
         if seen.wanted != seen.own_revision:
-            seen = replace(seen, booked=requests_by_node(pod_views(self._cache.all(PODS))))
+            seen = replace(seen, booked=reads.booked(self._cache))
         own = Workload(LLM_SERVICES.kind, key)
         return replace(seen, turns=self._turns.turns(own, claims(seen), seen.now))
-
-    def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
-        """The service's own; those of a deleted one of its name are on their way out."""
-        found = self._cache.of_service(CONTROLLER_REVISIONS, key)
-        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
 
     def _gateway(
         self, key: Key, manifest: Mapping[str, Any], service: LLMService | None

@@ -13,15 +13,14 @@ from daybreak.api.modelserver import validation
 from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
 from daybreak.api.modelserver.profiles import EngineProfile
 from daybreak.controller.parts import Parts
+from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.resources import CONTROLLER_REVISIONS, DEPLOYMENTS, PODS
-from daybreak.kube.watching.cache import Key, controller
-from daybreak.ray.views.ray_pods import pod_views, requests_by_node
-from daybreak.rollouts import revisions
+from daybreak.kube.resources import DEPLOYMENTS
+from daybreak.kube.watching.cache import Key
 from daybreak.rollouts.history import History
 from daybreak.rollouts.revisions import Revision
 
@@ -51,7 +50,9 @@ class Observer(observer.Observer[Observed]):
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says, and the revisions that are kept."""
         written, problems = read(manifest, self._engines)
-        known = self._revisions(manifest["metadata"])
+        metadata = manifest["metadata"]
+        owner = self.owner(Key(metadata["namespace"], metadata["name"]))
+        known = reads.kept_revisions(self._cache, owner, metadata["uid"])
         return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
@@ -59,14 +60,8 @@ class Observer(observer.Observer[Observed]):
         name = Key(key.namespace, names.server_deployment(key.name))
         booked = None
         if seen.history is not None and seen.history.wanted != seen.history.built:
-            booked = requests_by_node(pod_views(self._cache.all(PODS)))
+            booked = reads.booked(self._cache)
         return replace(seen, deployment=self._cache.get(DEPLOYMENTS, name), booked=booked)
-
-    def _revisions(self, metadata: Mapping[str, Any]) -> tuple[Revision, ...]:
-        """The server's own; those of a deleted one of its name are on their way out."""
-        uid, owner = metadata["uid"], self.owner(Key(metadata["namespace"], metadata["name"]))
-        found = self._cache.of_service(CONTROLLER_REVISIONS, owner)
-        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
 
 
 def as_built(seen: Observed, known: Sequence[Revision], engines: Mapping[str, EngineProfile]) -> Observed:

@@ -12,18 +12,16 @@ from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
 from daybreak.controller.parts import Parts
 from daybreak.controller.watching.fit_watch import FitWatch
+from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kube.resources import CONTROLLER_REVISIONS, PODS, RAY_CLUSTERS, RAY_SERVICES
-from daybreak.kube.watching.cache import Key, controller
+from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
+from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
-from daybreak.ray.views.ray_pods import pod_views, requests_by_node
-from daybreak.rollouts import revisions
-from daybreak.rollouts.revisions import Revision
 
 
 class Observer(observer.Observer[Observed]):
@@ -67,7 +65,7 @@ class Observer(observer.Observer[Observed]):
         if written is None:
             return seen
         key = Key(written.namespace, written.name)
-        kept = self._revisions(key, written.uid)
+        kept = reads.kept_revisions(self._cache, self.owner(key), written.uid)
         contents = self._code.contents(key, config_maps(written, manifest, kept))
         ray_service, ray_clusters = self._ray(key)
         history = history_of(written, manifest, kept, contents, ray_service, ray_clusters)
@@ -79,7 +77,7 @@ class Observer(observer.Observer[Observed]):
             written=written if subject is not written else None,
             history=history,
             contents=contents,
-            booked=requests_by_node(pod_views(self._cache.all(PODS))) if turns else None,
+            booked=reads.booked(self._cache) if turns else None,
         )
 
     def objects(self, key: Key, seen: Observed) -> Observed:
@@ -102,11 +100,6 @@ class Observer(observer.Observer[Observed]):
         }
         # A service of the same name may have one.
         return found if own else None, tuple(self._cache.of_service(RAY_CLUSTERS, self.owner(key)))
-
-    def _revisions(self, key: Key, uid: str) -> tuple[Revision, ...]:
-        """Its own; those of a deleted one of its name are on their way out."""
-        found = self._cache.of_service(CONTROLLER_REVISIONS, self.owner(key))
-        return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[ServeApplication | None, tuple[str, ...]]:
