@@ -63,7 +63,7 @@ class Control:
             for name, process in self.processes.items():
                 status = process.status
                 if status is not None and status.ended is not None and not status.stopping:
-                    return f"HAProxy has ended: {name}"
+                    return f"HAProxy has ended: {name}: {status.words or 'it has said nothing'}"
             await self._ended.wait()
 
     async def all_ended(self) -> None:
