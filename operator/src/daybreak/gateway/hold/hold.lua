@@ -175,6 +175,9 @@ local function arrive(txn, slot, now, for_replicas)
     end
     if passes then
         slots.count(slot, "passed")
+        if not slot.past_lua then
+            slots.note_past_lua(slot)
+        end
         return nil
     end
     if crowded then

@@ -19,6 +19,7 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
 end
 local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
+local LATELY = 2000  -- ms: requests of a service that was asked within them go past Lua
 local AWAKE = os.getenv("DAYBREAK_AWAKE")            -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
 local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
@@ -195,10 +196,12 @@ function slots.replica_up(slot)
     return slot.replicas_listen == 1 and slot.backend:get_srv_act() > 0
 end
 
--- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
+-- Opens or closes the way past Lua. To be called when a slot was set, a server has come up or gone down, or a request has
+-- passed. Only HAProxy knows of who goes that way, and to ask it costs something: so the first request after a while does
+-- not, and nobody asks for a slot that is idle.
 function slots.note_past_lua(slot)
     local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL and
-        slots.servers_up(slot) > 0
+        now_ms() - slot.last <= LATELY and slots.servers_up(slot) > 0
     slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
     slot.past_lua = past_lua
     note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))
@@ -281,6 +284,10 @@ function slots.in_flight(slot, now)
         slots.changed(slot)
     end
     slot.swept = slot.arrivals
+    if slot.past_lua and not slot.busy and now - slot.last > LATELY then
+        slot.past_lua = false  -- nobody can have passed since HAProxy was asked
+        slots.note_past_lua(slot)
+    end
     return math.max(0, streams - slot.held - again.streams(slot))
 end
 
