@@ -71,13 +71,17 @@ end
 
 -- What to do with a request for which there is no slot: it is to be asked for again in a moment, or is answered 404.
 -- own: whether it is for the service itself, and so for none if all have been told. Of a model it may only be that it
--- is told in a moment.
-function slots.unknown(txn, own)
+-- is told in a moment. waits: a variable of the request, an own one for each action: whether it waits here already.
+function slots.unknown(txn, own, waits)
     if own and slots.ready then
         answers.no_service(txn)
     end
     -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
     act.wake_time(UNTOLD_LOOK)
+    if txn:get_var(waits) then
+        return  -- as in hold.lua
+    end
+    txn:set_var(waits, true)
     return act.YIELD
 end
 
