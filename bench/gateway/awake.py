@@ -59,7 +59,7 @@ def main(services: int = SERVICES, seconds: float = IDLE_SECONDS) -> None:
         runs=[run],
         notes=(
             f"{services} services with open gates, one gateway, no request. Health checks of every service's "
-            "server (each 2 s) are in it."
+            "server (each 10 s) are in it."
         ),
     )
 

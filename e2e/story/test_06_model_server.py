@@ -1,5 +1,6 @@
 """An engine in a container behind the gateway: first answer, replicas by load, sleep and wake."""
 
+import asyncio
 import json
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
@@ -11,8 +12,9 @@ import pytest
 import yaml
 from openai import OpenAI
 
+from story.load.storm import AT_ONCE, through_those_of_a_model_server
 from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
-from story.test_05_sleep import ask, base_url
+from story.test_05_sleep import STORM, ask, base_url
 
 SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "model-server.yaml"
 MANIFEST: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
@@ -100,20 +102,26 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
 
 
 def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes, server: str) -> None:
-    patch = '{"spec": {"sleep": {"afterIdle": "3s"}}}'
+    """Through every transition, as LLMService's storm (test_05_sleep): none is lost."""
+    # With one replica: a second one would take cores from the first.
+    patch = '{"spec": {"sleep": {"afterIdle": "4s"}, "autoscaling": null}}'
     kubernetes.target.kubectl("patch", "-n", NAMESPACE, "modelserver", NAME, "--type=merge", "-p", patch)
-    eventually(lambda: status(kubernetes)["phase"], lambda seen: seen == "Asleep", minutes=3)
+    tally = asyncio.run(through_those_of_a_model_server(kubernetes, NAME, server, MODEL, STORM))
+    print(f"storm: {tally.sent} sent, {tally.connections} connections, {tally.waves}, {tally.phases}")
+    assert tally.sent >= STORM
+    assert not tally.lost, tally.lost[:5]
+    assert not tally.wrong, tally.wrong[:5]
+    assert tally.answered == tally.sent
+    assert tally.connections <= AT_ONCE, "none was closed on the way"
+    assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
+    assert tally.turned_round, tally.phases
     eventually(lambda: pods(kubernetes), lambda seen: not seen, minutes=3)
     assert condition(kubernetes, "Ready")["status"] == "True", "asleep is healthy"
     with OpenAI(base_url=server, api_key="none", max_retries=0) as client:
         assert [each.id for each in client.models.list()] == [MODEL], "a sleeping model is listed"
     assert status(kubernetes)["phase"] == "Asleep", "to list models is not to use them"
-    with ThreadPoolExecutor(4) as pool:
-        answers = [pool.submit(ask, server, MODEL, stream=number % 2 == 0) for number in range(4)]
-        assert all(answer.result() for answer in answers), "none is lost"
     wake = status(kubernetes)["gate"]["models"][0]["wake"]
     assert wake["phases"]["firstToken"] == wake["seconds"] > 0
-    assert pods(kubernetes)
 
 
 def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, server: str) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -196,23 +196,8 @@ async def through_every_transition(
     """
     client = Storm(base, model)
     try:
-        async with (
-            watched(kubernetes, name) as phases,
-            replica_lines(client.name) as replicas,
-        ):
-            client.tally.phases = phases.seen
-            client.wave(phases.now, 200)
-            await client.calm()
-            await _into_the_closing(client, phases)
-            await _to_zero(kubernetes, name, phases)
-            client.wave(phases.now, 200)
-            await phases.until("Waking", "Awake")
-            while phases.now == "Waking":
-                client.wave(phases.now, 5)
-                await asyncio.sleep(1)
-            client.wave(phases.now, max(200, count - client.tally.sent))
-            await client.calm()
-            await phases.until("Asleep")
+        async with watched(kubernetes, name) as phases, replica_lines(client.name) as replicas:
+            await _transitions(client, phases, lambda: workers(kubernetes, name), count)
     finally:
         await client.close()
     # All is written by now: the gateways have nothing in flight any more.
@@ -220,6 +205,35 @@ async def through_every_transition(
     client.tally.reached = counted([*by_proxy, *replicas.lines], client.name)
     client.tally.at_replicas = len(replicas.lines)
     return client.tally
+
+
+async def through_those_of_a_model_server(
+    kubernetes: Kubernetes, name: str, base: str, model: str, count: int
+) -> Tally:
+    """The same for a ModelServer, whose engine does not log how often each request has reached it."""
+    client, label = Storm(base, model), f"daybreak.dev/service=server.{name}"
+    try:
+        async with watched(kubernetes, name, "modelserver") as phases:
+            await _transitions(client, phases, lambda: kubernetes.names("pods", "-l", label), count)
+    finally:
+        await client.close()
+    return client.tally
+
+
+async def _transitions(client: Storm, phases: Phases, pods: Callable[[], Sequence[str]], count: int) -> None:
+    client.tally.phases = phases.seen
+    client.wave(phases.now, 200)
+    await client.calm()
+    await _into_the_closing(client, phases)
+    await _to_zero(phases, pods)
+    client.wave(phases.now, 200)
+    await phases.until("Waking", "Awake")
+    while phases.now == "Waking":
+        client.wave(phases.now, 5)
+        await asyncio.sleep(1)
+    client.wave(phases.now, max(200, count - client.tally.sent))
+    await client.calm()
+    await phases.until("Asleep")
 
 
 async def _into_the_closing(client: Storm, phases: Phases) -> None:
@@ -249,11 +263,11 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
         await phases.until("Awake", since=tried - 1)
 
 
-async def _to_zero(kubernetes: Kubernetes, name: str, phases: Phases) -> None:
-    """Wait until it sleeps and no worker pod is left: one that has not ended would soon be there again."""
+async def _to_zero(phases: Phases, pods: Callable[[], Sequence[str]]) -> None:
+    """Wait until it sleeps and no pod of it is left: one that has not ended would soon be there again."""
     await phases.until("Asleep")
     async with asyncio.timeout(600):
-        while await asyncio.to_thread(workers, kubernetes, name):  # noqa: ASYNC110 -- kubectl has no event
+        while await asyncio.to_thread(pods):  # noqa: ASYNC110 -- kubectl has no event
             await asyncio.sleep(1)
 
 

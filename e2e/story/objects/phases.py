@@ -1,4 +1,4 @@
-"""The phases that an LLMService goes through, also those that are over before anybody could ask for them."""
+"""The phases that a workload goes through, also those that are over before anybody could ask for them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -54,10 +54,10 @@ class Phases:
 
 
 @asynccontextmanager
-async def watched(kubernetes: Kubernetes, name: str) -> AsyncIterator[Phases]:
-    """The phases of an LLMService, from the one that it is in."""
+async def watched(kubernetes: Kubernetes, name: str, resource: str = "llm") -> AsyncIterator[Phases]:
+    """The phases of an LLMService or another workload, from the one that it is in."""
     watch = await asyncio.create_subprocess_exec(
-        program("kubectl"), "get", "-n", NAMESPACE, "llm", name,
+        program("kubectl"), "get", "-n", NAMESPACE, resource, name,
         "--watch", "-o", r'jsonpath={.status.phase}{"\n"}',
         env=kubernetes.target.environment,
         stdout=asyncio.subprocess.PIPE,

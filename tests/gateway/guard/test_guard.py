@@ -124,8 +124,26 @@ def documents(draw: st.DrawFn, depth: int = 3) -> str:
     )
 
 
+@st.composite
+def conversations(draw: st.DrawFn) -> str:
+    """Bodies in which the same stands between texts again and again, and now and then something else."""
+    gap = draw(
+        st.sampled_from(
+            ['}, {"role": "%s", "content": ', '},{"role":"%s","content":', ', "name": "%s", "x": ']
+        )
+    )
+    texts = st.sampled_from(['"}, {"', '"\\"}]"', '"chat_template"', '"a\\\\"', '"]}"', "[-1, 2]", "null"])
+    turns = draw(st.lists(st.tuples(st.booleans(), texts | documents(1)), min_size=1, max_size=6))
+    said = "".join(
+        (gap % "user" if same else "}, {" + draw(space) + '"content": ') + text for same, text in turns
+    )
+    more = draw(st.sampled_from(["", ', "chat_template": "x"', ', "n": 17', ', "messages": []']))
+    body = '{"messages": [{"content": "a"' + said + "}]" + more + "}"
+    return body if draw(st.booleans()) else '{"tools": {"x": ' + body + '}, "model": "m"}'
+
+
 @many
-@given(text=documents(), cuts=st.lists(st.integers(0, 300), max_size=12))
+@given(text=documents() | conversations(), cuts=st.lists(st.integers(0, 300), max_size=12))
 async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
     lua: RuntimeApi, text: str, cuts: list[int]
 ) -> None:

@@ -30,6 +30,22 @@ async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
     assert (await asking)[0] == 200
 
 
+async def test_who_waits_takes_no_more_memory_with_time(bench: Bench) -> None:
+    """HAProxy's Lua has 64 MiB; where they are used up, whoever is held is answered 500."""
+
+    async def kept() -> int:
+        return int((await bench.gateway._api.json("daybreak memory"))["lua_bytes"])
+
+    await bench.gate(Gate.CLOSED)
+    asking = [asyncio.create_task(bench.ask(f"r{number}")) for number in range(120)]
+    await bench.until(lambda state: state.held == 120)
+    before = await kept()
+    await asyncio.sleep(4)
+    assert await kept() - before < 50_000
+    await bench.wake()
+    assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
+
+
 async def test_a_burst_of_1000_is_released_each_once(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     names = [f"r{number}" for number in range(1000)]

@@ -76,6 +76,15 @@ async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
     assert not (await bench.gateway.changes(sequence))[1].slots, "who is idle has changed nothing"
 
 
+async def test_the_first_after_a_while_is_seen_by_lua(bench: Bench) -> None:
+    await bench.wake()
+    assert (await bench.ask("at once"))[0] == 200
+    await bench.until(lambda state: state.idle_ms > 2700)
+    assert [(await bench.ask(name))[0] for name in ("first", "second")] == [200, 200]
+    state = await bench.until(lambda state: state.in_flight == 0)
+    assert (state.arrivals, state.past_lua, state.ends) == (3, 2, {"passed": 3})
+
+
 async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> None:
     await bench.wake()
     assert (await bench.ask("one"))[0] == 200

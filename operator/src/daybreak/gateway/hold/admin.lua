@@ -193,6 +193,13 @@ local function kept(applet)
     applet:send(string.format('{"held_bytes":%d}\n', budget.bytes))
 end
 
+-- daybreak memory: what Lua keeps, without garbage.
+local function memory(applet)
+    collectgarbage("collect")
+    applet:send(string.format('{"lua_bytes":%d}\n', collectgarbage("count") * 1024 // 1))
+end
+
+core.register_cli({ "daybreak", "memory" }, "daybreak memory : bytes that Lua keeps, as JSON", memory)
 core.register_cli({ "daybreak", "kept" }, "daybreak kept : bytes of held requests, as JSON", kept)
 core.register_cli({ "daybreak", "streams" }, "daybreak streams <backend> : how many requests it has", streams)
 core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have been told", ready)

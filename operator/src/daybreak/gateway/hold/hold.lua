@@ -1,7 +1,9 @@
 -- The hold of requests while the gate of their model is closed.
 --
 -- A held request does not wait inside Lua: hold() returns act.YIELD with the time of its next look and is called
--- anew. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
+-- anew. It returns that once: HAProxy never takes what was returned from the stack of the request's coroutine, which grew with
+-- each look until Lua had no memory left (some thousand looks a second, with ten services that wake), and where nothing is
+-- returned it takes what was returned last. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
 -- a request without polling, but in 2.8 it keeps a pointer to the task of a client that has left.
 
 local again = require("again")
@@ -75,10 +77,11 @@ local function take_token(slot, now)
 end
 
 -- ms until a held request looks again. Those in front look often; those behind, whose turn comes later, seldom:
--- half the time until their turn at the pace of release.
+-- half the time until their turn at the pace of release. Who has waited long looks no oftener than after half a percent more.
 local function next_look(slot, place, now)
     local rank = math.min(place.order - slot.left, slot.held)
-    local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, rank * 500 / RATE))
+    local pause = math.max(rank * 500 / RATE, (now - place.since) / 200)
+    local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, pause))
     return math.max(1, math.floor(math.min(look, math.min(place.deadline, place.falls_back_at) - now)))
 end
 
@@ -131,7 +134,7 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     waiting[last_number] = {
         falls_back_at = patience and now + patience or math.huge,
         slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now,
-        deadline = deadline or now + slot.hold_ms, back = txn:get_var(TURN) ~= nil,
+        deadline = deadline or now + slot.hold_ms, yielded = false, back = txn:get_var(TURN) ~= nil,
         departed = false, source = source, port = slot.port, bytes = bytes,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
@@ -175,6 +178,9 @@ local function arrive(txn, slot, now, for_replicas)
     end
     if passes then
         slots.count(slot, "passed")
+        if not slot.past_lua then
+            slots.note_past_lua(slot)
+        end
         return nil
     end
     if crowded then
@@ -217,8 +223,7 @@ local function hold(txn)
         end
         slot = slots.all[id]
         if not slot then
-            txn:set_var(UNTOLD, true)
-            return slots.unknown(txn, slots.own_port(id) ~= nil)
+            return slots.unknown(txn, slots.own_port(id) ~= nil, UNTOLD)
         end
         if txn:get_var(TURN) then
             number = come_back(txn, slot, now)
@@ -261,6 +266,10 @@ local function hold(txn)
             "wake_timeout", { retry_after = slot.retry_after })
     end
     act.wake_time(next_look(slot, place, now))
+    if place.yielded then
+        return
+    end
+    place.yielded = true
     return act.YIELD
 end
 

@@ -172,7 +172,7 @@ local function untold(txn)
     debug.sethook()  -- as in hold.lua
     local port = txn.f:dst_port()
     if not rings[port] then
-        return slots.unknown(txn, true)
+        return slots.unknown(txn, true, "txn.daybreak_key_untold")
     end
     return act.CONTINUE  -- said: without it HAProxy takes what was returned last time, and waits for ever
 end

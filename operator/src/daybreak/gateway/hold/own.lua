@@ -18,7 +18,7 @@ local function own(txn)
     debug.sethook()  -- as in hold.lua
     local slot = slots.front_of(txn)
     if not slot then
-        return slots.unknown(txn, true)
+        return slots.unknown(txn, true, "txn.daybreak_own_untold")
     end
     local path, method = txn.sf:path(), txn.sf:method()
     local lists = path:find("^/v1/models") ~= nil
@@ -32,7 +32,7 @@ local function own(txn)
     if lists and (method == "GET" or method == "HEAD") then
         if path == "/v1/models" then
             txn:set_var(LISTED, txn.f:dst_port())
-            return
+            return act.CONTINUE  -- said, as in keys.lua
         end
         answers.model(txn, keys.visible(txn, slot.listed.names), path)
     end

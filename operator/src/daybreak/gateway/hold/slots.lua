@@ -19,6 +19,7 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
 end
 local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
+local LATELY = 2000  -- ms: requests of a service that was asked within them go past Lua
 local AWAKE = os.getenv("DAYBREAK_AWAKE")            -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
 local MODELS = os.getenv("DAYBREAK_MODELS")          -- the map of models to backends
@@ -70,13 +71,17 @@ end
 
 -- What to do with a request for which there is no slot: it is to be asked for again in a moment, or is answered 404.
 -- own: whether it is for the service itself, and so for none if all have been told. Of a model it may only be that it
--- is told in a moment.
-function slots.unknown(txn, own)
+-- is told in a moment. waits: a variable of the request, an own one for each action: whether it waits here already.
+function slots.unknown(txn, own, waits)
     if own and slots.ready then
         answers.no_service(txn)
     end
     -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
     act.wake_time(UNTOLD_LOOK)
+    if txn:get_var(waits) then
+        return  -- as in hold.lua
+    end
+    txn:set_var(waits, true)
     return act.YIELD
 end
 
@@ -195,10 +200,12 @@ function slots.replica_up(slot)
     return slot.replicas_listen == 1 and slot.backend:get_srv_act() > 0
 end
 
--- Opens or closes the way past Lua. To be called when a slot was set, or a server has come up or gone down.
+-- Opens or closes the way past Lua. To be called when a slot was set, a server has come up or gone down, or a request has
+-- passed. Only HAProxy knows of who goes that way, and to ask it costs something: so the first request after a while does
+-- not, and nobody asks for a slot that is idle.
 function slots.note_past_lua(slot)
     local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL and
-        slots.servers_up(slot) > 0
+        now_ms() - slot.last <= LATELY and slots.servers_up(slot) > 0
     slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
     slot.past_lua = past_lua
     note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))
@@ -281,6 +288,10 @@ function slots.in_flight(slot, now)
         slots.changed(slot)
     end
     slot.swept = slot.arrivals
+    if slot.past_lua and not slot.busy and now - slot.last > LATELY then
+        slot.past_lua = false  -- nobody can have passed since HAProxy was asked
+        slots.note_past_lua(slot)
+    end
     return math.max(0, streams - slot.held - again.streams(slot))
 end
 

@@ -67,6 +67,7 @@ local function gather(txn)
     local now = core.now()
     local ms = now.sec * 1000 + now.usec // 1000
     local began = txn:get_var(BEGAN)
+    local waits = began ~= nil
     local length = tonumber(txn.sf:req_hdr("content-length"))
     local here = tonumber(txn.sf:req_body_len()) or 0
     if (length or here) > MAX_BODY or here > MAX_BODY then
@@ -91,6 +92,9 @@ local function gather(txn)
         refuse(txn, 408, "The request did not arrive in time.", "invalid_request_error", "request_timeout")
     end
     act.wake_time(LOOK)
+    if waits then
+        return  -- as in hold.lua
+    end
     return act.YIELD
 end
 

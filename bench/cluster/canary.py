@@ -1,0 +1,252 @@
+"""A canary under load: which share it really gets, and how soon it gets nothing when it fails.
+
+Two ModelServers and an LLMRoute with the second one as its canary, on the embedded cluster, with two
+gateways. The engines are stand-ins that answer at once with their name (`canary_engine`): what is measured is
+the route. Requests come at a steady pace, over connections that stay open, at the namespace's address `llm`.
+
+First the canary does as well as the other one, and goes through two steps: the share of a step is counted
+from the requests that were sent while the status said its weight, without the first and the last second. Then
+it is begun anew, and its engine is told in the middle of a step to answer 500.
+
+Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+"""
+
+import argparse
+import asyncio
+import base64
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bench import report
+from bench.cluster.waking import PATIENCE_SECONDS, delete, is_ready, room
+from cluster import paths
+from cluster.images import catalog
+from cluster.tools.report import Report
+from quickstart import install
+from tests.api.admin import Admin, eventually
+
+ROUTE, STABLE, CANARY = "bench-canary", "bench-stable", "bench-next"
+ENGINE = Path(__file__).with_name("canary_engine.py")
+PYTHON = "/opt/daybreak/bin/python"
+"""In the gateway's image."""
+STEPS = (10, 50)
+"""Percent."""
+STEP_SECONDS = 30
+FAILING_STEP = 20
+"""Percent that the canary has when it begins to fail."""
+CALM_SECONDS = 15.0
+"""In that step before it fails."""
+PACE = 100
+"""Requests a second."""
+EDGE_SECONDS = 1.0
+LOOK_SECONDS = 0.2
+_FAILED = "failed"
+
+GOALS: dict[str, report.Goal] = {
+    "share_error_percent": {"max": 1},
+    "lost": {"max": 0},
+    "returned": {"min": 1},
+}
+
+
+@dataclass(frozen=True)
+class _Answer:
+    sent: float
+    """On the monotonic clock."""
+    who: str
+    """The engine's name; `failed`; or what else was wrong."""
+
+
+@dataclass(frozen=True)
+class _Look:
+    at: float
+    """On the monotonic clock."""
+    phase: str
+    weight: int
+    """The canary's, in percent, as the status says."""
+
+
+def main(pace: int = PACE) -> None:
+    """Measure and write bench/results/canary.json."""
+    admin, progress = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE), Report()
+    with room(admin), _servers(admin, progress):
+        try:
+            with progress.step("a canary that does as well"):
+                _route(admin, "1", [{"weight": weight, "for": f"{STEP_SECONDS}s"} for weight in STEPS])
+                good, seen = asyncio.run(_asked(admin, "1", pace, "Promoted", lambda: None))
+            shares = {weight: _share(good, seen, weight) for weight in STEPS}
+            with progress.step("a canary that fails"):
+                _route(admin, "2", [{"weight": FAILING_STEP, "for": "10m"}])
+                bad, _ = asyncio.run(_asked(admin, "2", pace, "Returned", lambda: _fail(admin)))
+        finally:
+            delete(admin, "LLMRoute", ROUTE)
+    failed = sorted(answer.sent for answer in bad if answer.who == _FAILED)
+    lost = [answer.who for answer in (*good, *bad) if answer.who not in (STABLE, CANARY, _FAILED)]
+    report.write(
+        "canary",
+        f"python -m bench.cluster.canary --pace {pace}",
+        measures={
+            "share_error_percent": max(abs(100 * share - weight) for weight, (share, _) in shares.items()),
+            **{f"share_at_{weight}_percent": 100 * share for weight, (share, _) in shares.items()},
+            **{f"requests_at_{weight}_percent": sent for weight, (_, sent) in shares.items()},
+            "returned": int(bool(failed)),
+            "seconds_to_return": failed[-1] - failed[0] if failed else 0.0,
+            "failed_until_then": len(failed),
+            "lost": len(lost) + sum(answer.who == _FAILED for answer in good),
+        },
+        goals=GOALS,
+        runs=[{"looks": [[round(look.at, 1), look.phase, look.weight] for look in seen], "lost": lost[:10]}],
+        notes=f"{pace} requests a second, two gateways; steps of {STEP_SECONDS} s. To return: from the first "
+        f"answer 500 to the last one, at a share of {FAILING_STEP} %, after {CALM_SECONDS:.0f} s without an "
+        "error.",
+    )
+
+
+@contextmanager
+def _servers(admin: Admin, progress: Report) -> Iterator[None]:
+    script = base64.b64encode(ENGINE.read_bytes()).decode()
+    try:
+        with progress.step("two engines"):
+            for name in (STABLE, CANARY):
+                code = f"import base64; exec(base64.b64decode('{script}'))"
+                spec = {
+                    "engine": "custom",
+                    "image": catalog.references()["gateway"],
+                    "command": [PYTHON, "-c", code],
+                    "args": [name, "{port}"],
+                    "readinessPath": "/health",
+                    "model": {"name": name, "source": "file:///opt/daybreak"},
+                    "accelerator": {"kind": "cpu"},
+                    "resources": {"cpu": "100m", "memory": "256Mi"},
+                }
+                admin.create(
+                    {
+                        "apiVersion": "daybreak.dev/v1alpha1",
+                        "kind": "ModelServer",
+                        "metadata": {"name": name},
+                        "spec": spec,
+                    }
+                )
+            for name in (STABLE, CANARY):
+                eventually(
+                    f"{name} is ready",
+                    lambda name=name: is_ready(admin.get("ModelServer", name)),  # type: ignore[misc]
+                    PATIENCE_SECONDS,
+                    1,
+                )
+        yield
+    finally:
+        for name in (STABLE, CANARY):
+            delete(admin, "ModelServer", name)
+
+
+def _route(admin: Admin, run: str, steps: Sequence[dict[str, Any]]) -> None:
+    backends = [{"kind": "ModelServer", "service": name, "model": name} for name in (STABLE, CANARY)]
+    analysis = {"errorRate": 0.01, "minRequests": 100}
+    canary = {**backends[1], "steps": list(steps), "analysis": analysis, "run": run}
+    spec = {"names": [ROUTE], "backends": backends, "canary": canary}
+    if admin.get("LLMRoute", ROUTE) is None:
+        about = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMRoute", "metadata": {"name": ROUTE}}
+        admin.create({**about, "spec": spec})
+    else:
+        admin.merge("LLMRoute", ROUTE, {"spec": spec})
+
+
+def _fail(admin: Admin) -> None:
+    """Tells the canary's engine, past the gateway, to answer 500 from now on."""
+    (pod,) = admin.list("Pod", labelSelector=f"daybreak.dev/service=server.{CANARY}")
+    (port,) = pod["spec"]["containers"][0]["ports"]
+    address = f"http://{pod['status']['podIP']}:{port['containerPort']}/fail"
+    request = urllib.request.Request(address, b"", method="POST")
+    with urllib.request.urlopen(request, timeout=10):  # noqa: S310 -- a pod of ours
+        pass
+
+
+async def _asked(
+    admin: Admin, run: str, pace: int, until: str, in_the_middle: Callable[[], None]
+) -> tuple[list[_Answer], list[_Look]]:
+    """Requests until the canary is there, and for some seconds more."""
+    url = f"http://{admin.get('Service', 'llm')['spec']['clusterIP']}/v1/completions"
+    answers: list[_Answer] = []
+    looks: list[_Look] = []
+    asked: list[asyncio.Task[None]] = []
+    limits = aiohttp.ClientTimeout(total=60)
+    over, told = asyncio.Event(), False
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=limits) as session:
+        sending = asyncio.create_task(_send(session, url, pace, answers, asked, over))
+        began = None
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline:
+            look = await asyncio.to_thread(_look, admin, run)
+            looks.append(look)
+            if look.phase == "Progressing" and began is None:
+                began = look.at
+            if began is not None and not told and look.at > began + CALM_SECONDS:
+                told = True
+                await asyncio.to_thread(in_the_middle)
+            if look.phase == until:
+                break
+            await asyncio.sleep(LOOK_SECONDS)
+        else:
+            raise RuntimeError(f"the canary is not {until}: {looks[-1]}")
+        await asyncio.sleep(5)
+        over.set()
+        await sending
+        await asyncio.gather(*asked)
+    return answers, looks
+
+
+async def _send(
+    session: aiohttp.ClientSession,
+    url: str,
+    pace: int,
+    answers: list[_Answer],
+    asked: list[asyncio.Task[None]],
+    over: asyncio.Event,
+) -> None:
+    began = time.monotonic()
+    while not over.is_set():
+        await asyncio.sleep(began + len(asked) / pace - time.monotonic())
+        asked.append(asyncio.create_task(_ask(session, url, answers)))
+
+
+async def _ask(session: aiohttp.ClientSession, url: str, answers: list[_Answer]) -> None:
+    sent = time.monotonic()
+    try:
+        async with session.post(url, json={"model": ROUTE, "prompt": "Who?", "max_tokens": 1}) as answer:
+            said = await answer.json(content_type=None)
+            own = "it was told to fail" in str(said)
+            who = said["choices"][0]["text"] if answer.status == 200 else _FAILED if own else str(said)
+    except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+        who = repr(error)
+    answers.append(_Answer(sent, who))
+
+
+def _look(admin: Admin, run: str) -> _Look:
+    at = time.monotonic()
+    status = (admin.get("LLMRoute", ROUTE) or {}).get("status") or {}
+    canary = status.get("canary") or {}
+    phase = canary.get("phase", "") if canary.get("run") == run else ""
+    weights = [each.get("weight", 0) for each in status.get("backends", ())]
+    return _Look(at, phase, weights[1] if len(weights) > 1 else 0)
+
+
+def _share(answers: Sequence[_Answer], looks: Sequence[_Look], weight: int) -> tuple[float, int]:
+    """The canary's part of the requests while it had this weight in a step, and how many they were."""
+    during = [look.at for look in looks if look.weight == weight and look.phase == "Progressing"]
+    begin, end = during[0] + EDGE_SECONDS, during[-1] - EDGE_SECONDS
+    there = [answer for answer in answers if begin <= answer.sent < end]
+    return sum(answer.who == CANARY for answer in there) / len(there), len(there)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pace", type=int, default=PACE)
+    main(**vars(parser.parse_args()))

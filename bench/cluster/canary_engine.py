@@ -1,0 +1,50 @@
+"""A stand-in for an engine: answers completions at once with its own name, and with 500 once it was told to.
+
+Run in a pod as `python -c`, with its name and port as arguments: nothing of Daybreak is imported.
+"""
+
+import json
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+NAME, PORT = sys.argv[1], int(sys.argv[2])
+
+
+class Handler(BaseHTTPRequestHandler):
+    """`POST /fail`: from now on every completion is answered 500."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    failing = False
+
+    def do_GET(self) -> None:
+        """Its health, and its one model."""
+        self._answer(200, {"object": "list", "data": [{"id": NAME, "object": "model"}]})
+
+    def do_POST(self) -> None:
+        """A completion."""
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if self.path == "/fail":
+            Handler.failing = True
+            self._answer(200, {})
+        elif Handler.failing:
+            self._answer(500, {"error": {"message": "it was told to fail", "type": "server_error"}})
+        else:
+            choice = {"index": 0, "text": NAME, "finish_reason": "stop", "logprobs": None}
+            model = json.loads(body).get("model")
+            answer = {"id": "cmpl-0", "object": "text_completion", "created": 1, "model": model}
+            self._answer(200, {**answer, "choices": [choice]})
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def _answer(self, status: int, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+ThreadingHTTPServer(("", PORT), Handler).serve_forever()
