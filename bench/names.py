@@ -10,6 +10,7 @@ NAMES: Mapping[str, str] = {
     "sleeping": "bench.gateway.sleeping",
     "awake": "bench.gateway.awake",
     "starved": "bench.operator.starved",
+    "turns": "bench.operator.turns",
     "direct": "bench.ray.direct",
     "overhead": "bench.cluster.overhead",
     "waking": "bench.cluster.waking",
