@@ -9,6 +9,7 @@ NAMES: Mapping[str, str] = {
     "lag": "bench.gateway.lag",
     "sleeping": "bench.gateway.sleeping",
     "awake": "bench.gateway.awake",
+    "held": "bench.gateway.held",
     "starved": "bench.operator.starved",
     "turns": "bench.operator.turns",
     "direct": "bench.ray.direct",
