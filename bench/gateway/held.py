@@ -1,8 +1,8 @@
 """Ten thousand requests of 100 KB for a service that sleeps: how many are held, and what memory it takes.
 
-One gateway (three HAProxies) with the settings that it has in a pod; the engine is a stand-in. The clients are a process
-of their own, with as many addresses as say that none of them has used up its share. Who finds no room is to hear so
-at once (429 with Retry-After); then the service wakes, and everybody who was held is to be answered.
+One gateway (three HAProxies) with the settings that it has in a pod; the engine is a stand-in. The clients are
+a process of their own, with so many addresses that none of them uses up its share. Who finds no room is to hear
+so at once (429 with Retry-After); then the service wakes, and everybody who was held is to be answered.
 """
 
 import argparse
@@ -135,8 +135,8 @@ def main(requests: int = REQUESTS) -> None:
         goals={**GOALS, "held_and_refused": {"min": requests}},
         runs=runs,
         notes=f"{requests} requests of {BODY_BYTES // 1000} KB from {ADDRESSES} addresses, held for "
-        f"{HELD_SECONDS} s once all had come. Lost: neither answered with 200 nor refused with 429 and Retry-After. RSS "
-        "is that of the three HAProxies, without what the kernel keeps.",
+        f"{HELD_SECONDS} s once all had come. Lost: neither answered with 200 nor refused with 429 and "
+        "Retry-After. RSS is that of the three HAProxies, without what the kernel keeps.",
     )
 
 
