@@ -1,8 +1,9 @@
 """Ten thousand requests of 100 KB for a service that sleeps: how many are held, and what memory it takes.
 
-One gateway (three HAProxies) with the settings that it has in a pod; the engine is a stand-in. The clients are
-a process of their own, with so many addresses that none of them uses up its share. Who finds no room is to hear
-so at once (429 with Retry-After); then the service wakes, and everybody who was held is to be answered.
+One gateway (three HAProxies) with the settings that it has in a pod; the engine is a stand-in. The clients
+are a process of their own, with so many addresses that none of them uses up its share. Who finds no room is
+to hear so at once (429 with Retry-After); then the service wakes, and everybody who was held is to be
+answered.
 """
 
 import argparse
