@@ -221,6 +221,19 @@ def test_who_comes_first() -> None:
     assert found["late"].after == ("default/old", "default/young", "default/nobody")
 
 
+def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
+    """Not whose wake began first: that may have been for clients who have gone."""
+    impatient = waiter("impatient", waited=700, held_since=ago(5))
+    patient = waiter("patient", waited=20, held_since=ago(100))
+    assert decided(impatient, patient)["impatient"].after == ("default/patient",)
+    # Of a gateway that does not tell, what the wake says counts.
+    untold = waiter("untold", waited=50)
+    found = decided(impatient, patient, untold)
+    assert [found[owner].place for owner in ("patient", "untold", "impatient")] == [1, 2, 3]
+    urgent = waiter("urgent", waited=1, held_since=ago(1), priority=1, first_since=ago(1))
+    assert decided(impatient, patient, urgent)["patient"].after == ("default/urgent",)
+
+
 def test_each_kind_of_accelerator_is_apart() -> None:
     other = replace(waiter("other", waited=900), resource="amd.com/gpu")
     assert not decided(waiter("w"), other)["w"].after
@@ -433,6 +446,7 @@ def test_services_that_are_always_asked_each_get_their_turn(
             elif name not in up:
                 began = NOW + timedelta(seconds=began_at)
                 more = {"since": began, "waits": True, "no_room_since": began, "queued": name in queued}
+                more["held_since"] = NOW + timedelta(seconds=since[name])
             else:
                 ends = NOW + timedelta(seconds=answers + turn) if answers <= second else None
                 more = {"since": now, "holds": {"a": 1}, "waits": answers > second, "yields_at": ends}

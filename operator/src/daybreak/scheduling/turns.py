@@ -51,6 +51,8 @@ class Claim:
     """Whether it has given its pods back, and makes none until its turn comes."""
     asked: bool = False
     """Whether requests are held for it."""
+    held_since: datetime | None = None
+    """Since when the oldest of these has been held; None: that is not told."""
     overdue: bool = False
     """Whether its first requests have been held for as long as they may be."""
     nodes: frozenset[str] | None = None
@@ -219,10 +221,11 @@ def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
 
 
 def _rank(claim: Claim) -> tuple[object, ...]:
-    """Who has the highest priority comes first, then who has clients that wait, then who waits longest. Who
-    has found no room for as long as its requests may be held lets the others try: what never fits is in
-    nobody's way."""
-    return (claim.overdue, claim.background, -claim.priority, not claim.asked, claim.since, claim.name)
+    """Who has the highest priority comes first, then who has clients that wait, then whose oldest client has
+    waited longest; where that is not told, since its wake began. Who has found no room for as long as its
+    requests may be held lets the others try: what never fits is in nobody's way."""
+    waits_since = claim.held_since or claim.since
+    return (claim.overdue, claim.background, -claim.priority, not claim.asked, waits_since, claim.name)
 
 
 def _yielding(

@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.unstructured import written
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.claims import claims
@@ -139,6 +140,24 @@ def test_a_service_that_finds_no_room_says_since_when() -> None:
     assert claim.no_room_since is not None
     assert claim.nodes == frozenset({"node-a"})
     assert not claim.queued
+
+
+def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_status() -> None:
+    world = waking()
+
+    def held(seconds: float) -> Decision:
+        oldest = timedelta(seconds=seconds)
+        return world.step(gateway=view(held=2, held_for=oldest), turns=COMES_AFTER, pods=(HEAD,))
+
+    said = held(40).status
+    since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
+    assert said.gate is not None
+    assert said.gate.models[0].room is not None
+    assert said.gate.models[0].room.held_since == written(since)
+    for second, late in enumerate((1, -1, 0), 1):
+        assert held(40 + second + late).status == said
+        [claim] = claims(world.seen)
+        assert claim.held_since == since
 
 
 def after(decision: Decision) -> list[str] | None:

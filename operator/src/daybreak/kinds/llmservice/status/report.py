@@ -155,7 +155,12 @@ def _gate(
             after=_after(seen.turn(name), state),
             idle=_idle(seen, snapshot, name, state, wakes[name]),
             room=room_status(
-                seen.gates.get(name), state, seen.turn(name), has_room=name in roomy, now=seen.now
+                seen.gates.get(name),
+                state,
+                seen.turn(name),
+                seen.gateway.of(name),
+                has_room=name in roomy,
+                now=seen.now,
             ),
         )
         for name, state in sleep_states.items()
