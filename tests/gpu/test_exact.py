@@ -80,6 +80,12 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     other.gateways(idle=60)
     exact.opens()
     other.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    # Who waits and has no clients any more does not wait for its idle time.
+    other.gateways(held=1)
+    other.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    other.gateways(idle=60)
+    other.reaches("asleep again", lambda status: status.get("asleep") == "Workers")
+    assert exact.is_open
     assert overbooked(exact.admin) == []
 
 

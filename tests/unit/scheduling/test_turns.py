@@ -234,6 +234,25 @@ def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
     assert decided(impatient, patient, urgent)["patient"].after == ("default/urgent",)
 
 
+def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
+    gone = waiter("gone", waited=900, asked=False, forsaken=True, priority=9)
+    idle = holder("idle", 900, a=1)
+    assert gives_way(decided(gone, idle)) == {}
+    # Nor is it before anybody else, whoever that is.
+    for other in (waiter("w"), waiter("late", overdue=True), batch("night", waited=10)):
+        assert decided(gone, other, idle)["gone"].after == (other.owner,)
+    assert gives_way(decided(gone, waiter("w"), idle)) == {"idle": "default/w"}
+    over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
+    assert gives_way(decided(gone, over)) == {}, "who was asked to sleep for it need not stay down"
+
+
+def test_who_stands_in_a_queue() -> None:
+    found = decided(waiter("first", waited=90), waiter("second"), holder("busy", None, a=1))
+    assert [found[owner].in_queue for owner in ("first", "second", "busy")] == [True, True, False]
+    # What it waits for is nobody's of ours: a node may be added for its pods.
+    assert not decided(waiter("alone"))["alone"].in_queue
+
+
 def test_each_kind_of_accelerator_is_apart() -> None:
     other = replace(waiter("other", waited=900), resource="amd.com/gpu")
     assert not decided(waiter("w"), other)["w"].after
@@ -277,26 +296,34 @@ class Played:
     answered_at: int | None = None
     leaving: bool = False
     first_since: datetime | None = None
+    gone_at: int | None = None
+    """When all of its clients have gone, if it has no room by then; None: they wait."""
+    forsaken: bool = False
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     services=st.lists(
-        st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 5)), min_size=1, max_size=6
+        st.tuples(
+            st.integers(1, 4), st.integers(1, 3), st.integers(0, 5), st.sampled_from([None, None, 20, 60])
+        ),
+        min_size=1,
+        max_size=6,
     ),
     order=st.randoms(use_true_random=False),
     node_wait=st.sampled_from([0, 0, 20, 60]),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
-    nodes: list[int], services: list[tuple[int, int, int]], order: Any, node_wait: int
+    nodes: list[int], services: list[tuple[int, int, int, int | None]], order: Any, node_wait: int
 ) -> None:
     """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
-    leaves or gives anything back; once for all who wait at a time, not once for each."""
+    leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and has no
+    clients any more goes, and nobody gives way to it."""
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
-        Played(f"s{number}", devices, pods, asked)
-        for number, (devices, pods, asked) in enumerate(services)
+        Played(f"s{number}", devices, pods, asked, gone_at=gone)
+        for number, (devices, pods, asked, gone) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
     wait, waited_from = timedelta(seconds=node_wait), None
@@ -308,7 +335,11 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
         if waited_from is not None and now - waited_from < wait:
             assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
+        gone = {each.name for each in some if each.forsaken}
+        assert not [turn for turn in found.values() if turn.gives_way_to in gone]
+        some = [each for each in some if not each.forsaken]
         for each in some:
+            each.forsaken = each.gone_at is not None and second >= each.gone_at and each.answered_at is None
             turn = found.get((each.name, "m"), Turn())
             each.queued = bool(turn.after)
             if turn.after or each.answered_at is not None:
@@ -360,7 +391,8 @@ def _claim(each: Played, now: datetime) -> Claim:
         waits=not up,
         no_room_since=each.no_room_since,
         queued=each.queued,
-        asked=not up,
+        asked=not up and not each.forsaken,
+        forsaken=each.forsaken,
         leaving=each.leaving,
         first_since=each.first_since,
         yields_at=now if up and not each.leaving else None,

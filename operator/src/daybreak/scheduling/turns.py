@@ -53,6 +53,8 @@ class Claim:
     """Whether requests are held for it."""
     held_since: datetime | None = None
     """Since when the oldest of these has been held; None: that is not told."""
+    forsaken: bool = False
+    """Whether all have gone for whom it wakes: it is about to leave, and nobody gives way to it."""
     overdue: bool = False
     """Whether its first requests have been held for as long as they may be."""
     nodes: frozenset[str] | None = None
@@ -129,6 +131,11 @@ class Turn:
     look_again: timedelta | None = field(default=None, compare=False)
     """How soon time alone may change somebody's turn; None: never."""
 
+    @property
+    def in_queue(self) -> bool:
+        """Whether it waits for accelerators that others hold, or want before it."""
+        return bool(self.after or (self.place and self.held_by))
+
 
 NO_MATTER = Turn()
 """Nobody waits for it, and it waits for nobody."""
@@ -177,7 +184,7 @@ def turns(
             found[claim.name] = Turn(after=before, held_by=holders, place=number + 1, expected=room)
             if len(before) < MAX_AFTER and claim.owner not in before:
                 before = (*before, claim.owner)
-        if not first.queued and not first.background:
+        if not (first.queued or first.background or first.forsaken):
             left = first.patient_until() - now
             found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
             behind = {claim.name for claim in (*others, *blocked)}
@@ -223,9 +230,10 @@ def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
 def _rank(claim: Claim) -> tuple[object, ...]:
     """Who has the highest priority comes first, then who has clients that wait, then whose oldest client has
     waited longest; where that is not told, since its wake began. Who has found no room for as long as its
-    requests may be held lets the others try: what never fits is in nobody's way."""
-    waits_since = claim.held_since or claim.since
-    return (claim.overdue, claim.background, -claim.priority, not claim.asked, waits_since, claim.name)
+    requests may be held lets the others try: what never fits is in nobody's way. Nor is who has no clients
+    any more."""
+    last = (claim.forsaken, claim.overdue, claim.background)
+    return (last, -claim.priority, not claim.asked, claim.held_since or claim.since, claim.name)
 
 
 def _yielding(

@@ -214,6 +214,7 @@ def health(
         updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
         hindered=snapshot.problem is not None or any(each.problem is not None for each in models),
         waits=snapshot.wakes_from_sleep(model.name) and not model.has_room,
+        queues=snapshot.turn(model.name).in_queue,
         gives_way=bool(snapshot.turn(model.name).gives_way_to),
     )
 
