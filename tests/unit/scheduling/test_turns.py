@@ -1,8 +1,10 @@
 """Whose turn it is where accelerators are scarce."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any
 
 from hypothesis import given, settings
@@ -97,6 +99,72 @@ def test_fewer_are_put_to_sleep_rather_than_more() -> None:
     two = waiter("w", devices=2)
     small, large = [holder("a", 900, n=1), holder("b", 900, n=1)], holder("c", 10, o=2)
     assert gives_way(decided(two, *small, large, nodes=places(n=2, o=2))) == {"c": "default/w"}
+
+
+def test_of_as_many_the_longest_idle_one_is_put_to_sleep_whatever_it_gives_back() -> None:
+    large, small = holder("large", 900, n=4), holder("small", 10, o=1)
+    both = places(n=4, o=1)
+    assert gives_way(decided(waiter("w"), large, small, nodes=both)) == {"large": "default/w"}
+    # Of those that are idle for as long, the one that gives back less.
+    assert gives_way(decided(waiter("w"), large, replace(small, yields_at=large.yields_at), nodes=both)) == {
+        "small": "default/w"
+    }
+    # Several are as idle as the last one of them.
+    four = waiter("w", devices=4)
+    pairs = [holder("a", 800, n=2), holder("b", 20, n=2), holder("c", 40, o=2), holder("d", 30, o=2)]
+    found = gives_way(decided(four, *pairs, nodes=places(n=4, o=4)))
+    assert found == {"c": "default/w", "d": "default/w"}
+
+
+def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
+    two = waiter("w", devices=2)
+    small, large = holder("small", 900, n=1), holder("large", 10, n=2)
+    assert gives_way(decided(two, small, large, nodes=places(n=3))) == {"large": "default/w"}
+    # Nor a batch beside a service that is enough; but rather two batches than a service.
+    night, day, run = (batch(name, ran=60, n=1) for name in ("night", "day", "run"))
+    assert set(gives_way(decided(two, night, day, run, large, nodes=places(n=5)))) == {"day", "night"}
+    four = waiter("w", devices=4)
+    found = gives_way(decided(four, night, large, holder("other", 900, n=2), nodes=places(n=5)))
+    assert set(found) == {"large", "other"}
+    asked = replace(holder("asked", 900, n=2), busy=True)
+    assert set(gives_way(decided(two, night, small, asked, nodes=places(n=4)))) == {"night", "small"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    holds=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 900), st.sampled_from(["idle", "idle", "busy", "batch"])),
+        min_size=1,
+        max_size=6,
+    ),
+    devices=st.integers(1, 8),
+)
+def test_no_fewer_could_have_made_room(holds: list[tuple[int, int, str]], devices: int) -> None:
+    """Of all sets that make room, by trying each: the fewest that are asked, then that may be, then batches;
+    and of those the ones that are idle longest."""
+    kinds = ("busy", "idle", "batch")
+    claims = [
+        replace(holder(f"h{number}", idle, n=gpus), busy=kind == "busy", background=kind == "batch")
+        for number, (gpus, idle, kind) in enumerate(holds)
+    ]
+    kind_of = {claim.name: kinds.index(kind) for claim, (_, _, kind) in zip(claims, holds, strict=True)}
+
+    def dear(some: Collection[Claim]) -> tuple[object, ...]:
+        idle = [
+            sorted(claim.yields_at or NOW for claim in some if kind_of[claim.name] == at) for at in range(3)
+        ]
+        return (*map(len, idle), *idle)
+
+    size = sum(gpus for gpus, _, _ in holds)
+    makes_room = [
+        some
+        for count in range(1, len(claims) + 1)
+        for some in combinations(claims, count)
+        if sum(claim.holds["n"] for claim in some) >= devices
+    ]
+    found = gives_way(decided(waiter("w", devices=devices), *claims, nodes=places(n=size)))
+    chosen = [claim for claim in claims if claim.owner.removeprefix("default/") in found]
+    assert dear(chosen) == min(map(dear, makes_room), default=dear(()))
 
 
 def test_only_where_its_pods_may_stand() -> None:
