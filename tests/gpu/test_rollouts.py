@@ -81,6 +81,20 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     assert len(exact.admin.list("RayCluster")) == 1
 
 
+def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_replacement(
+    exact: Exact,
+) -> None:
+    up(exact)
+    unchecked = {names.FIT_CHECK_ANNOTATION: names.FIT_CHECK_OFF}
+    exact.admin.merge("LLMService", NAME, {"metadata": {"annotations": unchecked}})
+    edit(exact, runtime={"image": NEW})
+    exact.eventually("the new one runs", runs(exact, NEW))
+    said = reaches(exact, "Complete")
+    assert said["strategy"] == "Replace"
+    assert "a second Ray cluster found no room" in said["reason"]
+    assert len(exact.admin.list("RayCluster")) == 1
+
+
 def test_requests_in_progress_end_first(exact: Exact) -> None:
     up(exact)
     exact.gateways(in_flight=1)
