@@ -24,6 +24,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from tests.api.operator_process import OperatorProcess
 from tests.gpu.looks import TOLERATED
 from tests.gpu.played_serve import PlayedServe
 from tests.kuberay_process import kuberay
+from tests.turns_bound import longest_wait
 
 COMPRESSION = 10.0
 SEED = 18
@@ -94,12 +96,9 @@ def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Sha
     requests, hour = arrivals(shape, compression, seed), HOUR / compression
     best, most = omniscient(requests, FLEET, hour), unlimited(requests, hour)
     min_awake = MIN_AWAKE / compression
-    bound = (
-        2
-        * (shape.services - 1)
-        * (min_awake + FLEET.wake + max(request.seconds for request in requests))
-        / FLEET.gpus
-    )
+    awake, stream = min_awake + FLEET.wake, max(request.seconds for request in requests)
+    longest = longest_wait(shape.services, FLEET.gpus, timedelta(seconds=awake), timedelta(seconds=stream))
+    bound = longest.total_seconds()
     measures: dict[str, float] = {
         "requests": len(requests),
         "bound_seconds": bound,
@@ -132,8 +131,9 @@ def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Sha
         f"{OVERTIME_SECONDS:.0f} more. Seconds are those of the measurement. Busy: the share of both GPUs' "
         "time within the hour in which they compute. Lost: an error, or no answer in all that time. A wait "
         "is a request's time without what its engine computed for it; of one that was never answered, all of "
-        "it. The bound is that of docs/sleep.md, two turns of each of the others (minAwake, the start, the "
-        "longest request), halved for two GPUs. Deadlock: somebody waits, and no engine starts "
+        "it. The bound is that of docs/sleep.md: the longest request, and one turn of each of the others "
+        "(minAwake, the start, the longest request, 10 s), two at a time. Deadlock: somebody waits, and no "
+        "engine starts "
         f"or computes for {STANDSTILL_SECONDS:.0f} seconds beyond afterIdle. `unlimited`: a GPU for each "
         "service, always awake.",
     )

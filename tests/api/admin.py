@@ -47,6 +47,7 @@ _PATHS = {
     "CustomResourceDefinition": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
     "Namespace": "/api/v1/namespaces",
     "Node": "/api/v1/nodes",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 OWNED = ("ServiceAccount", "NetworkPolicy", "PodDisruptionBudget", "Service", "RayService")
 """What the operator makes for an LLMService, under a name that follows from the service's."""

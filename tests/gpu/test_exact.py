@@ -61,13 +61,24 @@ PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
 """Nobody falls asleep by the clock in the tests that follow."""
 
 
-def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other: Exact) -> None:
+@pytest.fixture
+def urgent(exact: Exact) -> Iterator[str]:
+    """A class of pods that go first and preempt nobody."""
+    name = f"urgent-{exact.admin.namespace}"
+    about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    exact.admin.create({**about, "value": 1000, "preemptionPolicy": "Never"})
+    yield name
+    exact.admin.delete("PriorityClass", name)
+
+
+def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other: Exact, urgent: str) -> None:
     exact.make(PATIENT)
     exact.opens()
-    other.make(PATIENT)
+    other.make(PATIENT, podTemplate={"spec": {"priorityClassName": urgent}})
     other.gateways(held=1)
     other.eventually("the scheduler has no room", lambda: _waits(other))
     assert exact.is_open, "one that is asked keeps its GPU"
+    assert placed(exact.admin, NAME, 1), "whatever the class of the other's pods"
     exact.gateways(idle=60)
     other.opens()
     exact.reaches("asleep", lambda status: status.get("asleep") == "Workers")
@@ -80,6 +91,12 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     other.gateways(idle=60)
     exact.opens()
     other.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    # Who waits and has no clients any more does not wait for its idle time.
+    other.gateways(held=1)
+    other.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    other.gateways(idle=60)
+    other.reaches("asleep again", lambda status: status.get("asleep") == "Workers")
+    assert exact.is_open
     assert overbooked(exact.admin) == []
 
 

@@ -1,14 +1,14 @@
 """Rollouts on exactly as many GPUs as one service needs: no pod beyond them, and what is asked for runs."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from daybreak.api.common import names
 from tests.gpu.exact import NAME, NEW, OLD, Exact, image_of
-from tests.gpu.looks import overbooked, placed, pods
+from tests.gpu.looks import GPU, TOLERATED, overbooked, placed, pods
 from tests.gpu.nodes import Nodes, h100
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
@@ -53,6 +53,20 @@ def reaches(exact: Exact, phase: str) -> dict[str, Any]:
     return rollout(exact)
 
 
+@pytest.fixture
+def stranger(exact: Exact, nodes: Nodes) -> Iterator[None]:
+    """A second node, whose GPU a pod of somebody else holds."""
+    nodes.add(h100("h100-exact-2", 1, **{NAME: "other"}))
+    container = {"name": "c", "image": "other", "resources": {"limits": {GPU: 1}}}
+    spec = {"nodeSelector": {NAME: "other"}, "tolerations": TOLERATED, "containers": [container]}
+    exact.admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec})
+    exact.eventually("it has the GPU", lambda: exact.admin.get("Pod", "stranger")["spec"].get("nodeName"))
+    exact.admin.merge("Node", "h100-exact-2", {"metadata": {"labels": {NAME: "yes"}}})
+    yield
+    exact.admin.delete("Pod", "stranger")
+
+
+@pytest.mark.usefixtures("stranger")
 def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -> None:
     up(exact)
     exact.gateways(held=3)
@@ -64,6 +78,20 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     assert said["number"] == 2
     placed(exact.admin, NAME, 1)
     assert overbooked(exact.admin) == []
+    assert len(exact.admin.list("RayCluster")) == 1
+
+
+def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_replacement(
+    exact: Exact,
+) -> None:
+    up(exact)
+    unchecked = {names.FIT_CHECK_ANNOTATION: names.FIT_CHECK_OFF}
+    exact.admin.merge("LLMService", NAME, {"metadata": {"annotations": unchecked}})
+    edit(exact, runtime={"image": NEW})
+    exact.eventually("the new one runs", runs(exact, NEW))
+    said = reaches(exact, "Complete")
+    assert said["strategy"] == "Replace"
+    assert "a second Ray cluster found no room" in said["reason"]
     assert len(exact.admin.list("RayCluster")) == 1
 
 

@@ -258,6 +258,8 @@ backends = st.builds(
     updating=st.booleans(),
     hindered=st.booleans(),
     waits=st.booleans(),
+    queues=st.booleans(),
+    on_trial=st.booleans(),
 )
 courses = st.builds(
     SleepState,

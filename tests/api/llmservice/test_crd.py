@@ -171,12 +171,17 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
         "type": "Ready", "status": "False", "reason": "ModelFailed", "message": "chat: out of memory",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }  # fmt: skip
+    gate = {
+        "state": "Closed", "epoch": 1, "holdSeconds": 60, "phase": "Waking", "since": "2026-01-01T00:00:00Z"
+    }  # fmt: skip
+    room = {"place": 2, "expectedAt": "2026-01-01T00:01:00Z"}
     other = ready | {"type": "Stalled", "status": "True", "reason": "Other"}
     status = {
         "phase": "Failed", "replicas": 2, "gpus": 8, "url": "http://stored.crd.svc/v1",
         "defaults": {"outdated": True}, "conditions": [other, ready],
         "savings": {"givenBack": 12.5, "since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
         "rollout": {"phase": "Progressing", "number": 3, "revision": "stored-0123456789"},
+        "gate": {"port": 20001, "models": [{**gate, "name": "one"}, {**gate, "name": "two", "room": room}]},
     }  # fmt: skip
     admin.merge("LLMService", "stored", {"status": status}, "status")
     heading, line = kubectl(plane, "get", "llm", "stored").splitlines()
@@ -191,6 +196,7 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     ]
     heading, line = kubectl(plane, "get", "daybreak", "-o", "wide").splitlines()
     assert heading.split()[-5:] == ["SAVED", "ROLLOUT", "REVISION", "OUTDATED", "MESSAGE"]
+    assert line.split()[-11:-9] == ["2", "2026-01-01T00:01:00Z"], "of the model that waits"
     assert line.split()[-9:] == ["8", "12.5", "Progressing", "3", "true", "chat:", "out", "of", "memory"]
 
 

@@ -96,6 +96,27 @@ async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: b
     assert bench.serve.seen == dict.fromkeys(asking, 1)
 
 
+async def test_it_is_told_how_long_the_oldest_one_has_been_held(bench: Bench) -> None:
+    clock = asyncio.get_running_loop().time
+    await bench.gate(Gate.CLOSED)
+    assert (await bench.state()).held_ms == 0
+    oldest = asyncio.create_task(bench.ask("oldest"))
+    await bench.until(lambda state: state.held_ms >= 300)
+    began = clock()
+    asking = [asyncio.create_task(bench.ask(name)) for name in ("middle", "latest")]
+    held = await bench.until(lambda state: state.held == 3)
+    assert held.held_ms >= 300
+    asking[0].cancel()
+    later = await bench.until(lambda state: state.held == 2)
+    assert later.held_ms >= held.held_ms, "one has left that came later"
+    oldest.cancel()
+    left = await bench.until(lambda state: state.held == 1)
+    assert 0 <= left.held_ms <= 1000 * (clock() - began) + 50
+    await bench.wake()
+    assert (await asking[1])[0] == 200
+    assert (await bench.state()).held_ms == 0
+
+
 async def test_arrivals_while_the_gate_closes_are_in_flight_or_held(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True

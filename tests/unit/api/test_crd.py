@@ -105,7 +105,8 @@ def test_columns_find_what_they_show() -> None:
             field = column["jsonPath"].rpartition(".")[2]
             assert f"status.conditions[].{field}" in STATUS
         elif column["jsonPath"].startswith(".status"):
-            assert STATUS[column["jsonPath"].removeprefix(".")]["type"] == column["type"]
+            path = column["jsonPath"].removeprefix(".").replace("[*]", "[]")
+            assert STATUS[path]["type"] == column["type"]
 
 
 def test_scale_paths_exist() -> None:

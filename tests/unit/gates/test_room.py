@@ -5,8 +5,9 @@ from typing import Any
 
 from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, RoomStatus
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.room import first_since, room_seconds, room_status
+from daybreak.gates.room import first_since, held_since, room_seconds, room_status
 from daybreak.gates.state_machine import SleepState
+from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.scheduling.turn_words import waiting
 from daybreak.scheduling.turns import NO_MATTER, Turn
 
@@ -28,8 +29,13 @@ def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
     said: RoomStatus | None = None
     for second, state, turn, has_room in steps:
         moment = NOW + timedelta(seconds=second)
-        said = room_status(gate(said), state, turn, has_room=has_room, now=moment)
+        said = room_status(gate(said), state, turn, UNKNOWN, has_room=has_room, now=moment)
     return said
+
+
+def held(seconds: float, *, known: bool = True) -> Traffic:
+    """Requests of which the oldest has been held for so long."""
+    return Traffic(known=known, held=2, held_for=timedelta(seconds=seconds))
 
 
 def test_who_never_waits_says_nothing() -> None:
@@ -51,6 +57,35 @@ def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
     said = history(*trying, (40, WAKING, NO_MATTER, True), (90, AWAKE, NO_MATTER, True))
     assert said == RoomStatus(recent=[30])
     assert room_seconds(gate(said)) == (30,)
+
+
+def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None:
+    first = room_status(gate(None), WAKING, SECOND, held(9.8), has_room=False, now=NOW)
+    assert first is not None
+    assert first.held_since == "2026-01-02T03:03:55Z"
+    for late in (-1.4, -0.3, 0.0, 0.3, 1.4):
+        later = NOW + timedelta(seconds=60)
+        again = room_status(gate(first), WAKING, SECOND, held(69.8 + late), has_room=False, now=later)
+        assert again == first, "a fixed state means no writes"
+    # The oldest has left.
+    left = room_status(gate(first), WAKING, SECOND, held(3), has_room=False, now=NOW)
+    assert left is not None
+    assert left.held_since == "2026-01-02T03:04:02Z"
+    # It may be at the gateway that is not heard.
+    for traffic in (held(3, known=False), UNKNOWN):
+        assert held_since(gate(first), traffic, NOW) == NOW - timedelta(seconds=10)
+    older = held_since(gate(first), held(30, known=False), NOW)
+    assert older == NOW - timedelta(seconds=30)
+    assert held_since(gate(first), Traffic(known=True), NOW) is None
+    untold = Traffic(known=True, held=1)
+    assert held_since(gate(None), untold, NOW) is None, "a gateway of before"
+
+
+def test_who_stands_in_no_queue_says_nothing_of_its_requests() -> None:
+    assert room_status(gate(None), WAKING, NO_MATTER, held(9), has_room=False, now=NOW) is None
+    said = RoomStatus(place=1, first_since="2026-01-02T03:04:00Z", held_since="2026-01-02T03:03:00Z")
+    up = room_status(gate(said), WAKING, NO_MATTER, held(65), has_room=True, now=NOW)
+    assert up == RoomStatus(recent=[5])
 
 
 def test_what_ended_without_room_is_not_measured() -> None:

@@ -10,6 +10,7 @@ from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.gates.state_machine import (
     FORCED_ASLEEP,
     UPDATE_PATIENCE,
+    YIELD_IDLE,
     Health,
     SleepPolicy,
     SleepState,
@@ -329,6 +330,9 @@ def test_an_update_keeps_it_awake_for_a_time_only() -> None:
 
 
 WAITS, ANSWERS = Health(False, waits=True), Health(True, waits=True)
+QUEUES = Health(False, waits=True, queues=True)
+JUST_WOKEN = replace(WAKING, since=NOW)
+GONE, JUST_GONE = replace(IDLE, idle=YIELD_IDLE), replace(IDLE, idle=YIELD_IDLE / 2)
 
 
 @pytest.mark.parametrize(
@@ -344,6 +348,17 @@ WAITS, ANSWERS = Health(False, waits=True), Health(True, waits=True)
             id="all were refused",
         ),
         pytest.param(WAKING, SLEEPS, LATELY, WAITS, WAKING, id="one may come back"),
+        pytest.param(
+            WAKING, SLEEPS, GONE, QUEUES, changed(WAKING, Phase.DRAINING, CLOSED), id="all left the queue"
+        ),
+        pytest.param(WAKING, SLEEPS, JUST_GONE, QUEUES, WAKING, id="one comes again in a moment"),
+        pytest.param(JUST_WOKEN, SLEEPS, GONE, QUEUES, JUST_WOKEN, id="it wakes just now"),
+        pytest.param(WAKING, SLEEPS, replace(GONE, held=1), QUEUES, WAKING, id="one is held in the queue"),
+        pytest.param(WAKING, SLEEPS, replace(GONE, known=False), QUEUES, WAKING, id="a queue half unheard"),
+        pytest.param(WAKING, IN_WINDOW, GONE, QUEUES, WAKING, id="the schedule wants it in the queue"),
+        pytest.param(WAKING, KEPT_AWAKE, GONE, QUEUES, WAKING, id="a person wants it in the queue"),
+        pytest.param(WAKING, SLEEPS, GONE, replace(QUEUES, on_trial=True), WAKING, id="a change is tried"),
+        pytest.param(WAKING, SLEEPS, GONE, replace(QUEUES, waits=False), WAKING, id="it has had its turn"),
         pytest.param(WAKING, SLEEPS, UNHEARD, WAITS, WAKING, id="a gateway is not heard"),
         pytest.param(WAKING, SLEEPS, IDLE, DOWN, WAKING, id="it has room"),
         pytest.param(WAKING, NEVER, IDLE, WAITS, WAKING, id="it never sleeps"),

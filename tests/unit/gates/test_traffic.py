@@ -39,6 +39,25 @@ def test_two_gateways() -> None:
     )
 
 
+def test_the_oldest_request_that_is_held_anywhere() -> None:
+    older, younger = replace(BUSY, held_ms=9_000), replace(BUSY, held_ms=4_000)
+    assert together([seen(older, 1), seen(younger, 7), seen(QUIET)], "m").held_for == timedelta(seconds=11)
+    # A gateway of before does not tell it; one that holds nobody has nothing to tell.
+    assert together([seen(BUSY), seen(younger, 1)], "m").held_for == timedelta(seconds=5)
+    assert together([seen(BUSY), seen(replace(younger, held=0))], "m").held_for is None
+    # A request whose model nobody could read may be for this one.
+    front = {"m": seen(younger)["m"], "": seen(older)["m"]}
+    assert together([front], "m", ["m"]).held_for == timedelta(seconds=9)
+
+
+@pytest.mark.parametrize(
+    ("told", "read"),
+    [(1500, 1500), (0, 0), (None, None), (-1, None), (True, None), ("9", None), (10**30, 86_400_000)],
+)
+def test_what_a_gateway_tells_of_the_oldest_request_has_bounds(told: object, read: int | None) -> None:
+    assert Report.parse({**BUSY.wire(), "held_ms": told}).held_ms == read
+
+
 def test_the_age_of_a_report_counts_as_idleness() -> None:
     assert together([seen(QUIET, 5), seen(QUIET, 2)], "m").idle == timedelta(seconds=62)
 

@@ -118,6 +118,24 @@ async def test_a_later_end_is_told_without_another_count(
     assert (await first(updates)).services["a"].idle_ms == 0
 
 
+async def test_how_long_the_oldest_request_is_held_goes_on_by_itself(
+    feed: Feed, gateway: PlayedGateway, clock: Clock
+) -> None:
+    gateway.set(0, "a", held=2, held_ms=3000, idle_ms=2000)
+    await feed.look()
+    updates = feed.updates()
+    assert (await first(updates)).services["a"].held_ms == 3000
+    clock.now += 1.5
+    gateway.set(0, "a", held=2, held_ms=4500, idle_ms=3500)
+    await feed.look()
+    assert not feed.update(1).services, "nothing has happened"
+    assert feed.update(-1).services["a"].held_ms == 4500
+    assert feed.update(-1).services["b"].held_ms is None
+    gateway.set(0, "a", held=1, held_ms=1000)
+    await feed.look()
+    assert (await first(updates)).services["a"].held_ms == 1000, "the oldest has left"
+
+
 async def test_a_service_that_goes(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
     await feed.look()
     updates = feed.updates()

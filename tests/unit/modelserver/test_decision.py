@@ -283,6 +283,18 @@ def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     assert decision.status.gate.models[0].after == ["default/other"]
 
 
+def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue() -> None:
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    waits = after(decide(one), one, turn=Turn(after=("default/other",)), now=NOW + timedelta(hours=3))
+    assert decide(waits).status.phase is Phase.WAKING
+    gone = replace(HELD, held=0, idle=timedelta(seconds=2))
+    left = replace(waits, gateway=replace(waits.gateway, traffic=gone))  # type: ignore[type-var]
+    assert decide(left).status.phase is Phase.DRAINING
+    assert decide(replace(left, turn=Turn())).status.phase is Phase.WAKING, "nobody wants what it waits for"
+    down = after(decide(left), left, turn=Turn())
+    assert decide(down).status.phase is Phase.ASLEEP
+
+
 def test_one_that_is_deleted_says_so() -> None:
     one = awake()
     metadata = {**one.manifest["metadata"], "deletionTimestamp": "2026-05-04T12:00:00Z"}

@@ -7,6 +7,7 @@ import pytest
 
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
 from daybreak.rollouts.machine import SETTLE, RolloutState, Situation, Wish, look_again, step
+from daybreak.rollouts.strategy import Change
 from tests.unit.rollouts.situations import ARGUMENTS, FULL, PODS, ROOMY, START, Story
 
 BROKEN = "model m: the engine says no"
@@ -52,12 +53,15 @@ def test_two_clusters_where_there_is_room() -> None:
 
 
 def test_the_schedulers_word_counts() -> None:
-    """Pods of others are not known, so there may be less room than it seemed."""
+    """It knows more, so there may be less room than it seemed."""
     story = Story(around=ROOMY).up()
     story.ask("two")
     state = story.step(LATE, beside=True, no_room="0/3 nodes: 3 Insufficient nvidia.com/gpu")
     assert short(state) == ("Progressing", "one", "two", "Replace")
     assert "Insufficient" in state.reason
+    # The object asks for what is to come already, since the second Ray cluster was made by that.
+    there = {"two": Change(pods=False, restarts=False)}
+    assert story.step(beside=True, changes=there) == state, "it goes before the other one comes, all the same"
     replaced(story)
     assert short(story.step(answers=True)) == ("Complete", "two", None, "Replace")
 

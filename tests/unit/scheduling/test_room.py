@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.room import Booked, crowded
+from daybreak.scheduling.room import Booked, crowded, places
 from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, Manifest, node, service
 
 NOTHING: Booked = {}
@@ -29,6 +29,11 @@ def test_what_others_hold_is_not_free() -> None:
     told = said(node(gpus=2), taken=booked(gpus=2))
     assert "model qwen needs 1 nvidia.com/gpu" in told
     assert "at most 0 are free on one node" in told
+
+
+def test_which_nodes_it_may_need() -> None:
+    workload = service(GPU_MODEL).workload
+    assert places(workload, (node("a", gpus=1), node("b", gpus=0), node("c", gpus=8))) == {"a", "c"}
 
 
 def test_a_replica_stands_on_one_node() -> None:

@@ -1,8 +1,10 @@
 """Whose turn it is where accelerators are scarce."""
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import combinations
 from typing import Any
 
 from hypothesis import given, settings
@@ -97,6 +99,72 @@ def test_fewer_are_put_to_sleep_rather_than_more() -> None:
     two = waiter("w", devices=2)
     small, large = [holder("a", 900, n=1), holder("b", 900, n=1)], holder("c", 10, o=2)
     assert gives_way(decided(two, *small, large, nodes=places(n=2, o=2))) == {"c": "default/w"}
+
+
+def test_of_as_many_the_longest_idle_one_is_put_to_sleep_whatever_it_gives_back() -> None:
+    large, small = holder("large", 900, n=4), holder("small", 10, o=1)
+    both = places(n=4, o=1)
+    assert gives_way(decided(waiter("w"), large, small, nodes=both)) == {"large": "default/w"}
+    # Of those that are idle for as long, the one that gives back less.
+    assert gives_way(decided(waiter("w"), large, replace(small, yields_at=large.yields_at), nodes=both)) == {
+        "small": "default/w"
+    }
+    # Several are as idle as the last one of them.
+    four = waiter("w", devices=4)
+    pairs = [holder("a", 800, n=2), holder("b", 20, n=2), holder("c", 40, o=2), holder("d", 30, o=2)]
+    found = gives_way(decided(four, *pairs, nodes=places(n=4, o=4)))
+    assert found == {"c": "default/w", "d": "default/w"}
+
+
+def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
+    two = waiter("w", devices=2)
+    small, large = holder("small", 900, n=1), holder("large", 10, n=2)
+    assert gives_way(decided(two, small, large, nodes=places(n=3))) == {"large": "default/w"}
+    # Nor a batch beside a service that is enough; but rather two batches than a service.
+    night, day, run = (batch(name, ran=60, n=1) for name in ("night", "day", "run"))
+    assert set(gives_way(decided(two, night, day, run, large, nodes=places(n=5)))) == {"day", "night"}
+    four = waiter("w", devices=4)
+    found = gives_way(decided(four, night, large, holder("other", 900, n=2), nodes=places(n=5)))
+    assert set(found) == {"large", "other"}
+    asked = replace(holder("asked", 900, n=2), busy=True)
+    assert set(gives_way(decided(two, night, small, asked, nodes=places(n=4)))) == {"night", "small"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    holds=st.lists(
+        st.tuples(st.integers(1, 4), st.integers(1, 900), st.sampled_from(["idle", "idle", "busy", "batch"])),
+        min_size=1,
+        max_size=6,
+    ),
+    devices=st.integers(1, 8),
+)
+def test_no_fewer_could_have_made_room(holds: list[tuple[int, int, str]], devices: int) -> None:
+    """Of all sets that make room, by trying each: the fewest that are asked, then that may be, then batches;
+    and of those the ones that are idle longest."""
+    kinds = ("busy", "idle", "batch")
+    claims = [
+        replace(holder(f"h{number}", idle, n=gpus), busy=kind == "busy", background=kind == "batch")
+        for number, (gpus, idle, kind) in enumerate(holds)
+    ]
+    kind_of = {claim.name: kinds.index(kind) for claim, (_, _, kind) in zip(claims, holds, strict=True)}
+
+    def dear(some: Collection[Claim]) -> tuple[object, ...]:
+        idle = [
+            sorted(claim.yields_at or NOW for claim in some if kind_of[claim.name] == at) for at in range(3)
+        ]
+        return (*map(len, idle), *idle)
+
+    size = sum(gpus for gpus, _, _ in holds)
+    makes_room = [
+        some
+        for count in range(1, len(claims) + 1)
+        for some in combinations(claims, count)
+        if sum(claim.holds["n"] for claim in some) >= devices
+    ]
+    found = gives_way(decided(waiter("w", devices=devices), *claims, nodes=places(n=size)))
+    chosen = [claim for claim in claims if claim.owner.removeprefix("default/") in found]
+    assert dear(chosen) == min(map(dear, makes_room), default=dear(()))
 
 
 def test_only_where_its_pods_may_stand() -> None:
@@ -221,6 +289,38 @@ def test_who_comes_first() -> None:
     assert found["late"].after == ("default/old", "default/young", "default/nobody")
 
 
+def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
+    """Not whose wake began first: that may have been for clients who have gone."""
+    impatient = waiter("impatient", waited=700, held_since=ago(5))
+    patient = waiter("patient", waited=20, held_since=ago(100))
+    assert decided(impatient, patient)["impatient"].after == ("default/patient",)
+    # Of a gateway that does not tell, what the wake says counts.
+    untold = waiter("untold", waited=50)
+    found = decided(impatient, patient, untold)
+    assert [found[owner].place for owner in ("patient", "untold", "impatient")] == [1, 2, 3]
+    urgent = waiter("urgent", waited=1, held_since=ago(1), priority=1, first_since=ago(1))
+    assert decided(impatient, patient, urgent)["patient"].after == ("default/urgent",)
+
+
+def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
+    gone = waiter("gone", waited=900, asked=False, forsaken=True, priority=9)
+    idle = holder("idle", 900, a=1)
+    assert gives_way(decided(gone, idle)) == {}
+    # Nor is it before anybody else, whoever that is.
+    for other in (waiter("w"), waiter("late", overdue=True), batch("night", waited=10)):
+        assert decided(gone, other, idle)["gone"].after == (other.owner,)
+    assert gives_way(decided(gone, waiter("w"), idle)) == {"idle": "default/w"}
+    over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
+    assert gives_way(decided(gone, over)) == {}, "who was asked to sleep for it need not stay down"
+
+
+def test_who_stands_in_a_queue() -> None:
+    found = decided(waiter("first", waited=90), waiter("second"), holder("busy", None, a=1))
+    assert [found[owner].in_queue for owner in ("first", "second", "busy")] == [True, True, False]
+    # What it waits for is nobody's of ours: a node may be added for its pods.
+    assert not decided(waiter("alone"))["alone"].in_queue
+
+
 def test_each_kind_of_accelerator_is_apart() -> None:
     other = replace(waiter("other", waited=900), resource="amd.com/gpu")
     assert not decided(waiter("w"), other)["w"].after
@@ -264,26 +364,34 @@ class Played:
     answered_at: int | None = None
     leaving: bool = False
     first_since: datetime | None = None
+    gone_at: int | None = None
+    """When all of its clients have gone, if it has no room by then; None: they wait."""
+    forsaken: bool = False
 
 
 @settings(max_examples=300, deadline=None)
 @given(
     nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     services=st.lists(
-        st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(0, 5)), min_size=1, max_size=6
+        st.tuples(
+            st.integers(1, 4), st.integers(1, 3), st.integers(0, 5), st.sampled_from([None, None, 20, 60])
+        ),
+        min_size=1,
+        max_size=6,
     ),
     order=st.randoms(use_true_random=False),
     node_wait=st.sampled_from([0, 0, 20, 60]),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
-    nodes: list[int], services: list[tuple[int, int, int]], order: Any, node_wait: int
+    nodes: list[int], services: list[tuple[int, int, int, int | None]], order: Any, node_wait: int
 ) -> None:
     """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
-    leaves or gives anything back; once for all who wait at a time, not once for each."""
+    leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and has no
+    clients any more goes, and nobody gives way to it."""
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
-        Played(f"s{number}", devices, pods, asked)
-        for number, (devices, pods, asked) in enumerate(services)
+        Played(f"s{number}", devices, pods, asked, gone_at=gone)
+        for number, (devices, pods, asked, gone) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
     wait, waited_from = timedelta(seconds=node_wait), None
@@ -295,7 +403,11 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
         if waited_from is not None and now - waited_from < wait:
             assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
+        gone = {each.name for each in some if each.forsaken}
+        assert not [turn for turn in found.values() if turn.gives_way_to in gone]
+        some = [each for each in some if not each.forsaken]
         for each in some:
+            each.forsaken = each.gone_at is not None and second >= each.gone_at and each.answered_at is None
             turn = found.get((each.name, "m"), Turn())
             each.queued = bool(turn.after)
             if turn.after or each.answered_at is not None:
@@ -347,7 +459,8 @@ def _claim(each: Played, now: datetime) -> Claim:
         waits=not up,
         no_room_since=each.no_room_since,
         queued=each.queued,
-        asked=not up,
+        asked=not up and not each.forsaken,
+        forsaken=each.forsaken,
         leaving=each.leaving,
         first_since=each.first_since,
         yields_at=now if up and not each.leaving else None,
@@ -400,54 +513,3 @@ def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:
     over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
     assert gives_way(decided(waiter("w"), over)) == {"over": "default/w"}
     assert decided(over, holder("other", None)) == {}
-
-
-@settings(max_examples=100, deadline=None)
-@given(count=st.integers(2, 6), gpus=st.integers(1, 3), turn=st.integers(10, 120), start=st.integers(0, 30))
-def test_services_that_are_always_asked_each_get_their_turn(
-    count: int, gpus: int, turn: int, start: int
-) -> None:
-    """Nobody waits longer than two turns and starts of everybody else, and the seconds that the scheduler and
-    the operator take each time: who has had a turn is in the queue again when nobody waits who was before."""
-    since = {f"s{number}": 0 for number in range(count)}
-    """When each began to wait."""
-    woken = dict(since)
-    """When each was on the way up: by that they are served."""
-    up: dict[str, int] = {}
-    """When those with a GPU answer."""
-    queued: set[str] = set()
-    down: set[str] = set()
-    """Whose turn is over."""
-    longest = 0
-    for second in range(4 * count * (turn + start + 20)):
-        now = NOW + timedelta(seconds=second)
-        for name in sorted(since, key=lambda name: (woken[name], name)):
-            if name not in up and name not in queued | down and len(up) < gpus:
-                up[name] = second + start
-        claims = []
-        for name, began_at in woken.items():
-            answers = up.get(name, second + 1)
-            common: dict[str, Any] = {"owner": name, "model": "m", "resource": GPU, "devices": 1}
-            if name in down:
-                more: dict[str, Any] = {"since": now, "leaving": True, "stays_down": True}
-            elif name not in up:
-                began = NOW + timedelta(seconds=began_at)
-                more = {"since": began, "waits": True, "no_room_since": began, "queued": name in queued}
-            else:
-                ends = NOW + timedelta(seconds=answers + turn) if answers <= second else None
-                more = {"since": now, "holds": {"a": 1}, "waits": answers > second, "yields_at": ends}
-            claims.append(Claim(**common, **more, busy=True, asked=True))
-        found = turns(claims, places(a=gpus), now)
-        queued = {name for name in since if found.get((name, "m"), Turn()).after}
-        for name in since:
-            gives_way = found.get((name, "m"), Turn()).gives_way_to
-            if name in up and gives_way:
-                del up[name]
-                down.add(name)
-                since[name] = second
-            elif name in down and not gives_way:
-                down.discard(name)
-                woken[name] = second
-        longest = max(longest, *(second - since[name] for name in since if name not in up), 0)
-    rounds = -(-(count - gpus) // gpus) if count > gpus else 0
-    assert longest <= 2 * (rounds + 1) * (turn + start + 10)

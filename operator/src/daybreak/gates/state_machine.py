@@ -5,9 +5,10 @@
       │  └── can start ── Failed               └── a request ──▶ Awake           │
       └──────────────────────────── a request ───────────────────────────────────┘
 
-    A wake that has found no room, and for which nobody waits any more, drains too. So does, before its time,
-    an idle model for whose accelerators another one waits; and one that is asked, where it takes turns. That
-    one falls asleep with the requests that are held for it, and wakes for them when its turn comes.
+    A wake that has found no room, and for which nobody waits any more, drains too: at once where it stands in
+    a queue for accelerators that others hold, or want before it. So does, before its time, an idle model for
+    whose accelerators another one waits; and one that is asked, where it takes turns. That one falls asleep
+    with the requests that are held for it, and wakes for them when its turn comes.
 
     Whatever the traffic, a model whose pods are to be replaced goes through Replacing: its gate closes, what
     runs ends, the Ray cluster is given back, and it wakes at once in another one. Who is held stays held.
@@ -29,7 +30,8 @@ from daybreak.gates.traffic import Traffic
 FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (state Asleep)."
 """What clients are told while a person keeps the service asleep."""
 YIELD_IDLE = timedelta(seconds=2)
-"""How long nobody must have asked a model that gives way: the pause between two requests of one client."""
+"""How long nobody must have asked a model that gives way, or that leaves a queue: the pause between two
+requests of one client."""
 UPDATE_PATIENCE = timedelta(hours=2)
 """How long a change that is on its way may keep a service awake that nobody asks."""
 
@@ -80,6 +82,10 @@ class Health:
     """Whether something is known to be in its way, such as room that a second Ray cluster does not find."""
     waits: bool = False
     """Whether it is on the way up from sleep, and has not found room for one replica."""
+    queues: bool = False
+    """Whether others hold, or want before it, the accelerators for which it waits."""
+    on_trial: bool = False
+    """Whether it is on the way up to show that a change can start, whoever asks."""
     gives_way: bool = False
     """Whether another one waits for its accelerators, and it is the one that is to sleep for it."""
     replaces: bool = False
@@ -175,10 +181,16 @@ def _replacing(
 def look_again(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> timedelta | None:
-    """When idleness alone may change the state that has just been decided; None: never."""
+    """When idleness alone may change the state that has just been decided; None: never.
+
+    At once, where a gate was closed before its model began to drain: no gateway has anything to tell of that.
+    """
     sleep = policy.sleep
     if sleep is None or not traffic.known:
         return None
+    drains = sleep_state.phase is Phase.DRAINING and sleep_state.asleep is None
+    if drains and policy.may_sleep and _passed(traffic, sleep_state.epoch):
+        return timedelta(0)
     if sleep_state.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
         return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
     going = sleep_state.phase in (Phase.DRAINING, Phase.REPLACING)
@@ -186,6 +198,9 @@ def look_again(
         after_idle = timedelta(seconds=seconds(sleep.after_idle))
         if traffic.held or traffic.in_flight:
             return after_idle
+        leaves_queue = max(YIELD_IDLE - traffic.idle, sleep_state.since + YIELD_IDLE - now)
+        if sleep_state.gate is not GateState.OPEN and leaves_queue > timedelta(0):
+            return min(leaves_queue, after_idle)
         left = max(_left(sleep.after_idle, traffic), sleep_state.since + after_idle - now)
         if sleep_state.phase is Phase.UPDATING and left <= timedelta(0):
             left = sleep_state.since + UPDATE_PATIENCE - now
@@ -266,6 +281,11 @@ def yields_at(
     return max(now - traffic.idle + YIELD_IDLE, turn_ends)
 
 
+def forsaken(policy: SleepPolicy, traffic: Traffic) -> bool:
+    """Whether nobody asks for a model any more that wakes for nothing but requests, as far as is heard."""
+    return policy.may_sleep and traffic.known and not traffic.held and not traffic.in_flight
+
+
 def busy(traffic: Traffic) -> bool:
     """Whether somebody asks a model, or has asked a moment ago."""
     return bool(traffic.held or traffic.in_flight or traffic.idle < YIELD_IDLE)
@@ -286,12 +306,15 @@ def _forgotten(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> bool:
     """Whether everybody has gone for whom a model wakes: it would take the next accelerators that are free
-    for nobody, while somebody else waits for them."""
-    if health.answers or policy.sleep is None or not policy.may_sleep or not traffic.known:
+    for nobody, while somebody else waits for them.
+
+    Where nobody else does, its pods may be what a node is added for, so it waits on for who comes again.
+    """
+    if health.answers or policy.sleep is None or not forsaken(policy, traffic):
         return False
     after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
-    gone = not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
-    return gone and now - before.since >= after_idle
+    patience = min(YIELD_IDLE, after_idle) if health.queues and not health.on_trial else after_idle
+    return traffic.idle >= patience and now - before.since >= patience
 
 
 def _turn_is_over(policy: SleepPolicy, health: Health) -> bool:

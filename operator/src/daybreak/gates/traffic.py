@@ -16,6 +16,8 @@ from daybreak.gates.gateways.tallies import Tallies
 _MOST_CLUSTERS = 32
 """RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
 _LONGEST_NAME = 253
+_LONGEST_HOLD_MS = 24 * 60 * 60 * 1000
+"""Who has been held for longer counts as held for a day."""
 SHORTEST_PAUSE = timedelta(minutes=1)
 """Pauses between requests that are shorter are told of by nobody: no model would have slept in them."""
 
@@ -39,6 +41,8 @@ class Report:
     """Servers that answer."""
     clusters: tuple[str, ...] | None = None
     """The RayClusters that its requests go to, or are still at; None: that is not known."""
+    held_ms: int | None = None
+    """Milliseconds for which the oldest that is held has waited; None: none is, or it is not told."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -51,6 +55,7 @@ class Report:
             "idle_ms": self.idle_ms,
             "servers_up": self.servers_up,
             "clusters": None if self.clusters is None else list(self.clusters),
+            "held_ms": self.held_ms,
         }
 
     @classmethod
@@ -66,6 +71,7 @@ class Report:
             idle_ms=whole(row.get("idle_ms")),
             servers_up=whole(row.get("servers_up")),
             clusters=_clusters(row.get("clusters")),
+            held_ms=_held_ms(row.get("held_ms")),
         )
 
 
@@ -139,6 +145,8 @@ class Traffic:
     known: bool
     """Whether every gateway that may pass a request on has told of the model, and is still heard."""
     held: int = 0
+    held_for: timedelta | None = None
+    """For how long the oldest of those that are held has waited; None: none is, or no gateway tells."""
     in_flight: int = 0
     idle: timedelta = timedelta(0)
     """Time since the last arrival or end anywhere."""
@@ -181,6 +189,7 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
     return Traffic(
         known=len(found) == len(rows),
         held=sum(each.report.held for row in found for each in row),
+        held_for=max((age for row in found for each in row if (age := _held_for(each))), default=None),
         in_flight=sum(each.report.in_flight for row in found for each in row),
         idle=min(_idle(each) for row in found for each in row),
         acknowledged=min(row[0].report.epoch for row in found),
@@ -211,6 +220,13 @@ def _idle(seen: Seen) -> timedelta:
     return timedelta(milliseconds=seen.report.idle_ms) + seen.age
 
 
+def _held_for(seen: Seen) -> timedelta | None:
+    """For how long the oldest of those that are held at a gateway has waited."""
+    if not seen.report.held or seen.report.held_ms is None:
+        return None
+    return timedelta(milliseconds=seen.report.held_ms) + seen.age
+
+
 def _asked(report: Report) -> bool:
     return bool(report.arrivals or report.held or report.in_flight)
 
@@ -234,6 +250,11 @@ def _pause(rows: Iterable[Seen]) -> Pause | None:
         together = [each for each in both if each.length >= SHORTEST_PAUSE]
     ended = [each for each in together if each.ended > goes_on]
     return min(ended, key=lambda each: each.ended, default=None)
+
+
+def _held_ms(value: Any) -> int | None:
+    known = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return min(value, _LONGEST_HOLD_MS) if known else None
 
 
 def _clusters(value: Any) -> tuple[str, ...] | None:

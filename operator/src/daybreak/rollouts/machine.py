@@ -153,6 +153,9 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
         return _taken(state, goal, seen, None, "it sleeps: the next wake runs it")
     if change is None:
         return _taken(state, goal, seen, None, "nothing runs that could be disturbed")
+    if state.replaces and state.target == goal and wish.strategy in _REPLACED:
+        # Where a second Ray cluster has found no room, what is asked for stands in the object already.
+        return state
     if not change.restarts:
         return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, "nothing is restarted by it")
     if state.answered is None and not seen.around.serving:
@@ -160,9 +163,6 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
     if seen.beside and goal == state.answered:
         said = "what it is made of serves still, and goes on"
         return _taken(state, goal, seen, RolloutStrategy.BLUE_GREEN, said)
-    stays = state.replaces and state.target == goal and wish.strategy in _REPLACED
-    if stays:
-        return state
     road = choose(wish.strategy, change, seen.around, back=back)
     if road.strategy is None:
         return _waits(state, goal, seen, wish, RolloutPhase.BLOCKED, road.reason)

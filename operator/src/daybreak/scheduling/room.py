@@ -1,7 +1,6 @@
 """Whether there is room now for one more of a workload, beside everything that is there.
 
-What pods of others than Daybreak's workloads hold is not known here. The scheduler knows: its word counts
-where it says something else.
+The scheduler knows more, such as what quotas and volumes allow: its word counts where it says something else.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,11 +8,18 @@ from decimal import Decimal
 
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
-from daybreak.scheduling.fit import Question, capacities, of_models, questions
+from daybreak.scheduling.fit import Question, capacities, nodes_for, of_models, questions
 from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, Terms, lets_in
+from daybreak.scheduling.replica_size import accelerators_per_pod
 
 Booked = Mapping[str, Mapping[str, Decimal]]
 """What pods hold of each resource in base units, by node."""
+
+
+def places(workload: RayWorkload, nodes: tuple[Node, ...]) -> frozenset[str]:
+    """Names of the nodes on which pods of the workload with accelerators may stand."""
+    scarce = [model for model in workload.models if accelerators_per_pod(model)]
+    return frozenset[str]().union(*(nodes_for(model, nodes) for model in scarce))
 
 
 def crowded(

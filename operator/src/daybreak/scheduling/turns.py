@@ -5,14 +5,15 @@ Two rules, for each kind of accelerator (by the resource's name) apart:
 - **All or nothing.** Of the models that find no room, one comes first. The others give back what they hold,
   and make no pods until it has room, so that no two of them hold half of what each needs.
 - **Who is idle gives way.** For the one that comes first the fewest models that may are put to sleep, and of
-  those the ones that nobody has asked for longest; only where that makes room on one node. What runs in the
-  background, such as a batch, gives way before all others; what takes turns and is asked, after all others.
+  those the ones that nobody has asked for longest, whatever they give back; only where that makes room on one
+  node. What runs in the background, such as a batch, gives way before all others; what takes turns and is
+  asked, after all others.
 
 Both follow from what is seen at this moment; the only memory is that a model has given its pods back.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from statistics import median_low
@@ -51,6 +52,10 @@ class Claim:
     """Whether it has given its pods back, and makes none until its turn comes."""
     asked: bool = False
     """Whether requests are held for it."""
+    held_since: datetime | None = None
+    """Since when the oldest of these has been held; None: that is not told."""
+    forsaken: bool = False
+    """Whether all have gone for whom it wakes: it is about to leave, and nobody gives way to it."""
     overdue: bool = False
     """Whether its first requests have been held for as long as they may be."""
     nodes: frozenset[str] | None = None
@@ -127,6 +132,11 @@ class Turn:
     look_again: timedelta | None = field(default=None, compare=False)
     """How soon time alone may change somebody's turn; None: never."""
 
+    @property
+    def in_queue(self) -> bool:
+        """Whether it waits for accelerators that others hold, or want before it."""
+        return bool(self.after or (self.place and self.held_by))
+
 
 NO_MATTER = Turn()
 """Nobody waits for it, and it waits for nobody."""
@@ -175,7 +185,7 @@ def turns(
             found[claim.name] = Turn(after=before, held_by=holders, place=number + 1, expected=room)
             if len(before) < MAX_AFTER and claim.owner not in before:
                 before = (*before, claim.owner)
-        if not first.queued and not first.background:
+        if not (first.queued or first.background or first.forsaken):
             left = first.patient_until() - now
             found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
             behind = {claim.name for claim in (*others, *blocked)}
@@ -219,10 +229,12 @@ def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
 
 
 def _rank(claim: Claim) -> tuple[object, ...]:
-    """Who has the highest priority comes first, then who has clients that wait, then who waits longest. Who
-    has found no room for as long as its requests may be held lets the others try: what never fits is in
-    nobody's way."""
-    return (claim.overdue, claim.background, -claim.priority, not claim.asked, claim.since, claim.name)
+    """Who has the highest priority comes first, then who has clients that wait, then whose oldest client has
+    waited longest; where that is not told, since its wake began. Who has found no room for as long as its
+    requests may be held lets the others try: what never fits is in nobody's way. Nor is who has no clients
+    any more."""
+    last = (claim.forsaken, claim.overdue, claim.background)
+    return (last, -claim.priority, not claim.asked, claim.held_since or claim.since, claim.name)
 
 
 def _yielding(
@@ -232,7 +244,8 @@ def _yielding(
     nodes: Collection[NodeCapacity],
     now: datetime,
 ) -> list[Claim]:
-    """The fewest models whose sleep makes room for one more pod of `first` on one node.
+    """The models whose sleep makes room for one more pod of `first` on one node: as few as possible, and of
+    those the longest idle ones.
 
     None where the accelerators that are on their way back (`coming`, by node) are enough.
     """
@@ -251,25 +264,48 @@ def _yielding(
         room = max(offered.get(node, 0) - held[node], coming.get(node, 0))
         if coming.get(node) and room >= first.devices:
             return []
-        chosen: list[Claim] = []
-        for claim in sorted(may.get(node, ()), key=_idle_first):
-            chosen.append(claim)
-            room += claim.holds[node]
-            if room >= first.devices:
-                break
-        if chosen and room >= first.devices and (not best or _cost(chosen) < _cost(best)):
+        chosen = _fewest(may.get(node, ()), node, first.devices - room)
+        if chosen and (not best or _cost(chosen) < _cost(best)):
             best = chosen
     return best
 
 
-def _idle_first(claim: Claim) -> tuple[object, ...]:
-    return (not claim.background, claim.busy, claim.yields_at, claim.name)
+def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:
+    """Models that together give so much back on a node: as few as can be that somebody asks, then as few that
+    somebody may ask, then as few in the background; of as many the longest idle ones. Empty: all of them are
+    not enough."""
+    kinds: list[list[Claim]] = [[], [], []]
+    for claim in sorted(claims, key=lambda claim: (claim.yields_at, claim.name)):
+        kinds[0 if claim.busy else 2 if claim.background else 1].append(claim)
+    gives = [sorted((claim.holds[node] for claim in kind), reverse=True) for kind in kinds]
+    counts = [len(kind) for kind in kinds]
+    if _most(gives, counts) < lacking:
+        return []
+    for number in range(len(kinds)):
+        while counts[number] and _most(gives, counts) - gives[number][counts[number] - 1] >= lacking:
+            counts[number] -= 1
+    found = []
+    for number, kind in enumerate(kinds):
+        for claim in kind:
+            given = claim.holds[node]
+            gives[number].remove(given)
+            others = [count - (each == number) for each, count in enumerate(counts)]
+            # Whoever is taken leaves so much to do that the largest of those behind it do it with as few.
+            if counts[number] and given + _most(gives, others) >= lacking:
+                found.append(claim)
+                counts, lacking = others, lacking - given
+    return found
+
+
+def _most(gives: Sequence[Sequence[int]], counts: Sequence[int]) -> int:
+    """What so many of each kind give back at most, the largest first."""
+    return sum(sum(each[:count]) for each, count in zip(gives, counts, strict=True))
 
 
 def _cost(claims: list[Claim]) -> tuple[object, ...]:
-    """How many are put to sleep that somebody asks, that somebody may ask, and in all, what they give back,
-    and how long the last one of them is idle."""
+    """How many are put to sleep that somebody asks, that somebody may ask, and in all; how long the last one
+    of them is idle; and what they give back, needed or not."""
     last = max(claim.yields_at for claim in claims if claim.yields_at is not None)
     held = sum(sum(claim.holds.values()) for claim in claims)
     interrupted = sum(claim.busy for claim in claims)
-    return (interrupted, sum(not claim.background for claim in claims), len(claims), held, last)
+    return (interrupted, sum(not claim.background for claim in claims), len(claims), last, held)

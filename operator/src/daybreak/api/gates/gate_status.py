@@ -104,6 +104,9 @@ class RoomStatus(ApiModel):
     comes first has waited longer than any."""
     first_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when it has come first; absent: it does not."""
+    held_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """Since when the oldest request has been held that waits for it: by that it has its place. Absent: none
+    is held, or gateways do not tell."""
     recent: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
     """How long it took, from when it came first until it had room, in seconds, the last time at the end."""
 

@@ -118,7 +118,7 @@ class Sleep(ApiModel):
     this one; `Turn`, also when it is asked, after `minAwake`; or `Never`."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Of the models that wait for the same accelerators, the one with the highest comes first; among equals
-    the one that has waited longest."""
+    the one whose oldest request has waited longest."""
     min_awake: PositiveDuration = "30s"
     """How long it stays awake at least before it gives way to another one."""
     schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)

@@ -3,6 +3,7 @@
 from daybreak.api.common import custom_resource
 from daybreak.api.common.custom_resource import ready
 from daybreak.api.common.structural import Schema
+from daybreak.api.gates.columns import queue_columns
 from daybreak.api.llmservice import definition
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus
@@ -34,6 +35,7 @@ def printer_columns() -> list[Schema]:
         {"name": "Replicas", "type": "integer", "jsonPath": ".status.replicas"},
         {"name": "URL", "type": "string", "jsonPath": ".status.url"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        *queue_columns(),
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
         {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
         {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},

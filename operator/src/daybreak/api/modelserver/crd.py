@@ -3,6 +3,7 @@
 from daybreak.api.common import custom_resource
 from daybreak.api.common.custom_resource import ready
 from daybreak.api.common.structural import Schema
+from daybreak.api.gates.columns import queue_columns
 from daybreak.api.modelserver import definition
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.modelserver.status import ModelServerStatus
@@ -37,6 +38,7 @@ def printer_columns() -> list[Schema]:
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
         {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},
         {"name": "Revision", "type": "integer", "jsonPath": ".status.rollout.number", "priority": 1},
+        *queue_columns(),
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
         {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},

@@ -3,6 +3,7 @@
 from daybreak.api.common import custom_resource
 from daybreak.api.common.custom_resource import ready
 from daybreak.api.common.structural import Schema
+from daybreak.api.gates.columns import queue_columns
 from daybreak.api.serveapplication import definition
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus
@@ -36,6 +37,7 @@ def printer_columns() -> list[Schema]:
         {"name": "Protocol", "type": "string", "jsonPath": ".spec.protocol"},
         {"name": "URL", "type": "string", "jsonPath": ".status.url"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+        *queue_columns(),
         {"name": "GPUs", "type": "integer", "jsonPath": ".status.gpus", "priority": 1},
         {"name": "Saved", "type": "number", "jsonPath": ".status.savings.givenBack", "priority": 1},
         {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},

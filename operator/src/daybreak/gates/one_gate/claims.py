@@ -5,9 +5,10 @@ from typing import Any
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.ray.model import Model
 from daybreak.gates.one_gate.observed import Observed
-from daybreak.gates.room import first_since, room_seconds
+from daybreak.gates.rolling import wakes_for_requests
+from daybreak.gates.room import first_since, held_since, room_seconds
 from daybreak.gates.sleep_policy import overdue
-from daybreak.gates.state_machine import busy, yields_at
+from daybreak.gates.state_machine import busy, forsaken, yields_at
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.scheduling.fit import nodes_for
@@ -39,6 +40,8 @@ def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
         no_room_since=no_room_since(pods) if waits else None,
         queued=waits and gate is not None and bool(gate.after),
         asked=bool(traffic.held),
+        held_since=held_since(gate, traffic, seen.now) if waits else None,
+        forsaken=waits and wakes_for_requests(gate, seen.status) and forsaken(policy, traffic),
         overdue=gate is not None and overdue(gate, seen.now),
         nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
         leaving=leaving and state.phase is not Phase.REPLACING,

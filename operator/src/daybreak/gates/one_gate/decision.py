@@ -118,6 +118,7 @@ def _step(view: View[Any, Any], stalled: Problem | None, rolled: Rolled | None) 
         updating=view.updating,
         hindered=view.problem is not None,
         waits=view.no_room,
+        queues=seen.turn.in_queue,
         gives_way=bool(seen.turn.gives_way_to),
     )
     if rolled is not None:

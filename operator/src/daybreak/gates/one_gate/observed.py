@@ -14,6 +14,7 @@ from daybreak.gates.sleep_policy import gates_before, sleep_policy, sleep_state_
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.room import Booked
 from daybreak.scheduling.turns import NO_MATTER, Turn
 
 T = TypeVar("T", bound=Subject)
@@ -46,6 +47,8 @@ class Observed(Generic[T]):
     pods: tuple[Manifest, ...] = ()
     nodes: tuple[Node, ...] | None = None
     """None: the operator may not see nodes."""
+    booked: Booked | None = None
+    """What pods hold on each node; None: nobody has asked."""
     turn: Turn = NO_MATTER
     """Whose turn it is, where accelerators are scarce."""
     answers: tuple[Answer, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from daybreak.api.common.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.events import transitions
 from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
@@ -18,6 +19,7 @@ from daybreak.gates.one_gate.observer import Observer
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
+from daybreak.scheduling.room import places
 
 S = TypeVar("S", bound=Observed[Any])
 R = TypeVar("R", bound=Any)
@@ -47,6 +49,7 @@ class Reconciler(ABC, Generic[S, R]):
         self._observer = observer
         self._owned = owned
         self._applier = applier
+        self._others = OtherPods(api)
         self._writer = Writer(api, cache, applier, observer.resource, may_act)
 
     @abstractmethod
@@ -85,6 +88,7 @@ class Reconciler(ABC, Generic[S, R]):
             loop.see(owner, None, None)
             return None
         again = Again()
+        seen = await self._with_others(seen)
         decision = self.decide(seen)
         if decision.apply and seen.subject is not None and not loop.turned_awake(_gates(seen, decision)):
             uid = str(seen.subject.uid)
@@ -100,7 +104,7 @@ class Reconciler(ABC, Generic[S, R]):
                     return None  # the owner is gone
                 if applied.refusal:
                     again.after(REFUSED_SECONDS)
-                seen = replace(self._observer.again(key, seen), refusal=applied.refusal)
+                seen = replace(self._observer.again(key, seen), refusal=applied.refusal, booked=seen.booked)
                 again.after(*await self.applied(seen))
             decision = self.decide(seen)
         answers = self.answers(key, seen, decision)
@@ -113,6 +117,13 @@ class Reconciler(ABC, Generic[S, R]):
             again.at_once()
         again.within(decision.requeue_after)
         return again.seconds
+
+    async def _with_others(self, seen: S) -> S:
+        """With what pods of others hold, where it matters what is taken of nodes."""
+        if seen.booked is None or seen.nodes is None or seen.subject is None:
+            return seen
+        asked = places(seen.subject.workload, seen.nodes)
+        return replace(seen, booked=await self._others.beside(seen.booked, asked))
 
     async def _say(self, key: Key, seen: S, decision: Decision[R]) -> bool:
         """Write the status if it has changed, post what has turned. False: it is gone."""

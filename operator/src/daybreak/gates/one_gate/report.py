@@ -151,7 +151,8 @@ def _gate(
     looked = idle_policy.Seen(seen.gateway.traffic, wake, seen.now)
     idle = idle_policy.idle_status(seen.gate, subject.spec.sleep, seen.sleep_state, state, looked)
     after = _after(view, state)
-    room = room_status(seen.gate, state, seen.turn, has_room=view.has_room, now=seen.now)
+    traffic = seen.gateway.traffic
+    room = room_status(seen.gate, state, seen.turn, traffic, has_room=view.has_room, now=seen.now)
     gate = model_gate(
         subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle, room=room
     )

@@ -155,7 +155,9 @@ class Feed:
             if not full and seen.number <= since:
                 break
             report = _report(seen.state)
-            services[name] = replace(report, idle_ms=report.idle_ms + int(1000 * (now - seen.at)))
+            passed = int(1000 * (now - seen.at))
+            held_ms = report.held_ms + passed if report.held_ms is not None else None
+            services[name] = replace(report, idle_ms=report.idle_ms + passed, held_ms=held_ms)
         return Update(boot=self.boot, full=full, services=services)
 
     def _changed_since(self, told: int) -> bool:
@@ -168,7 +170,7 @@ class Feed:
         last = self.heard - state.idle_ms / 1000
         news = (
             before is None
-            or replace(_report(before.state), idle_ms=0) != replace(_report(state), idle_ms=0)
+            or _counts(before.state) != _counts(state)
             or last - before.told_last > IDLE_SLACK_MS / 1000
         )
         if news:
@@ -179,12 +181,18 @@ class Feed:
         return news
 
 
+def _counts(state: SlotState) -> Report:
+    """What of a state changes only when something happens."""
+    return replace(_report(state), idle_ms=0, held_ms=None)
+
+
 def _report(state: SlotState) -> Report:
     return Report(
         epoch=state.epoch,
         gate=state.gate.value,
         arrivals=state.arrivals,
         held=state.held,
+        held_ms=state.held_ms if state.held else None,
         in_flight=state.in_flight,
         idle_ms=state.idle_ms,
         servers_up=state.servers_up,

@@ -119,11 +119,11 @@ local function row(id, slot, flying, now)
     local answers, response_ms = slots.answers(slot)
     return string.format(
         '{"slot":%s,"service":%s,"model":%s,"gate":%s,"epoch":%d,"arrivals":%d,"past_lua":%d,"held":%d,' ..
-        '"in_flight":%d,"idle_ms":%d,"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},"answers":{%s},' ..
-        '"response_ms":%d%s%s%s}',
+        '"held_ms":%d,"in_flight":%d,"idle_ms":%d,"servers_up":%d,"wakes":%d,"connect_ms":%d,"ends":{%s},' ..
+        '"answers":{%s},"response_ms":%d%s%s%s}',
         quoted(id), quoted(slot.service), quoted(slot.model), quoted(slot.gate), slot.epoch, slot.arrivals, slot.went,
-        slot.held, flying, now - slot.last, slots.servers_up(slot), slot.wakes, slot.connect_ms, counts(slot.ends),
-        counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
+        slot.held, slots.held_ms(slot, now), flying, now - slot.last, slots.servers_up(slot), slot.wakes, slot.connect_ms,
+        counts(slot.ends), counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in

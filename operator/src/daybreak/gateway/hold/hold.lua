@@ -44,6 +44,7 @@ local function leave(txn, slot, number, reason)
         local now, since = now_ms(), waiting[number].since
         back = waiting[number].back
         slot.held = slot.held - 1
+        slot.came[waiting[number].order] = nil
         local key = waiting[number].key
         if key then
             slot.held_by[key] = slot.held_by[key] - 1
@@ -129,6 +130,7 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     last_number = last_number + 1
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
+    slot.came[slot.joined] = now
     slots.changed(slot)
     local patience = math.tointeger(tonumber((txn:get_var(NEXT) or ""):match("^(%d+):")))
     waiting[last_number] = {

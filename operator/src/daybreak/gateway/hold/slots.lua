@@ -129,6 +129,7 @@ function slots.fresh(id)
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
+        came = {}, oldest = 1,  -- when those came that are held, by their order; the first order that may be there
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
     -- Those of earlier gates.
@@ -262,6 +263,15 @@ end
 function slots.count(slot, reason)
     slot.ends[reason] = (slot.ends[reason] or 0) + 1
     slots.changed(slot)
+end
+
+-- For how long the oldest of a slot's held requests has waited, in ms; 0: none is held. Whoever has left is passed over
+-- once, so it costs nothing however many are held.
+function slots.held_ms(slot, now)
+    while slot.oldest <= slot.joined and not slot.came[slot.oldest] do
+        slot.oldest = slot.oldest + 1
+    end
+    return now - (slot.came[slot.oldest] or now)
 end
 
 -- Requests of a slot that have passed its gate and have not ended. HAProxy counts the streams of a backend, held

@@ -203,6 +203,8 @@ class SlotState:
     servers_up: int
     ends: Mapping[str, int]
     """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
+    held_ms: int = 0
+    """Milliseconds for which the oldest of those that are held has waited; 0: none is."""
     past_lua: int = 0
     """Requests among those that arrived that went to the model without coming to Lua."""
     wakes: int = 0

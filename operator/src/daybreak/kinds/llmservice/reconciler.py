@@ -7,6 +7,7 @@ from typing import Any
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
 from daybreak.controller.writer import Writer
@@ -25,6 +26,7 @@ from daybreak.kube.resources import OWNED
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
+from daybreak.scheduling.room import places
 
 
 class Reconciler:
@@ -62,6 +64,7 @@ class Reconciler:
         self._adapters = adapters
         self._copies = copies
         self._applier = applier
+        self._others = OtherPods(api)
         self._writer = Writer(api, cache, applier, LLM_SERVICES, may_act)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -83,7 +86,7 @@ class Reconciler:
         again = Again()
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None:
-            seen = replace(seen, own=plan.own, changes=plan.changes)
+            seen = await self._with_others(replace(seen, own=plan.own, changes=plan.changes))
         if plan is not None and plan.foreign:
             seen = replace(seen, foreign=plan.foreign)
             again.after(FOREIGN_SECONDS)
@@ -124,6 +127,13 @@ class Reconciler:
             again.at_once()
         again.within(decision.requeue_after)
         return again.seconds
+
+    async def _with_others(self, seen: Observed) -> Observed:
+        """With what pods of others hold, where a change may need room beside what runs."""
+        if not seen.changes or seen.booked is None or seen.nodes is None or seen.target_service is None:
+            return seen
+        asked = places(seen.target_service.workload, seen.nodes)
+        return replace(seen, booked=await self._others.beside(seen.booked, asked))
 
     async def _call_off(self, seen: Observed) -> list[float]:
         """End a second Ray cluster that is not wanted any more."""

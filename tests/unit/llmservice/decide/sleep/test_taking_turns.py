@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.unstructured import written
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.claims import claims
@@ -139,6 +140,73 @@ def test_a_service_that_finds_no_room_says_since_when() -> None:
     assert claim.no_room_since is not None
     assert claim.nodes == frozenset({"node-a"})
     assert not claim.queued
+
+
+def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_status() -> None:
+    world = waking()
+
+    def held(seconds: float) -> Decision:
+        oldest = timedelta(seconds=seconds)
+        return world.step(gateway=view(held=2, held_for=oldest), turns=COMES_AFTER, pods=(HEAD,))
+
+    said = held(40).status
+    since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
+    assert said.gate is not None
+    assert said.gate.models[0].room is not None
+    assert said.gate.models[0].room.held_since == written(since)
+    for second, late in enumerate((1, -1, 0), 1):
+        assert held(40 + second + late).status == said
+        [claim] = claims(world.seen)
+        assert claim.held_since == since
+
+
+def in_the_queue(**sleep: str) -> World:
+    """A service that wakes from sleep for a request, finds no room, and comes after another one."""
+    world = up(**sleep)
+    idle(6, world, turns=GIVES_WAY)
+    assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
+    assert gate(world.step(gateway=view(held=1), pods=(HEAD,))) == ("Waking", "Closed", None)
+    assert gate(world.step(turns=COMES_AFTER)) == ("Waking", "Closed", None)
+    return world
+
+
+def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
+    world = in_the_queue()
+    [claim] = claims(world.seen)
+    assert (claim.waits, claim.forsaken) == (True, False)
+    left = idle(1, world)
+    assert gate(left) == ("Waking", "Closed", None), "they may come again in a moment"
+    assert left.requeue_after is not None
+    assert left.requeue_after <= timedelta(seconds=1)
+    [claim] = claims(world.seen)
+    assert claim.forsaken, "nobody gives way to it meanwhile"
+    drains = idle(2, world)
+    assert gate(drains) == ("Draining", "Closed", None)
+    assert drains.requeue_after == timedelta(0), "its gate was closed before: no gateway tells of it"
+    [claim] = claims(world.seen)
+    assert not claim.waits
+    gone = idle(3, world)
+    assert gate(gone) == ("Asleep", "Closed", "Workers")
+    assert after(gone) is None
+    assert conditions(gone)["Ready"] == "True/Asleep"
+    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
+
+
+def test_one_that_comes_again_keeps_it_in_the_queue() -> None:
+    world = in_the_queue()
+    assert gate(idle(2, world)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
+
+
+def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
+    world = in_the_queue()
+    world.seen.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
+    assert gate(idle(60, world)) == ("Waking", "Closed", None)
+    assert not claims(world.seen)[0].forsaken
+    # A service that has never slept starts because it is there.
+    first = waking()
+    assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
+    assert not claims(first.seen)[0].forsaken
 
 
 def after(decision: Decision) -> list[str] | None:

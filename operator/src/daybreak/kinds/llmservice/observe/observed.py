@@ -113,7 +113,7 @@ class Observed:
     """What it takes to come from what runs to another revision, by its name; only of those that are asked
     for, and where a RayService is there."""
     booked: Mapping[str, Mapping[str, Decimal]] | None = None
-    """What pods of all services hold on each node; None: nobody has asked."""
+    """What pods hold on each node; None: nobody has asked."""
     own: BuiltWith | None = None
     """What this operator builds the RayService with; None: that is not known, or there is none to be."""
     refusal: str = ""

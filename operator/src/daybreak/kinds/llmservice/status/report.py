@@ -155,7 +155,12 @@ def _gate(
             after=_after(seen.turn(name), state),
             idle=_idle(seen, snapshot, name, state, wakes[name]),
             room=room_status(
-                seen.gates.get(name), state, seen.turn(name), has_room=name in roomy, now=seen.now
+                seen.gates.get(name),
+                state,
+                seen.turn(name),
+                seen.gateway.of(name),
+                has_room=name in roomy,
+                now=seen.now,
             ),
         )
         for name, state in sleep_states.items()
@@ -209,6 +214,7 @@ def health(
         updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
         hindered=snapshot.problem is not None or any(each.problem is not None for each in models),
         waits=snapshot.wakes_from_sleep(model.name) and not model.has_room,
+        queues=snapshot.turn(model.name).in_queue,
         gives_way=bool(snapshot.turn(model.name).gives_way_to),
     )
 

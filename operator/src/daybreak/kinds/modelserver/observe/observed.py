@@ -6,7 +6,6 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.one_gate import observed
 from daybreak.rollouts.history import History
-from daybreak.scheduling.room import Booked
 from daybreak.scheduling.schedulable import check_off
 
 
@@ -20,8 +19,6 @@ class Observed(observed.Observed[ModelServer]):
     """Its revisions; None: its spec has not the form of the API."""
     target: ModelServer | None = None
     """It as it is asked for; None where that cannot be read."""
-    booked: Booked | None = None
-    """What pods of all workloads hold on each node; None: nobody has asked."""
 
     @property
     def fit_checked(self) -> bool:

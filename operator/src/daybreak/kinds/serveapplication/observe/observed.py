@@ -13,7 +13,6 @@ from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
-from daybreak.scheduling.room import Booked
 from daybreak.scheduling.schedulable import check_off
 
 
@@ -31,8 +30,6 @@ class Observed(observed.Observed[ServeApplication]):
     """Its revisions; None: its spec cannot be read, or its code has not been looked for."""
     contents: Mapping[str, Content] = field(default_factory=dict)
     """What is known of ConfigMaps with code, by their names."""
-    booked: Booked | None = None
-    """What pods of all workloads hold on each node; None: nobody has asked."""
 
     @property
     def asked_for(self) -> ServeApplication | None:

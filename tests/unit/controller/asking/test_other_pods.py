@@ -1,0 +1,103 @@
+"""What pods of others hold on nodes."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, cast
+
+import pytest
+
+from daybreak.controller.asking import other_pods
+from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.kube.client import Api
+from daybreak.kube.errors import ApiError
+from daybreak.scheduling.room import Booked
+from tests.unit.clock import Clock
+from tests.unit.llmservice.decide.scenes.services import Manifest, pod
+
+OURS: Booked = {"a": {"nvidia.com/gpu": Decimal(1)}}
+
+
+class PlayedApi:
+    """Lists pods by node."""
+
+    def __init__(self, **pods: list[Manifest]) -> None:
+        self.pods = pods
+        self.asked: list[str] = []
+        self.fails: ApiError | None = None
+
+    async def request(
+        self, verb: str, resource: object, path: str, *, query: Mapping[str, str]
+    ) -> dict[str, Any]:
+        assert (verb, path, query["labelSelector"]) == ("list", "/api/v1/pods", "!daybreak.dev/service")
+        node = query["fieldSelector"].removeprefix("spec.nodeName=")
+        self.asked.append(node)
+        if self.fails is not None:
+            raise self.fails
+        return {"items": self.pods.get(node, [])}
+
+
+def other(gpus: int, **more: Any) -> Manifest:
+    """A pod of somebody else."""
+    return pod("other", gpus=gpus, **more)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def asks(api: PlayedApi, clock: Clock) -> OtherPods:
+    return OtherPods(cast(Api, api), clock)
+
+
+async def test_what_they_hold_is_taken_too(clock: Clock) -> None:
+    ended = other(4, status={"phase": "Succeeded"})
+    api = PlayedApi(a=[on("a", other(2)), on("a", ended)], b=[on("b", other(1)), on("b", other(1))])
+    found = await asks(api, clock).beside(OURS, {"a", "b", "c"})
+    gpus = {node: taken.get("nvidia.com/gpu") for node, taken in found.items()}
+    assert gpus == {"a": 3, "b": 2, "c": None}
+    assert OURS["a"]["nvidia.com/gpu"] == 1, "what is known of our own stays"
+
+
+async def test_they_are_asked_for_once_in_a_while(clock: Clock) -> None:
+    api = PlayedApi(a=[on("a", other(2))])
+    others = asks(api, clock)
+    for _ in range(3):
+        assert (await others.beside({}, {"a"}))["a"]["nvidia.com/gpu"] == 2
+    assert api.asked == ["a"]
+    clock.now += other_pods.FRESH_SECONDS
+    await others.beside({}, {"a"})
+    assert api.asked == ["a", "a"]
+
+
+async def test_who_may_not_ask_knows_of_none_and_does_not_ask_again_and_again(clock: Clock) -> None:
+    api = PlayedApi(a=[on("a", other(2))])
+    api.fails = ApiError(403, "Forbidden", "no")
+    others = asks(api, clock)
+    assert await others.beside(OURS, {"a", "b"}) == OURS
+    clock.now += 60
+    assert await others.beside(OURS, {"a", "b"}) == OURS
+    assert api.asked == ["a"]
+    api.fails = None
+    clock.now += other_pods.REFUSED_SECONDS
+    assert (await others.beside(OURS, {"a"}))["a"]["nvidia.com/gpu"] == 3
+
+
+async def test_an_api_server_that_is_away_is_asked_again(clock: Clock) -> None:
+    api = PlayedApi(a=[on("a", other(2))])
+    api.fails = ApiError(0, "", "away")
+    others = asks(api, clock)
+    assert await others.beside(OURS, {"a"}) == OURS
+    api.fails = None
+    assert (await others.beside(OURS, {"a"}))["a"]["nvidia.com/gpu"] == 3
+
+
+async def test_a_large_cluster_is_not_asked_for_every_node(clock: Clock) -> None:
+    api = PlayedApi()
+    await asks(api, clock).beside({}, {f"n{number:03}" for number in range(1000)})
+    assert len(api.asked) == other_pods.MOST_NODES
+
+
+def on(node: str, manifest: Manifest) -> Manifest:
+    """On a node."""
+    return {**manifest, "spec": {**manifest["spec"], "nodeName": node}}

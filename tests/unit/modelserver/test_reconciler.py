@@ -1,0 +1,77 @@
+"""What one reconcile of a ModelServer decides on, beside what is observed."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import cast
+
+import pytest
+
+from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.controller.asking.prober import Prober
+from daybreak.kinds.modelserver.decide.decision import Decision
+from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.kinds.modelserver.observe.observer import Observer
+from daybreak.kinds.modelserver.reconciler import Reconciler
+from daybreak.kube.client import Api
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.writing.apply import Applier
+from tests.unit.controller.asking.test_other_pods import PlayedApi, on, other
+from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.modelserver.servers import PLATFORM, seen
+
+ONE = Key("default", "chat")
+GPU = seen(spec={"accelerator": {"kind": "gpu"}})
+
+
+class Decides(Exception):
+    """It comes to its decision."""
+
+    def __init__(self, seen: Observed) -> None:
+        self.seen = seen
+
+
+class Stops(Reconciler):
+    """Stops at its decision."""
+
+    def decide(self, seen: Observed) -> Decision:
+        raise Decides(seen)
+
+
+class Sees:
+    """An observer."""
+
+    resource = MODEL_SERVERS
+
+    def __init__(self, seen: Observed) -> None:
+        self.seen = seen
+
+    def owner(self, key: Key) -> Key:
+        return key
+
+    def observe(self, _: Key) -> Observed:
+        return self.seen
+
+
+async def decided_on(what: Observed, api: PlayedApi) -> Observed:
+    """What it decides on when this is observed."""
+    observer, nobody = cast(Observer, Sees(what)), cast(Prober, None)
+    one = Stops(cast(Api, api), Cache(), observer, PLATFORM, nobody, cast(Applier, None), lambda: True)
+    with pytest.raises(Decides) as stopped:
+        await one.reconcile(ONE)
+    return stopped.value.seen
+
+
+async def test_where_a_change_may_need_room_pods_of_others_count() -> None:
+    nodes = (node("a", gpus=2), node("b", gpus=0))
+    api = PlayedApi(a=[on("a", other(1))], b=[on("b", other(0))])
+    changing = replace(GPU, nodes=nodes, booked={"a": {"nvidia.com/gpu": Decimal(1)}})
+    found = await decided_on(changing, api)
+    assert found.booked is not None
+    assert found.booked["a"]["nvidia.com/gpu"] == 2
+    assert api.asked == ["a"], "no accelerator of its kind is on the other node"
+
+
+async def test_nobody_is_asked_where_nothing_changes() -> None:
+    api = PlayedApi()
+    assert (await decided_on(replace(GPU, nodes=(node("a", gpus=2),)), api)).booked is None
+    assert api.asked == []
