@@ -210,7 +210,7 @@ def test_a_pods_own_annotations_go_before() -> None:
 
 def test_without_a_gateway_its_pods_are_reached() -> None:
     front = of_kind("Service", None, **CUSTOM, port=9000)["spec"]
-    assert front["selector"] == {names.SERVICE_LABEL: "server.chat"}
+    assert front["selector"] == {names.SERVICE_LABEL: "server.chat", names.COMPONENT_LABEL: "server"}
     assert front["ports"][0]["targetPort"] == 9000
     [rule] = of_kind("NetworkPolicy", None)["spec"]["ingress"]
     assert "from" not in rule
