@@ -21,6 +21,15 @@ SPEC: dict[str, dict[str, Any]] = {
     "tgi": {"engineArgs": {"max_concurrent_requests": 256}},
     "tensorrt-llm": {"engineArgs": {"max_batch_size": 64}},
     "triton": {"engineArgs": {"log_verbose": 1, "allow_metrics": "false"}},
+    "friendli": {
+        "engineArgs": {"max_batch_size": 64},
+        "env": [
+            {
+                "name": "FRIENDLI_CONTAINER_SECRET",
+                "valueFrom": {"secretKeyRef": {"name": "friendli", "key": "secret"}},
+            }
+        ],
+    },
     "mlflow": {"engineArgs": {"workers": 2}},
     "custom": {"args": ["serve", "{weights}"]},
 }

@@ -174,6 +174,7 @@ SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name":
         (LLAMA, 8080, "/metrics"),
         ({"engine": "tgi", "image": "tgi:1"}, 3000, "/metrics"),
         ({"engine": "triton", "image": "triton:1"}, 8002, "/metrics"),
+        ({"engine": "friendli", "image": "friendli:1"}, 8281, "/metrics"),
         (CUSTOM | {"metricsPath": "/stats", "metricsPort": 9100}, 9100, "/stats"),
         (CUSTOM | {"metricsPath": "/stats", "port": 9000}, 9000, "/stats"),
         (CUSTOM, None, None),

@@ -138,6 +138,10 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
         LLAMA | GPUS | {"nodes": 2},
         "spec.nodes: engine llama.cpp is not known to span several; leave it at 1, or use vllm, sglang",
     ),
+    (
+        {"engine": "friendli", "image": "friendli:1", "engineArgs": {"num_devices": 2}},
+        "spec.engineArgs.num_devices: the spec's own fields say it",
+    ),
     (SGLANG | {"engineArgs": {"nnodes": 2}}, "spec.engineArgs.nnodes: the spec's own fields say it"),
     ({"env": [{"name": "A", "value": "1"}, {"name": "A"}]}, "spec.env: A stands there 2 times"),
     (

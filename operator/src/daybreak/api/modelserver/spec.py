@@ -173,8 +173,9 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `mlflow`, or `custom` for any
-    image that answers over HTTP; or one of the installation's own (the chart's value `engines`)."""
+    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `friendli`, `mlflow`, or
+    `custom` for any image that answers over HTTP; or one of the installation's own (the chart's value
+    `engines`)."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
