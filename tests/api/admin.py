@@ -39,6 +39,7 @@ _PATHS = {
     "Job": "/apis/batch/v1/{}jobs",
     "ControllerRevision": "/apis/apps/v1/{}controllerrevisions",
     "Deployment": "/apis/apps/v1/{}deployments",
+    "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/{}leaderworkersets",
     "Role": "/apis/rbac.authorization.k8s.io/v1/{}roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/{}rolebindings",
     "ConfigMap": "/api/v1/{}configmaps",

@@ -88,6 +88,12 @@ def of_the_server(kind: str) -> Manifest:
     return copy.deepcopy(of_kind(of_server(servers()[0].values[0], MODELS), kind)[0])
 
 
+def of_several_nodes() -> Manifest:
+    """The LeaderWorkerSet of a ModelServer of the samples."""
+    [found] = [one.values[0] for one in servers() if one.values[0]["spec"].get("nodes")]
+    return copy.deepcopy(of_kind(of_server(found, MODELS), "LeaderWorkerSet")[0])
+
+
 def of_the_application(kind: str) -> Manifest:
     """An object of a ServeApplication of the samples."""
     return copy.deepcopy(of_kind(of_application(applications()[0].values[0], MODELS), kind)[0])
@@ -378,6 +384,30 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         lambda: of_the_server("Service"),
         lambda m: m["metadata"].update(name="other"),
         "named after",
+    ),
+    "a ModelServer's LeaderWorkerSet of another name": (
+        of_several_nodes,
+        lambda m: m["metadata"].update(name="other"),
+        "named after",
+    ),
+    "a service's LeaderWorkerSet": (
+        of_several_nodes,
+        lambda m: m["metadata"]["ownerReferences"][0].update(kind="LLMService"),
+        "so are LeaderWorkerSets",
+    ),
+    "workers of a LeaderWorkerSet with a host's path": (
+        of_several_nodes,
+        lambda m: m["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["volumes"].append(
+            {"name": "host", "hostPath": {"path": "/etc"}}
+        ),
+        "hostPath",
+    ),
+    "workers of a LeaderWorkerSet with an account of their own": (
+        of_several_nodes,
+        lambda m: m["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"].update(
+            serviceAccountName="other"
+        ),
+        "have one ServiceAccount",
     ),
     "an application's RayService of another name": (
         lambda: of_the_application("RayService"),

@@ -231,6 +231,7 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
     groups = {
         "": ["services", "serviceaccounts", "pods", "secrets", "configmaps", "persistentvolumeclaims"],
         "apps": ["deployments", "controllerrevisions"],
+        "leaderworkerset.x-k8s.io": ["leaderworkersets"],
         "networking.k8s.io": ["networkpolicies"],
         "policy": ["poddisruptionbudgets"],
         "batch": ["jobs"],

@@ -233,6 +233,13 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
     eventually("a status", lambda: (admin.get("ModelServer", name).get("status") or {}).get("gate"))
     admin.merge("ModelServer", name, {"spec": {"replicas": 2}})
     eventually("two", lambda: admin.get("Deployment", f"{name}-server")["spec"]["replicas"] == 2)
+    several = yaml.safe_load((ROOT / "manifests" / "samples" / "model-server-nodes.yaml").read_text())
+    group = f"{several['metadata']['name']}-server"
+    admin.create(several)
+    eventually("a LeaderWorkerSet", lambda: admin.get("LeaderWorkerSet", group))
+    admin.merge("ModelServer", several["metadata"]["name"], {"spec": {"state": "Asleep"}})
+    eventually("none", lambda: admin.get("LeaderWorkerSet", group)["spec"]["replicas"] == 0)
+    admin.delete("ModelServer", several["metadata"]["name"])
     assert forbidden(admin) == before
     assert "orbidden" not in operator.log()
     admin.delete("ModelServer", name)

@@ -21,6 +21,15 @@ SPEC: dict[str, dict[str, Any]] = {
     "tgi": {"engineArgs": {"max_concurrent_requests": 256}},
     "tensorrt-llm": {"engineArgs": {"max_batch_size": 64}},
     "triton": {"engineArgs": {"log_verbose": 1, "allow_metrics": "false"}},
+    "friendli": {
+        "engineArgs": {"max_batch_size": 64},
+        "env": [
+            {
+                "name": "FRIENDLI_CONTAINER_SECRET",
+                "valueFrom": {"secretKeyRef": {"name": "friendli", "key": "secret"}},
+            }
+        ],
+    },
     "mlflow": {"engineArgs": {"workers": 2}},
     "custom": {"args": ["serve", "{weights}"]},
 }
@@ -29,19 +38,31 @@ KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
 
 
 def started(engine: str, model: dict[str, Any], **more: Any) -> str:
-    """The engine's container, as far as the engine decides on it, and what is asked of it from outside."""
+    """The engine's container, as far as the engine decides on it, and what is asked of it from outside; with
+    that of its workers, where a replica has several nodes."""
     gpus = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
     image = {} if engine == "vllm" else {"image": f"registry.example.com/{engine}:1"}
     spec = {"engine": engine, "model": model, **image, **gpus, **SPEC.get(engine, {}), **more}
     metadata = {"name": "chat", "namespace": "default", "uid": "0-0"}
     one = ModelServer.from_manifest({"metadata": metadata, "spec": spec})
     assert problems(one) == ()
-    [container] = deployment(one, PLATFORM, 1)["spec"]["template"]["spec"]["containers"]
-    container["env"] = [each for each in container["env"] if each["name"] in one.profile.env]
-    said = {name: container[name] for name in KEPT if container.get(name)}
-    return as_text(
-        [{**said, "protocol": str(one.protocol), "firstAnswer": one.answer_path or "a completion"}]
-    )
+    made = deployment(one, PLATFORM, 1)["spec"]
+    group = made.get("leaderWorkerTemplate", {})
+    templates = [made["template"]] if not group else [group["leaderTemplate"], group["workerTemplate"]]
+    said = []
+    for template in templates:
+        [container] = template["spec"]["containers"]
+        container["env"] = [each for each in container["env"] if each["name"] in one.profile.env]
+        said.append({name: container[name] for name in KEPT if container.get(name)})
+    said[0] |= {"protocol": str(one.protocol), "firstAnswer": one.answer_path or "a completion"}
+    return as_text(said)
+
+
+@pytest.mark.parametrize("engine", sorted(name for name, each in profiles().items() if each.distributed))
+def test_on_several_nodes(engine: str, snapshot: SnapshotAssertion) -> None:
+    model = {"name": "chat", "source": "pvc://weights/deep"}
+    more = {"parallelism": {"tensor": 8, "pipeline": 2}, "nodes": 2}
+    assert started(engine, model, **more) == snapshot(extension_class=Manifests)
 
 
 @pytest.mark.parametrize("engine", sorted(profiles()))

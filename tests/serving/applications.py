@@ -1,17 +1,21 @@
 """Models for the tests, each there to show one thing. Run by Ray's Python, as the samples are."""
 
 import asyncio
+import json
 import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
+from pydantic import BaseModel
+from ray import serve
 
 from daybreak_runtime.loaders.hugging_face import HuggingFace
 from daybreak_runtime.models import BadInput, Model, Request, Tensor, application
 from daybreak_runtime.pipelines import Chat, ChatModel, chat_application, together
+from daybreak_runtime.pipelines.chat_application import ChatArgs
 
 Rows = Annotated[np.ndarray, Tensor("FP32", -1, 2)]
 
@@ -117,6 +121,47 @@ def make_tiny(folder: str) -> str:
     )
     BertForSequenceClassification(config).save_pretrained(folder)
     return folder
+
+
+class Said(BaseModel):
+    """What Ray Serve LLM's server gives for a chat that is no stream, and for one that fails."""
+
+    choices: list[dict[str, Any]] = []
+    error: dict[str, Any] | None = None
+
+
+class PlayedLLM:
+    """Ray Serve LLM's server, as far as handles know it: it says the last message again."""
+
+    async def chat(self, request: Any) -> AsyncIterator[Any]:
+        text = request.messages[-1]["content"]
+        if text == "fail":
+            yield Said(error={"message": "the prompt is too long", "code": 400})
+        elif not request.stream:
+            yield Said(choices=[{"message": {"content": f"{text} ({request.max_tokens})"}}])
+        else:
+            for word in text.split():
+                piece = {"choices": [{"delta": {"content": f"{word}."}}]}
+                yield [f"data: {json.dumps(piece)}\n\n"]
+            yield ["data: [DONE]\n\n"]
+
+
+class Asks(ChatModel):
+    """Answers what an LLM of the same application answers."""
+
+    async def answer(self, chat: Chat) -> AsyncIterator[str]:
+        llm = self.llms["played"]
+        if chat.stream:
+            async for piece in llm.stream(chat.messages):
+                yield piece
+        else:
+            yield await llm.chat(chat.text, max_tokens=7)
+
+
+def asks(args: ChatArgs) -> serve.Application:
+    """As `spec.llms` would have it, with a played LLM in the place of a real one."""
+    played = serve.deployment(PlayedLLM).bind()
+    return chat_application(Asks)(args.model_copy(update={"models": {"played": played}}))
 
 
 hugging_face = application(TinyHuggingFace)

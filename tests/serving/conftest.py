@@ -39,6 +39,10 @@ APPLICATIONS: dict[str, dict[str, Any]] = {
     },
     "joins": {"importPath": "applications.joins"},
     "shouter": {"importPath": "applications.shouter", "args": {"name": "shout"}},
+    "asks": {
+        "importPath": "daybreak_runtime.models.with_llms.build",
+        "args": {"importPath": "applications:asks", "args": {"name": "asks"}, "llms": []},
+    },
     "documents": {
         "importPath": "documents.app",
         "args": {"uses": {"summary": {"settings": {"sentences": 1}}}},

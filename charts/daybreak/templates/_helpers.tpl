@@ -205,6 +205,10 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   apiVersions: [v1]
   operations: {{ . }}
   resources: [deployments, controllerrevisions]
+- apiGroups: [leaderworkerset.x-k8s.io]
+  apiVersions: [v1]
+  operations: {{ . }}
+  resources: [leaderworkersets]
 - apiGroups: [rbac.authorization.k8s.io]
   apiVersions: [v1]
   operations: {{ . }}

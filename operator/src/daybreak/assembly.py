@@ -114,7 +114,7 @@ def assemble(
         GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)
-    watches.on_kuberay = operator.resync
+    watches.on_installed = operator.resync
     return operator
 
 

@@ -1,5 +1,6 @@
 """ServeApplication on the real API server, with KubeRay's real CRDs; KubeRay and Ray Serve are played."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.api.operator_process import OperatorProcess
 
 SOON = {"afterIdle": "1s", "depth": "Cluster"}
 GROUP = {"name": "g", "cpu": "1", "memory": "2Gi"}
+LLM: dict[str, Any] = {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}}
 NO_MODULE = """\
 Deploying app 'app' failed with exception:
 Traceback (most recent call last):
@@ -80,6 +82,31 @@ def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
     player.reaches("Waking", "Closed")
     eventually("room for workers", lambda: player.bounds == (1, 2))
     player.kuberay.worker(NAME, player.cluster, "cpu")
+    player.says("RUNNING")
+    player.reaches("Awake", "Open")
+
+
+def test_its_llms_sleep_and_wake_with_it(player: Player) -> None:
+    admin = player.admin
+    player.awake(sleep={"afterIdle": "1s"}, llms=[LLM])
+
+    def bounds() -> dict[str, tuple[int, int]]:
+        groups = admin.get("RayCluster", player.cluster)["spec"]["workerGroupSpecs"]
+        return {each["groupName"]: (each["minReplicas"], each["maxReplicas"]) for each in groups}
+
+    assert bounds() == {"cpu": (1, 2), "tiny": (1, 1)}
+    player.idle()
+    player.reaches("Asleep", "Closed")
+    eventually("no room for workers", lambda: bounds() == {"cpu": (0, 0), "tiny": (0, 0)})
+    player.goes("worker")
+    player.says("RUNNING")
+    player.traffic(held=1)
+    player.reaches("Waking", "Closed")
+    player.kuberay.worker(NAME, player.cluster, "cpu")
+    player.says("RUNNING")
+    time.sleep(1)
+    player.reaches("Waking", "Closed")
+    player.kuberay.worker(NAME, player.cluster, "tiny")
     player.says("RUNNING")
     player.reaches("Awake", "Open")
 
@@ -246,6 +273,8 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"protocol": "V2", "routes": [{"prefix": "/a"}]}, "routes belong to protocol Any"),
         ({"rollout": {"strategy": "Sideways"}}, "spec.rollout.strategy"),
         ({"models": ["a"]}, "models belong to protocol OpenAI"),
+        ({"llms": [LLM, LLM]}, "Duplicate value"),
+        ({"llms": [LLM | {"parallelism": {"tensor": 2}}]}, "accelerator kind cpu has no parallelism"),
     ],
 )
 def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:

@@ -1,10 +1,13 @@
 """ModelServer on the real API server with the real Deployment controller; kubelet and engine are played."""
 
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from daybreak.api.common import names
+from tests import leader_worker_sets
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny
 from tests.api.objects.servers import CHAT, NAME, Player, image_of, pods
@@ -87,6 +90,55 @@ def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) ->
     admin.delete("ModelServer", NAME)
     eventually("nothing", lambda: CHAT.gone(admin))
     eventually("no gateway", lambda: admin.get("Deployment", names.GATEWAY) is None)
+
+
+@pytest.fixture
+def leader_worker_set(admin: Admin) -> Iterator[Callable[[], None]]:
+    """Installs LeaderWorkerSet's kind, for the rest of the test; nobody plays its controller."""
+    yield lambda: admin.create(leader_worker_sets.crd())
+    if admin.get("CustomResourceDefinition", leader_worker_sets.NAME):
+        admin.delete("ModelServer", NAME)
+        eventually("nothing", lambda: CHAT.gone(admin))
+        admin.delete("CustomResourceDefinition", leader_worker_sets.NAME)
+
+
+def group(admin: Admin) -> dict[str, Any]:
+    """The pods' templates, by the names that LeaderWorkerSet would give the pods."""
+    found = eventually("its LeaderWorkerSet", lambda: admin.get("LeaderWorkerSet", "chat-server"))
+    made = found["spec"]["leaderWorkerTemplate"]
+    return {"chat-server-0": made["leaderTemplate"], "chat-server-0-1": made["workerTemplate"]}
+
+
+def test_a_replica_on_several_nodes(player: Player, leader_worker_set: Callable[[], None]) -> None:
+    admin = player.admin
+    several = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2, "pipeline": 2}, "nodes": 2}
+    admin.create(CHAT.manifest(**several, sleep=SOON))
+    missing = "LeaderWorkerSetMissing"
+    eventually("said", lambda: CHAT.condition(admin, "Stalled").get("reason") == missing)
+    leader_worker_set()
+    eventually("goes on", lambda: CHAT.condition(admin, "Stalled").get("status") == "False")
+    for number, (name, template) in enumerate(group(admin).items()):
+        metadata = {**template["metadata"], "name": name}
+        admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+        ready = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
+        address = {"podIP": f"127.0.0.{1 + number}", "podIPs": [{"ip": f"127.0.0.{1 + number}"}]}
+        running = {"phase": "Running", "conditions": ready, **address}
+        admin.merge("Pod", name, {"status": running}, subresource="status")
+    player.answers()
+    player.reaches("Awake", "Open")
+    assert CHAT.status(admin)["replicas"] == 1, "of two pods"
+    assert admin.get("LeaderWorkerSet", "chat-server")["metadata"]["generation"] == 1
+
+    player.idle()
+    player.reaches("Asleep", "Closed")
+
+    def replicas_of_set() -> int:
+        return int(admin.get("LeaderWorkerSet", "chat-server")["spec"]["replicas"])
+
+    eventually("no replica is to be", lambda: replicas_of_set() == 0)
+    found = admin.get("LeaderWorkerSet", "chat-server")
+    assert found["metadata"]["generation"] == 2, "made once, and written once since, for its sleep"
+    assert admin.get("Deployment", "chat-server") is None
 
 
 def edit(admin: Admin, **spec: object) -> None:
@@ -188,6 +240,11 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
         ({"sleep": {"depth": "Cluster"}}, "a ModelServer has no Ray cluster"),
         ({"parallelism": {"tensor": 2}}, "accelerator kind cpu has no parallelism"),
         ({"accelerator": {"type": "H100"}}, "accelerator.type is Ray's name"),
+        ({"nodes": 2}, "must be a multiple of nodes"),
+        (
+            {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 64, "pipeline": 4}, "nodes": 2},
+            "at most 64 accelerators",
+        ),
         ({"replicas": 0}, "spec.replicas"),
         ({"protocol": "Grpc"}, "spec.protocol"),
     ],

@@ -129,7 +129,7 @@ def _owner(manifest: dict[str, Any]) -> str | None:
 def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     """A reconciler whose watches do not run: the test tells it what they would."""
     watches = Watches(api, cache, namespaces=[namespace], nodes=False)
-    watches.kuberay_installed = True
+    watches.kuberay.installed = True
     prober = Prober(HttpModelClient(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
     observer = Observer(cache, watches, None)

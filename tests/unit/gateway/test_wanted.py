@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.api.common import names
+from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
 from daybreak.gateway.agent.wanted import (
     FALLBACK_REPLICAS,
@@ -20,6 +21,8 @@ from daybreak.gateway.agent.wanted import (
 )
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy
+from daybreak.kinds.modelserver.objects.deployment import deployment
+from daybreak.platform import Platform
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -409,6 +412,20 @@ def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
     assert only.slot.replicas_listen
     assert "check=/up" in only.slot.words()
     assert claim.front.servers == ()
+
+
+def test_workers_of_a_replica_on_several_nodes_get_nothing() -> None:
+    several = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": 2}
+    spec = {"engine": "vllm", "model": {"name": "small", "source": "file:///m"}, **several}
+    one = ModelServer.from_manifest(
+        {"metadata": {"name": "tiny", "namespace": "ns", "uid": "u"}, "spec": spec}
+    )
+    made = deployment(one, Platform("ray", "ray-cpu"), 1)["spec"]["leaderWorkerTemplate"]
+    pods = [
+        {"metadata": made[part]["metadata"], "status": {"podIP": host, "phase": "Running"}}
+        for part, host in (("leaderTemplate", "10.0.0.5"), ("workerTemplate", "10.0.0.6"))
+    ]
+    assert [each.host for each in read(model_server(), *pods).gates[0].servers] == ["10.0.0.5"]
 
 
 def test_pods_that_nobody_has_proven_get_nothing() -> None:

@@ -18,6 +18,7 @@ from daybreak.rollouts.revisions import Revision
 from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, pod, seen
 
 ANSWERS = (Answer("tiny", True),)
+HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
 CRASHES = [
     {
         "name": "engine",
@@ -143,3 +144,21 @@ class Rolling:
     def pause(self, on: bool) -> None:
         """Somebody pauses rollouts, or resumes them."""
         self.annotations = {names.ROLLOUT_PAUSED_ANNOTATION: "true"} if on else {}
+
+
+def replaced(world: Rolling) -> None:
+    """What runs ends, the pods go, and the next ones are asked for."""
+    world.traffic = replace(ASKED, held=1)
+    world.step()
+    assert world.gate == ("Replacing", "Closed")
+    assert world.look().sleep_state is not None
+    assert not world.look().asleep, "somebody is being answered"
+    world.traffic = HELD
+    world.step()
+    assert world.look().asleep
+    assert world.says("Ready")[:2] == ("True", "Replacing")
+    world.step()
+    assert world.gate[0] == "Replacing", "pods are there"
+    world.pods = []
+    world.step()
+    assert world.gate == ("Waking", "Closed")

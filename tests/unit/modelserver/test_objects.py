@@ -174,6 +174,7 @@ SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name":
         (LLAMA, 8080, "/metrics"),
         ({"engine": "tgi", "image": "tgi:1"}, 3000, "/metrics"),
         ({"engine": "triton", "image": "triton:1"}, 8002, "/metrics"),
+        ({"engine": "friendli", "image": "friendli:1"}, 8281, "/metrics"),
         (CUSTOM | {"metricsPath": "/stats", "metricsPort": 9100}, 9100, "/stats"),
         (CUSTOM | {"metricsPath": "/stats", "port": 9000}, 9000, "/stats"),
         (CUSTOM, None, None),
@@ -210,7 +211,7 @@ def test_a_pods_own_annotations_go_before() -> None:
 
 def test_without_a_gateway_its_pods_are_reached() -> None:
     front = of_kind("Service", None, **CUSTOM, port=9000)["spec"]
-    assert front["selector"] == {names.SERVICE_LABEL: "server.chat"}
+    assert front["selector"] == {names.SERVICE_LABEL: "server.chat", names.COMPONENT_LABEL: "server"}
     assert front["ports"][0]["targetPort"] == 9000
     [rule] = of_kind("NetworkPolicy", None)["spec"]["ingress"]
     assert "from" not in rule

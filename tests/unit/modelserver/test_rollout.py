@@ -1,6 +1,5 @@
 """A change of a server that answers: what becomes of its gate, its pods and its conditions."""
 
-from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -8,14 +7,12 @@ from typing import Any
 import pytest
 
 from daybreak.controller.asking.answer import Answer
-from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from tests.unit.llmservice.decide.scenes.services import node
-from tests.unit.modelserver.rolling import ANSWERS, CRASHES, NO_IMAGE, Rolling
-from tests.unit.modelserver.servers import ASKED, QUIET
+from tests.unit.modelserver.rolling import ANSWERS, CRASHES, HELD, NO_IMAGE, Rolling, replaced
+from tests.unit.modelserver.servers import QUIET
 
 OTHER = {"image": "engine:2"}
-HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
 SETTLED = 11
 REPLACE = {"rollout": {"strategy": "Replace"}}
 
@@ -129,24 +126,6 @@ def test_what_the_api_server_refuses_goes_back() -> None:
     world.step()
     assert world.rollout["phase"] == "RolledBack"
     assert "the API server refused no such class" in world.says("Stalled")[2]
-
-
-def replaced(world: Rolling) -> None:
-    """What runs ends, the pods go, and the next ones are asked for."""
-    world.traffic = replace(ASKED, held=1)
-    world.step()
-    assert world.gate == ("Replacing", "Closed")
-    assert world.look().sleep_state is not None
-    assert not world.look().asleep, "somebody is being answered"
-    world.traffic = HELD
-    world.step()
-    assert world.look().asleep
-    assert world.says("Ready")[:2] == ("True", "Replacing")
-    world.step()
-    assert world.gate[0] == "Replacing", "pods are there"
-    world.pods = []
-    world.step()
-    assert world.gate == ("Waking", "Closed")
 
 
 def test_replace_holds_requests_and_loses_none() -> None:

@@ -19,6 +19,7 @@ from scripts.schemas.json_schema import server_json_schema
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}
+GPUS: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 4}}
 BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"engine": "vlm"}, "spec.engine: vlm is not known here; did you mean vllm?"),
     ({"engine": "nothing"}, "spec.engine: nothing is not known here; there are vllm, sglang, "),
@@ -48,6 +49,16 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         {"parallelism": {"tensor": 2}},
         "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
     ),
+    (
+        {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2, "pipeline": 2}, "nodes": 3},
+        "parallelism.tensor times parallelism.pipeline must be a multiple of nodes",
+    ),
+    ({"nodes": 2}, "must be a multiple of nodes"),
+    (
+        {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 64, "pipeline": 4}, "nodes": 2},
+        "with nodes above 1 a pod has at most 64 accelerators: use more nodes",
+    ),
+    ({"nodes": 0}, "spec.nodes"),
     (
         {"accelerator": {"type": "H100"}},
         "accelerator.type is Ray's name of an accelerator: use accelerator.nodeSelector",
@@ -115,6 +126,23 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
         {"accelerator": {"claim": {"templateName": "gpus", "devices": 2}}},
         "spec.accelerator.claim.devices: a pod computes on 1, not on 2",
     ),
+    (
+        {
+            "accelerator": {"claim": {"templateName": "gpus", "devices": 4}},
+            "parallelism": {"tensor": 2, "pipeline": 2},
+            "nodes": 2,
+        },
+        "spec.accelerator.claim.devices: a pod computes on 2, not on 4",
+    ),
+    (
+        LLAMA | GPUS | {"nodes": 2},
+        "spec.nodes: engine llama.cpp is not known to span several; leave it at 1, or use vllm, sglang",
+    ),
+    (
+        {"engine": "friendli", "image": "friendli:1", "engineArgs": {"num_devices": 2}},
+        "spec.engineArgs.num_devices: the spec's own fields say it",
+    ),
+    (SGLANG | {"engineArgs": {"nnodes": 2}}, "spec.engineArgs.nnodes: the spec's own fields say it"),
     ({"env": [{"name": "A", "value": "1"}, {"name": "A"}]}, "spec.env: A stands there 2 times"),
     (
         {
@@ -177,6 +205,7 @@ def test_names_that_are_refused(name: str) -> None:
         CUSTOM | {"model": {"name": "t", "source": "s3://b/m"}},
         CUSTOM | {"protocol": "Any", "readinessPath": "/models/{model}"},
         {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 4}, "state": "Asleep"},
+        GPUS | {"nodes": 2},
         {"podTemplate": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A", "value": "b"}]}]}}},
     ],
 )

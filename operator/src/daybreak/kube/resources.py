@@ -22,6 +22,7 @@ EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 
 DEPLOYMENTS = Resource("apps", "v1", "Deployment", "deployments")
+LEADER_WORKER_SETS = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
 ROLES = Resource("rbac.authorization.k8s.io", "v1", "Role", "roles")
 ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "RoleBinding", "rolebindings")
 
@@ -50,6 +51,7 @@ OF_SERVERS = (
     DISRUPTION_BUDGETS,
     SERVICES,
     DEPLOYMENTS,
+    LEADER_WORKER_SETS,
 )
 """Kinds that the operator makes for a ModelServer."""
 
@@ -79,7 +81,15 @@ OF_GATEWAYS = (
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
-    for resource in (*OWNED, *OF_BATCHES, *OF_BENCHMARKS, *OF_GATEWAYS, CONFIG_MAPS, RAY_CLUSTERS)
+    for resource in (
+        *OWNED,
+        *OF_BATCHES,
+        *OF_BENCHMARKS,
+        *OF_SERVERS,
+        *OF_GATEWAYS,
+        CONFIG_MAPS,
+        RAY_CLUSTERS,
+    )
 }
 
 

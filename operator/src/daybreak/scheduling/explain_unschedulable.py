@@ -39,7 +39,7 @@ def too_few(demand: Demand, pods: int, room_for: int) -> str:
     amounts = ", ".join(f"{_figure(name, amount)} {name}" for name, amount in demand.requests.items())
     return (
         f"a replica needs {pods} pods of {amounts} each; all nodes together have room for {room_for}: "
-        "use a smaller parallelism.pipeline, or add nodes"
+        f"{demand.terms.fewer_pods}, or add nodes"
     )
 
 

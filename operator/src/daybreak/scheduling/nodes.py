@@ -75,6 +75,8 @@ class Terms:
     """Where other resources stand."""
     fewer: str = "use a smaller parallelism"
     """How to ask for fewer accelerators in one pod."""
+    fewer_pods: str = "use a smaller parallelism.pipeline"
+    """How to ask for fewer pods of one replica."""
     apart: tuple[Apart, ...] | None = None
     """Ways to have smaller pods, the nearest first; None: parallelism says them."""
 

@@ -73,6 +73,8 @@ class Reason(StrEnum):
     """An object of a name that Daybreak needs belongs to somebody else."""
     KUBERAY_MISSING = "KubeRayMissing"
     """The API server knows no RayService: KubeRay is not installed."""
+    LEADER_WORKER_SET_MISSING = "LeaderWorkerSetMissing"
+    """A replica is to have several nodes, and the API server knows no LeaderWorkerSet."""
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
     CODE_MISSING = "CodeMissing"

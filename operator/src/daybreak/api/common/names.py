@@ -32,8 +32,8 @@ CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
 CONFIGURATION_LABEL = "daybreak.dev/configuration"
 """On the pods of a ModelServer: digest of what they run."""
 WISHES_ANNOTATION = "daybreak.dev/wishes"
-"""On the Deployment of a ModelServer, the RayService of a ServeApplication: digest of what the spec says of
-the pods."""
+"""On the Deployment or LeaderWorkerSet of a ModelServer, the RayService of a ServeApplication: digest of what
+the spec says of the pods."""
 BUILT_WITH_ANNOTATION = "daybreak.dev/built-with"
 """On a RayService: with which defaults of the operator it was built, and for which wishes, as JSON."""
 CODE_ANNOTATION = "daybreak.dev/code"
@@ -112,6 +112,8 @@ SERVE_APPLICATION = "app"
 """Name of the Ray Serve application of a ServeApplication, that of its own import path."""
 SERVER_COMPONENT = "server"
 """Component label of a ModelServer's objects and pods."""
+SERVER_WORKER_COMPONENT = "server-worker"
+"""The same of the pods of a replica on several nodes that take no requests."""
 ROWS_DIRECTORY = "/rows"
 """Below it, volumes with a batch's input and output appear in its head pod."""
 
@@ -275,7 +277,7 @@ def benchmark_manager(benchmark: str, uid: str) -> str:
 
 
 def server_deployment(server: str) -> str:
-    """Name of the Deployment of a ModelServer."""
+    """Name of the Deployment of a ModelServer, or of its LeaderWorkerSet."""
     return f"{server}-server"
 
 

@@ -10,18 +10,13 @@ from collections.abc import Iterable, Iterator
 from daybreak import versions
 from daybreak.api.common import engine_args, names
 from daybreak.api.common.kubernetes_types import NamedVolume, VolumeMount
-from daybreak.api.common.scalars import parse_quantity
-from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods import pod_rules
-from daybreak.api.ray import lora_rules
-from daybreak.api.ray.model import AcceleratorKind, Model, Placement
+from daybreak.api.ray import lora_rules, model_rules
+from daybreak.api.ray.model import Model
 from daybreak.api.ray.routing import PrefixRouting, RoutingPolicy, SessionRouting
 
-_MEBIBYTE = 2**20
-_LEAST_SHARED_MEMORY = 150
-"""MiB of /dev/shm: Ray's object store lives in half of it, and begins with no less than 75 MiB."""
 _ACCOUNT_NAME_LIMIT = 50
 """Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
 
@@ -63,18 +58,14 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     found: list[str] = []
     for number, model in enumerate(svc.spec.models):
         path = f"spec.models[{number}]"
-        found += _engine(svc, model, path)
-        found += _accelerator(svc, model, path)
-        found += _autoscaling(svc, model, path)
-        found += _memory(model, path)
-        found += _claim(model, path)
+        found += model_rules.problems(model, path, svc.spec.runtime, fixed=svc.spec.replicas is not None)
         found += _worker_template(svc, model, path)
-    found += _tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
+    found += model_rules.tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
     if svc.spec.hold is not None:
-        found += _tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
+        found += model_rules.tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
-    found += _deployment_names(svc.spec.models)
+    found += model_rules.deployment_names(svc.spec.models)
     found += lora_rules.problems(svc.workload)
     found += _ray_version(svc)
     found += _service_account(svc)
@@ -99,7 +90,7 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
         found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if gateway and svc.spec.runtime.direct_ingress:
         found += _routing_notices(svc)
-    if any(model.engine.args for model in svc.spec.models) and _other_ray(svc):
+    if any(model.engine.args for model in svc.spec.models) and model_rules.other_ray(svc.spec.runtime):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
             f"{versions.RAY} brings, and the image has Ray {svc.spec.runtime.stated_ray_version}"
@@ -141,76 +132,6 @@ def _routing_notices(svc: LLMService) -> Iterator[str]:
         )
 
 
-def _other_ray(svc: LLMService) -> bool:
-    """Whether the image is said to hold another Ray, and so another vLLM, than the operator is built for."""
-    return svc.spec.runtime.stated_ray_version not in ("", versions.RAY)
-
-
-def _engine(svc: LLMService, model: Model, path: str) -> Iterator[str]:
-    for name, wrong in engine_args.problems(model.engine.args, other_vllm=_other_ray(svc)):
-        yield f"{path}.engine.args.{name}: {wrong}"
-
-
-def _accelerator(svc: LLMService, model: Model, path: str) -> Iterator[str]:
-    kind = model.accelerator.type
-    known = engine_args.catalogue().accelerator_types
-    if kind is None or kind in known or _other_ray(svc):
-        return
-    near = engine_args.nearest(kind, known)
-    hint = f"; did you mean {near}?" if near else "; leave it out, and choose nodes with nodeSelector"
-    yield f"{path}.accelerator.type: Ray {versions.RAY} has no accelerator {kind}{hint}"
-
-
-def _autoscaling(svc: LLMService, model: Model, path: str) -> Iterator[str]:
-    replicas, most = model.replicas, model.serve.max_ongoing_requests
-    moves = svc.spec.replicas is None and replicas.max is not None and replicas.max > max(replicas.min, 1)
-    target = replicas.target_ongoing_requests
-    if moves and target is not None and target > most:
-        yield (
-            f"{path}.replicas.targetOngoingRequests: {target:g} is never reached, "
-            f"since a replica takes at most {most} (serve.maxOngoingRequests); use {most} or less"
-        )
-
-
-def _memory(model: Model, path: str) -> Iterator[str]:
-    resources = model.resources
-    yield from _tiny(f"{path}.resources.memory", resources.memory)
-    yield from _tiny(f"{path}.resources.sharedMemory", resources.shared_memory, _LEAST_SHARED_MEMORY)
-    if resources.cpu is not None and parse_quantity(resources.cpu) == 0:
-        yield f"{path}.resources.cpu: 0 is no request; leave it out, or write at least 100m"
-    if resources.memory is None or resources.shared_memory is None:
-        return
-    if parse_quantity(resources.shared_memory) >= parse_quantity(resources.memory):
-        yield (
-            f"{path}.resources.sharedMemory: {resources.shared_memory} counts against memory "
-            f"({resources.memory}), of which the engine needs a part; use at most {_half(resources.memory)}"
-        )
-
-
-def _tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
-    """Bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
-    if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
-        yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
-
-
-def _half(quantity: str) -> str:
-    half = parse_quantity(quantity) / 2 / _MEBIBYTE
-    return f"{half.to_integral_value(rounding='ROUND_FLOOR')}Mi"
-
-
-def _deployment_names(models: Iterable[Model]) -> Iterator[str]:
-    """Ray Serve LLM replaces characters, so two names may become one."""
-    seen: dict[str, str] = {}
-    for number, model in enumerate(models):
-        deployment = names.serve_deployment(model.name)
-        if deployment in seen:
-            yield (
-                f"spec.models[{number}].name: {model.name} and {seen[deployment]} are both {deployment} to "
-                "Ray Serve; rename one"
-            )
-        seen.setdefault(deployment, model.name)
-
-
 def _ray_version(svc: LLMService) -> Iterator[str]:
     written, runtime = svc.spec.runtime.stated_ray_version, svc.spec.runtime
     if written and _numbers(written) < _numbers(versions.RAY_MINIMUM):
@@ -242,45 +163,11 @@ def _environment(svc: LLMService) -> Iterator[str]:
     yield from _twice("spec.runtime.env", "name", (variable.name for variable in svc.spec.runtime.env))
 
 
-def _claim(model: Model, path: str) -> Iterator[str]:
-    """The devices that a claim is said to hold, against those that a worker pod computes on."""
-    claim, parallelism = model.accelerator.claim, model.parallelism
-    if claim is None:
-        return
-    # A pod is a whole replica, or one stage of its pipeline.
-    whole = model.placement is Placement.STRICT_PACK
-    needed = parallelism.tensor * (parallelism.pipeline if whole else 1)
-    if claim.devices != needed:
-        yield (
-            f"{path}.accelerator.claim.devices: a worker pod of this model computes on {needed}, not on "
-            f"{claim.devices}; use a template with {needed}, or another parallelism"
-        )
-
-
 def _worker_template(svc: LLMService, model: Model, path: str) -> Iterator[str]:
-    template, weights = model.pod_template, names.model_directory(model.name)
-    if template is None:
-        return
-    in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
     given = [volume.name for volume in [*svc.spec.runtime.volumes, *model.volumes]]
-    own = [*names.SHARED_VOLUMES]
     mounts = [*svc.spec.runtime.volume_mounts, *model.volume_mounts]
-    if all(mount.mount_path.rstrip("/") != names.CACHE_DIRECTORY for mount in mounts):
-        own.append(names.CACHE_VOLUME)
-    if in_a_volume:
-        own.append(names.WEIGHTS_VOLUME)
     keys = svc.spec.access is not None and bool(svc.spec.access.api_keys)
-    owner = pod_rules.ray_owner(
-        "worker",
-        sizes=f"{path}.resources",
-        cpu=model.resources.cpu,
-        device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
-        volumes=[*given, *own],
-        mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
-        variables={"HF_TOKEN": f"use {path}.token"} if model.token is not None else {},
-        host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",
-    )
-    yield from pod_rules.problems(template, f"{path}.podTemplate", owner)
+    yield from model_rules.template_problems(model, path, given, mounts, keys=keys)
 
 
 def _head_template(svc: LLMService) -> Iterator[str]:

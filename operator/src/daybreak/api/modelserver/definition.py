@@ -13,7 +13,7 @@ from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, filled, profiles
 from daybreak.api.modelserver.spec import ModelServerSpec
-from daybreak.api.ray.model import Engine, Model, Placement, Serve
+from daybreak.api.ray.model import Engine, Model, Parallelism, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 
@@ -121,8 +121,15 @@ class ModelServer:
 
     @property
     def model(self) -> Model:
-        """Its model, as one pod of it is built, placed and asked."""
+        """Its model, as its pods are built, placed and counted, and as it is asked.
+
+        Of a replica on several nodes each pod is as a stage of a pipeline, whatever the engine makes of them.
+        """
         spec = self.spec
+        parallelism = self.spec.parallelism
+        if spec.nodes > 1:
+            each = parallelism.tensor * parallelism.pipeline // spec.nodes
+            parallelism = Parallelism(tensor=each, pipeline=spec.nodes)
         return Model(
             name=spec.model.name,
             source=spec.model.source,
@@ -130,8 +137,8 @@ class ModelServer:
             token=spec.model.token,
             trust_remote_code=spec.model.trust_remote_code,
             engine=Engine(args=spec.engine_args or {}),
-            parallelism=spec.parallelism,
-            placement=Placement.STRICT_PACK,
+            parallelism=parallelism,
+            placement=Placement.PACK if spec.nodes > 1 else Placement.STRICT_PACK,
             accelerator=spec.accelerator,
             resources=spec.resources,
             serve=Serve(

@@ -22,7 +22,7 @@ EngineName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*
 """The name of an engine."""
 CUSTOM = "custom"
 """The engine that the spec itself describes."""
-VALUES = ("weights", "model", "revision", "tensor", "pipeline", "port", "drain", "cache")
+VALUES = ("weights", "model", "revision", "tensor", "pipeline", "nodes", "port", "drain", "cache")
 """What a template may name."""
 OF_PATHS = ("model",)
 """The same of a path."""
@@ -40,6 +40,28 @@ class Flags(StrEnum):
     """The same with underscores."""
     NONE = "none"
     """Not at all."""
+
+
+class Distributed(ApiModel):
+    """How an engine is started in the pods of a replica on several nodes: a leader, which takes the requests,
+    and workers.
+
+    In command and arguments Kubernetes puts LeaderWorkerSet's variables: `$(LWS_LEADER_ADDRESS)` is the
+    leader's address, `$(LWS_GROUP_SIZE)` the number of pods, `$(LWS_WORKER_INDEX)` which of them it is, 0 the
+    leader.
+    """
+
+    args: list[str] = Field(default_factory=list)
+    """More arguments in all of them, as templates."""
+    worker_command: list[str] | None = None
+    """Command of a worker. Unset: the leader's."""
+    worker_args: list[str] | None = None
+    """Arguments of a worker in place of the profile's own `args` and `ofMetrics`. Unset: these."""
+
+    @property
+    def templates(self) -> Sequence[str]:
+        """Every template."""
+        return (*self.args, *(self.worker_command or ()), *(self.worker_args or ()))
 
 
 class EngineProfile(ApiModel):
@@ -65,6 +87,8 @@ class EngineProfile(ApiModel):
     """Arguments that turn its metrics on; those of a name that `engineArgs` have are left to these."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment, as templates; what the spec says of it goes before."""
+    distributed: Distributed | None = None
+    """How a replica spans several nodes; unset: it cannot."""
     hub: bool = True
     """Whether it takes a model of the Hugging Face Hub."""
     flags: Flags
@@ -95,7 +119,8 @@ class EngineProfile(ApiModel):
     def of_container(self) -> Sequence[str]:
         """Every template of the container."""
         of_model = (*self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
-        return (*self.command, *self.args, *of_model, *self.env.values())
+        spread = self.distributed.templates if self.distributed is not None else ()
+        return (*self.command, *self.args, *of_model, *spread, *self.env.values())
 
     @property
     def asked_at(self) -> str:

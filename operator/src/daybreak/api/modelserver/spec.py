@@ -27,6 +27,8 @@ from daybreak.api.ray.model import (
     WorkerResources,
 )
 
+MOST_OF_A_NODE = 64
+"""Most accelerators of a pod of a replica on several nodes: as many as share a layer at most."""
 Argument = Annotated[str, Field(max_length=4096)]
 Path = Annotated[str, Field(max_length=256, pattern="^/[!-~]*$")]
 
@@ -136,6 +138,21 @@ class ModelServerSpec(ApiModel):
             ),
         ),
         Rule(
+            "!has(self.nodes) || self.nodes == 1 || (has(self.parallelism) &&"
+            " self.parallelism.tensor * self.parallelism.pipeline % self.nodes == 0)",
+            "parallelism.tensor times parallelism.pipeline must be a multiple of nodes",
+            lambda self: self.parallelism.tensor * self.parallelism.pipeline % self.nodes == 0,
+        ),
+        Rule(
+            "!has(self.nodes) || self.nodes == 1 || !has(self.parallelism) ||"
+            f" self.parallelism.tensor * self.parallelism.pipeline <= {MOST_OF_A_NODE} * self.nodes",
+            f"with nodes above 1 a pod has at most {MOST_OF_A_NODE} accelerators: use more nodes",
+            lambda self: (
+                self.nodes == 1
+                or self.parallelism.tensor * self.parallelism.pipeline <= MOST_OF_A_NODE * self.nodes
+            ),
+        ),
+        Rule(
             "!has(self.accelerator) || !has(self.accelerator.type)",
             "accelerator.type is Ray's name of an accelerator: use accelerator.nodeSelector",
             lambda self: self.accelerator.type is None,
@@ -156,8 +173,9 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `mlflow`, or `custom` for any
-    image that answers over HTTP; or one of the installation's own (the chart's value `engines`)."""
+    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `friendli`, `mlflow`, or
+    `custom` for any image that answers over HTTP; or one of the installation's own (the chart's value
+    `engines`)."""
     model: ServedModel
     """The model."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
@@ -196,8 +214,12 @@ class ModelServerSpec(ApiModel):
     model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
     engine with an API of its own. Unset: what the engine speaks by itself; of a custom one `OpenAI`."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
-    """Accelerators of one replica, tensor x pipeline, all in one pod. Engines that can be told of it are: not
-    triton, ollama and mlflow."""
+    """Accelerators of one replica, tensor x pipeline, all in one pod unless `nodes` says otherwise. Engines
+    that can be told of it are: not triton, ollama and mlflow."""
+    nodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Pods of one replica, each of which may stand on a node of its own and has an equal part of its
+    accelerators. More than 1 needs LeaderWorkerSet in the cluster, and an engine that can be spread: vllm,
+    sglang, or one of the installation's own."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
     """What it computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)

@@ -8,7 +8,15 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import CUSTOM, OF_PATHS, EngineProfile, Flags, flag_name, unknown
+from daybreak.api.modelserver.profiles import (
+    CUSTOM,
+    OF_PATHS,
+    EngineProfile,
+    Flags,
+    flag_name,
+    profiles,
+    unknown,
+)
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray.model import AcceleratorKind, EngineArgs
 
@@ -17,6 +25,8 @@ ENGINE_CONTAINER = "engine"
 READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
 """Load formats with which vLLM reads a bucket itself."""
 _MEBIBYTE = 2**20
+_SPREAD = ", ".join(name for name, profile in profiles().items() if profile.distributed is not None)
+"""Engines that can span several nodes."""
 _NAME = "[a-z][a-z0-9_-]{0,62}"
 
 
@@ -63,6 +73,8 @@ def _told(server: ModelServer) -> Iterator[str]:
         yield f"spec.image: engine {engine} needs one"
     if model.trust_remote_code and not profile.runs_remote_code:
         yield f"spec.model.trustRemoteCode: engine {engine} cannot be told so"
+    if server.spec.nodes > 1 and profile.distributed is None:
+        yield f"spec.nodes: engine {engine} is not known to span several; leave it at 1, or use {_SPREAD}"
     # The arguments of a custom one may have it.
     if model.revision is not None and not profile.knows_revisions and engine != CUSTOM:
         yield f"spec.model.revision: engine {engine} knows no revisions"
@@ -110,7 +122,7 @@ def _sizes(server: ModelServer) -> Iterator[str]:
 
 def _claim(server: ModelServer) -> Iterator[str]:
     claim, parallelism = server.spec.accelerator.claim, server.spec.parallelism
-    needed = parallelism.tensor * parallelism.pipeline
+    needed = parallelism.tensor * parallelism.pipeline // server.spec.nodes
     if claim is not None and claim.devices != needed:
         yield (
             f"spec.accelerator.claim.devices: a pod computes on {needed}, not on {claim.devices}; use a "

@@ -73,7 +73,8 @@ class ServeApplication:
 
     @cached_property
     def workload(self) -> RayWorkload:
-        """Its pods, each worker group as a model whose replica is one pod of it."""
+        """Its pods: those of its LLMs, and each worker group as a model whose replica is one pod of it."""
         said = self.spec.runtime.model_dump(by_alias=False, exclude_unset=True)
         runtime = Runtime(**said, direct_ingress=False)
-        return RayWorkload(self.owner, tuple(group.pod for group in self.groups), runtime)
+        pods = [group.pod for group in self.groups]
+        return RayWorkload(self.owner, (*pods, *self.spec.llms), runtime)

@@ -21,7 +21,7 @@ from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.rollout import Rollout
 from daybreak.api.gates.sleep import Hold, Sleep, State
-from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs
+from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs, Model
 from daybreak.api.ray.runtime import Head
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
 from daybreak.api.serveapplication.route import IMPORT_PATH, Route
@@ -138,6 +138,14 @@ class ServeApplicationSpec(ApiModel):
     )
     """With protocol OpenAI: names that requests bear. They are listed in `/v1/models`, and lead here from the
     address `llm` of the namespace."""
+    llms: Annotated[list[Model], Field(max_length=8)] = Field(
+        default_factory=list, json_schema_extra=list_by("name")
+    )
+    """LLMs in the same application, as `models` of an LLMService: each has worker pods of its own and is
+    built by Ray Serve LLM. The function of `importPath` finds them in its argument, as `models` by their
+    names, to be handed to the deployments that call them. They are reached by handle alone, and fall asleep
+    and wake with the application. `cache`, `lora`, `routing`, `volumes` and `volumeMounts` are not for
+    them."""
     routes: Annotated[list[Route], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("prefix")
     )

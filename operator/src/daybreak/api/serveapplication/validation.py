@@ -9,12 +9,17 @@ from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource
 from daybreak.api.gates import schedule_rules
 from daybreak.api.pods import pod_rules
+from daybreak.api.ray import model_rules
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Deployment
 from daybreak.api.serveapplication.groups import Group, of_replica
 
 _MEBIBYTE = 2**20
 _ACCOUNT_LIMIT = 50
+_NOT_OF_LLMS = ("cache", "lora", "routing", "volumes", "volume_mounts")
+"""Fields of a model that belong to what an LLMService alone has."""
+LLMS_ARGUMENT = "models"
+"""Name of the argument with the LLMs' handles."""
 _OWN_VARIABLE = "PYTHONPATH"
 """Where mounted code is found."""
 
@@ -27,6 +32,7 @@ def problems(application: ServeApplication) -> tuple[str, ...]:
         *_deployments(application),
         *_routes(application),
         *_room(application),
+        *_llms(application),
         *_runtime(application),
         *_templates(application),
         *_schedule(application),
@@ -39,6 +45,7 @@ def _names(application: ServeApplication) -> Iterator[str]:
         ("deployments", [each.name for each in spec.deployments]),
         ("workerGroups", [each.name for each in spec.worker_groups]),
         ("models", list(spec.models)),
+        ("llms", [each.name for each in spec.llms]),
         ("routes", [each.prefix for each in spec.routes]),
     ):
         for name, times in Counter(given).items():
@@ -127,6 +134,28 @@ def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
             f"{path}: a replica needs {deployment.memory} of memory in one pod, and a pod of worker group "
             f"{group.name} has {has}: give the group more, or another group"
         )
+
+
+def _llms(application: ServeApplication) -> Iterator[str]:
+    spec, runtime = application.spec, application.workload.runtime
+    groups = {group.name for group in application.groups}
+    own = [volume.name for volume in spec.runtime.volumes]
+    keys = spec.access is not None and bool(spec.access.api_keys)
+    for number, model in enumerate(spec.llms):
+        path = f"spec.llms[{number}]"
+        for field in _NOT_OF_LLMS:
+            if getattr(model, field):
+                yield f"{path}.{type(model).model_fields[field].alias}: LLMs of an application have none"
+        if names.worker_group(model.name) in groups:
+            yield f"{path}.name: worker group {names.worker_group(model.name)} has that name; rename one"
+        yield from model_rules.problems(model, path, runtime)
+        yield from model_rules.template_problems(model, path, own, spec.runtime.volume_mounts, keys=keys)
+    yield from model_rules.deployment_names(spec.llms, "llms")
+    taken = {names.serve_deployment(each.name) for each in spec.llms}
+    for name in sorted(taken & {each.name for each in spec.deployments}):
+        yield f"spec.deployments[{name}]: that is the deployment of an LLM; say its settings in spec.llms"
+    if spec.llms and LLMS_ARGUMENT in (spec.args or {}):
+        yield f"spec.args.{LLMS_ARGUMENT}: the handles of spec.llms come there; use another name"
 
 
 def _runtime(application: ServeApplication) -> Iterator[str]:

@@ -8,10 +8,10 @@ from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
-from daybreak.kinds.modelserver.objects.deployment import configuration, listens
+from daybreak.kinds.modelserver.objects.deployment import configuration, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
-from daybreak.kube.resources import DEPLOYMENTS, OF_SERVERS, of
+from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
@@ -36,7 +36,7 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
         elif whose is Whose.FOREIGN:
             foreign.append(named(wanted))
         elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
-            wanted["spec"]["template"] = live["spec"]["template"]
+            with_pods_of(wanted, live)
         targets.append(Target(wanted, live))
     surplus = owner.surplus(cache, OF_SERVERS, [*kept, *objects])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
@@ -68,7 +68,7 @@ def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
 
     They do where the person has changed nothing of them, they answer, and gateways ask where they listen.
     """
-    if of(wanted) is not DEPLOYMENTS:
+    if of(wanted) not in (DEPLOYMENTS, LEADER_WORKER_SETS):
         return False
     said, was = (
         text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (wanted, live)

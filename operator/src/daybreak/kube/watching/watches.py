@@ -1,7 +1,7 @@
-"""Everything that is watched, KubeRay's kinds as soon as the API server serves them."""
+"""Everything that is watched; kinds of others, such as KubeRay's, as soon as the API server serves them."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 import structlog
 
@@ -12,6 +12,7 @@ from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
+    LEADER_WORKER_SETS,
     NODES,
     OWNED,
     PODS,
@@ -31,7 +32,7 @@ OF_SERVICES = names.SERVICE_LABEL
 KUBERAYS = (RAY_SERVICES, RAY_CLUSTERS, RAY_JOBS)
 """KubeRay's kinds."""
 DISCOVERY_SECONDS = 5.0
-"""How often it is asked whether KubeRay is there, while it is not."""
+"""How often it is asked whether KubeRay is there, while it is not; and the others."""
 
 log = structlog.get_logger("daybreak.watches")
 
@@ -40,6 +41,30 @@ async def is_served(api: Api, resource: Resource) -> bool:
     """Whether the API server serves a kind."""
     found = await api.find(resource, f"/apis/{resource.group}/{resource.version}") or {}
     return any(item.get("name") == resource.plural for item in found.get("resources") or ())
+
+
+class _Kinds:
+    """Kinds that somebody else's operator brings, which may come and go.
+
+    Args:
+        whose: Whose they are.
+        resources: The kinds.
+        needed: Whether most of what the operator does needs them.
+    """
+
+    def __init__(self, whose: str, resources: Sequence[Resource], *, needed: bool = False) -> None:
+        self.whose = whose
+        self.resources = resources
+        self._needed = needed
+        self.installed = False
+        """Whether the API server serves all of them, as last seen."""
+        self.known = asyncio.Event()
+        """Set as soon as that has been looked for."""
+
+    def tell_missing(self) -> None:
+        """Say that they are not served."""
+        served = ", ".join(f"{each.api_version} {each.kind}" for each in self.resources)
+        (log.warning if self._needed else log.info)("not installed", what=self.whose, kinds=served)
 
 
 class Watches:
@@ -63,15 +88,27 @@ class Watches:
         self._api = api
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
-        self.on_kuberay: Callable[[], None] = lambda: None
-        """Called when KubeRay's kinds have come or gone."""
+        self.on_installed: Callable[[], None] = lambda: None
+        """Called when the kinds of KubeRay or of LeaderWorkerSet have come or gone."""
         ours = [*(each for each in OWNED if each is not RAY_SERVICES), DEPLOYMENTS, ROLES, ROLE_BINDINGS]
         self._always = [each for resource in ours for each in self._reflectors(resource, OURS)]
         self._always += self._reflectors(PODS, OF_SERVICES)
         self._always += self._reflectors(CONFIG_MAPS, name=names.GATEWAY)
         self._nodes = Reflector(api, cache, NODES) if nodes else None
-        self.kuberay_installed = False
+        self.kuberay = _Kinds("KubeRay", KUBERAYS, needed=True)
+        """RayServices and what belongs to them."""
+        self.leader_worker_set = _Kinds("LeaderWorkerSet", (LEADER_WORKER_SETS,))
+        """What replicas of ModelServers on several nodes are made of."""
+
+    @property
+    def kuberay_installed(self) -> bool:
         """Whether the API server serves RayServices, as last seen."""
+        return self.kuberay.installed
+
+    @property
+    def leader_worker_set_installed(self) -> bool:
+        """Whether it serves LeaderWorkerSets, as last seen."""
+        return self.leader_worker_set.installed
 
     @property
     def nodes_known(self) -> bool:
@@ -81,58 +118,60 @@ class Watches:
     async def run(self, ready: asyncio.Event) -> None:
         """Watch until cancelled; `ready` is set when everything that is there has been listed once."""
         reflectors = [*self._always, *([self._nodes] if self._nodes else [])]
-        kuberay_known = asyncio.Event()
+        others = (self.kuberay, self.leader_worker_set)
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:
                 group.create_task(reflector.run())
-            group.create_task(self._watch_kuberay(kuberay_known))
+            for kinds in others:
+                group.create_task(self._watch_others(kinds))
             for reflector in reflectors:
                 await reflector.synced.wait()
-            await kuberay_known.wait()
+            for kinds in others:
+                await kinds.known.wait()
             ready.set()
 
-    async def _watch_kuberay(self, known: asyncio.Event) -> None:
+    async def _watch_others(self, kinds: "_Kinds") -> None:
         said = False
         while True:
             try:
-                served = all([await is_served(self._api, kind) for kind in KUBERAYS])
+                served = all([await is_served(self._api, kind) for kind in kinds.resources])
             except ApiError as error:
-                log.warning("cannot see whether KubeRay is installed", error=str(error))
+                log.warning("cannot see what is installed", what=kinds.whose, error=str(error))
                 await asyncio.sleep(DISCOVERY_SECONDS)
                 continue
             if not served:
                 if not said:
-                    log.warning(
-                        "KubeRay is not installed: the API server does not serve ray.io/v1 RayServices"
-                    )
+                    kinds.tell_missing()
                     said = True
-                known.set()
+                kinds.known.set()
                 await asyncio.sleep(DISCOVERY_SECONDS)
                 continue
-            await self._while_served(known)
+            await self._while_served(kinds)
             said = False
 
-    async def _while_served(self, known: asyncio.Event) -> None:
-        """Watch KubeRay's kinds until one of them is not served any more."""
-        reflectors = [each for kind in KUBERAYS for each in self._reflectors(kind, OURS, optional=True)]
+    async def _while_served(self, kinds: "_Kinds") -> None:
+        """Watch kinds of others until one of them is not served any more."""
+        reflectors = [
+            each for kind in kinds.resources for each in self._reflectors(kind, OURS, optional=True)
+        ]
         try:
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(reflector.run()) for reflector in reflectors]
                 for reflector in reflectors:
                     await reflector.synced.wait()
                 if not any(task.done() for task in running):
-                    self.kuberay_installed = True
-                    log.info("KubeRay is installed")
-                    known.set()
-                    self.on_kuberay()
+                    kinds.installed = True
+                    log.info("installed", what=kinds.whose)
+                    kinds.known.set()
+                    self.on_installed()
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in running:
                     task.cancel()
         finally:
-            self.kuberay_installed = False
-        for kind in KUBERAYS:
+            kinds.installed = False
+        for kind in kinds.resources:
             self._cache.clear(kind)
-        self.on_kuberay()
+        self.on_installed()
 
     def _reflectors(
         self, resource: Resource, selector: str = "", *, name: str = "", optional: bool = False

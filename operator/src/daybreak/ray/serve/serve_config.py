@@ -90,7 +90,7 @@ def written(document: Any) -> str:
 def _deployments(workload: RayWorkload) -> list[dict[str, Any]]:
     return [
         ingress.scaling(workload.runtime.head.resources),
-        *(_deployment(workload, model) for model in workload.models),
+        *(model_deployment(workload, model) for model in workload.models),
     ]
 
 
@@ -110,7 +110,7 @@ def _restarting(workload: RayWorkload) -> dict[str, Any]:
                 "route_prefix": "/",
                 "import_path": IMPORT_PATH,
                 "args": {
-                    "llm_configs": [_llm_config(workload, model) for model in workload.models],
+                    "llm_configs": [llm_config(workload, model) for model in workload.models],
                     "ingress_deployment_config": ingress.placement(),
                 },
             }
@@ -124,7 +124,7 @@ def accelerator_type(model: Model) -> str | None:
     return written if written is None else _RAY_ACCELERATOR_NAMES.get(written, written)
 
 
-def _llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
+def llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
     """What Ray Serve LLM is told of one model."""
     source = weights(workload.name, model, workload.runtime.image_pull_policy)
     config: dict[str, Any] = {
@@ -174,7 +174,7 @@ def _parallelism(model: Model) -> dict[str, Any]:
     return {name: size for name, size in sizes.items() if size > 1}
 
 
-def _deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
+def model_deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
     """How Serve runs one model's replicas."""
     serve = model.serve
     options: dict[str, Any] = {

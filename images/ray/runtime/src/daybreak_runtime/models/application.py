@@ -41,6 +41,7 @@ def application(
     name = kinds[0].__name__ if len(kinds) == 1 else "Models"
 
     def build(args: Args) -> Application:
+        llms, args = args.models, args.model_copy(update={"models": {}})
         if len(kinds) > 1 and (args.name or args.versions or args.source or args.multiplex):
             raise ValueError(
                 "name, source, versions and multiplex are of one model, and the application has several"
@@ -49,16 +50,16 @@ def application(
         ongoing = max(ONGOING, 4 * args.batch.maxSize if args.batch else 0)
         settings = {"name": name, "max_ongoing_requests": ongoing, **options}
         if args.multiplex is not None:
-            if handles:
+            if handles or llms:
                 raise ValueError("models of a multiplexed application call no others")
             many = serve.deployment(ManyModels, **settings).bind(kinds[0], args)
             return serve.deployment(Front, max_ongoing_requests=4 * ongoing).bind(many, args)
         named = {args.name: kinds[0]} if args.name else {kind.__name__.lower(): kind for kind in kinds}
         deployment = serve.deployment(Server, **settings)
         if not args.modelControl:
-            return deployment.bind(named, args, None, handles)
+            return deployment.bind(named, args, None, handles, llms)
         wanted = serve.deployment(Wanted, ray_actor_options={"num_cpus": 0}, max_ongoing_requests=10_000)
-        return deployment.bind(named, args, wanted.bind(), handles)
+        return deployment.bind(named, args, wanted.bind(), handles, llms)
 
     return build
 

@@ -77,6 +77,8 @@ class Args(_Strict):
     """For the model: `self.settings`."""
     uses: dict[str, "Args"] = Field(default_factory=dict)
     """Arguments of the models that it calls, by the names that it has for them."""
+    models: dict[str, Any] = Field(default_factory=dict)
+    """LLMs of the same application, by their names; never written: `spec.llms` puts them there."""
 
     @model_validator(mode="after")
     def _whole(self) -> "Args":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from daybreak_runtime.models.llm import LLM
 from daybreak_runtime.models.step import Step
 from daybreak_runtime.v2.hints import Signature, signature
 
@@ -24,6 +25,7 @@ class Model:
         source: Where this version's weights are, or "": `versions[].source` of the arguments.
         settings: `settings` of the arguments.
         uses: Deployments that `application(..., uses=...)` gave it: `await self.uses["other"](text=["a"])`.
+        llms: LLMs of `spec.llms`, by their names: `await self.llms["chat"].chat("Hello")`.
     """
 
     threads: ClassVar[int] = 1
@@ -36,6 +38,7 @@ class Model:
     source: str = ""
     settings: Mapping[str, Any]
     uses: Mapping[str, Step]
+    llms: Mapping[str, LLM]
 
     def load(self) -> Any:
         """Load the weights: once, before the first request. What it raises is why the model is not ready."""

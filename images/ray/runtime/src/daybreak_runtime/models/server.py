@@ -10,6 +10,7 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from daybreak_runtime.models.args import Args, Version
+from daybreak_runtime.models.llm import LLM
 from daybreak_runtime.models.loaded import Loaded
 from daybreak_runtime.models.model import Model
 from daybreak_runtime.models.own_port import opened
@@ -56,6 +57,7 @@ class Server:
         args: Of the application.
         wanted: Handle of `Wanted`, or None when clients may not load and unload.
         uses: Handles of the deployments that the models call, by the names that they have for them.
+        llms: Handles of LLMs, by their names.
 
     Raises:
         BadInput: A version does not load, and why.
@@ -67,10 +69,14 @@ class Server:
         args: Args,
         wanted: Any = None,
         uses: Mapping[str, Any] | None = None,
+        llms: Mapping[str, Any] | None = None,
     ) -> None:
         self._wanted = wanted
         steps = {name: Step(name, handle) for name, handle in (uses or {}).items()}
-        self._versions = {name: versions_of(name, kind, args, uses=steps) for name, kind in kinds.items()}
+        asked = {name: LLM(name, handle) for name, handle in (llms or {}).items()}
+        self._versions = {
+            name: versions_of(name, kind, args, uses=steps, llms=asked) for name, kind in kinds.items()
+        }
         self._models = Models(self._versions, None if wanted is None else self._load)
         # A replica that starts later takes what the others have.
         seen, told = (0, {}) if wanted is None else await wanted.look.remote(-1)
@@ -122,13 +128,14 @@ def versions_of(
     args: Args,
     told: tuple[Version, ...] = (),
     uses: Mapping[str, Step] | None = None,
+    llms: Mapping[str, LLM] | None = None,
 ) -> Versions:
     """The versions of one model, none of them loaded."""
 
     def made(version: Version) -> Loaded:
         model = kind()
         model.name, model.version, model.source = name, version.name, version.source
-        model.settings, model.uses = args.settings, uses or {}
+        model.settings, model.uses, model.llms = args.settings, uses or {}, llms or {}
         return Loaded(model, args.batch)
 
     return Versions(name, told or args.all_versions(), made)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from daybreak_runtime.models.llm import LLM
 from daybreak_runtime.models.step import Step
 from daybreak_runtime.v2.problem import BadInput
 
@@ -43,11 +44,13 @@ class ChatModel:
         name: As in `/v1/models`.
         settings: `settings` of the arguments.
         uses: The models that `chat_application(..., uses=...)` gave it.
+        llms: LLMs of `spec.llms`, by their names.
     """
 
     name: str = ""
     settings: Mapping[str, Any]
     uses: Mapping[str, Step]
+    llms: Mapping[str, LLM]
 
     answer: ClassVar[Any] = None
     """`async def answer(self, chat: Chat) -> str`, or `-> AsyncIterator[str]`."""

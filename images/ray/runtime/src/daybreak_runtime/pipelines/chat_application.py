@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from daybreak_runtime.models.application import ONGOING, steps
 from daybreak_runtime.models.args import Args
+from daybreak_runtime.models.llm import LLM
 from daybreak_runtime.models.model import Model
 from daybreak_runtime.models.server import path_of
 from daybreak_runtime.models.step import Step
@@ -36,6 +37,8 @@ class ChatArgs(BaseModel):  # type: ignore[misc,unused-ignore]
     """For the model: `self.settings`."""
     uses: dict[str, Args] = Field(default_factory=dict)
     """Arguments of the models that it calls."""
+    models: dict[str, Any] = Field(default_factory=dict)
+    """LLMs of the same application, by their names; never written: `spec.llms` puts them there."""
 
 
 def chat_application(
@@ -58,7 +61,7 @@ def chat_application(
         settings = {"name": kind.__name__, "max_ongoing_requests": ONGOING, **options}
         deployment = serve.deployment(ChatServer, **settings)
         name = args.name or kind.__name__.lower()
-        return deployment.bind(kind, name, args.settings, steps(uses or {}, args.uses))
+        return deployment.bind(kind, name, args.settings, steps(uses or {}, args.uses), args.models)
 
     return build
 
@@ -71,14 +74,21 @@ class ChatServer:
         name: As in `/v1/models`.
         settings: For it.
         uses: Handles of the models that it calls.
+        llms: Handles of LLMs, by their names.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
-        self, kind: type[ChatModel], name: str, settings: Mapping[str, Any], uses: Mapping[str, Any]
+        self,
+        kind: type[ChatModel],
+        name: str,
+        settings: Mapping[str, Any],
+        uses: Mapping[str, Any],
+        llms: Mapping[str, Any],
     ) -> None:
         self._model = kind()
         self._model.name, self._model.settings = name, settings
         self._model.uses = {each: Step(each, handle) for each, handle in uses.items()}
+        self._model.llms = {each: LLM(each, handle) for each, handle in llms.items()}
         await self._model.load()
         self._card = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "daybreak"}
 

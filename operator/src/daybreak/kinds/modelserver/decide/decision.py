@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from daybreak.api.common.conditions import Reason
 from daybreak.api.modelserver.definition import KIND
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import decision
@@ -10,6 +11,7 @@ from daybreak.kinds.modelserver.decide.rollout import rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import report
+from daybreak.problems.problem import Problem
 
 Decision = decision.Decision[ModelServerStatus]
 
@@ -25,8 +27,27 @@ def view_of(seen: Observed) -> View:
     return View(seen, seen.subject)
 
 
+def _without_leader_worker_set(seen: Observed) -> Problem | None:
+    several = any(each is not None and each.spec.nodes > 1 for each in (seen.subject, seen.target))
+    if not several or seen.leader_worker_set_installed:
+        return None
+    said = (
+        "spec.nodes: the API server knows no LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): install it, or "
+        "leave nodes at 1"
+    )
+    return Problem(Reason.LEADER_WORKER_SET_MISSING, said, stalled=True)
+
+
 def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:
     return autoscaling.LOOK if status.autoscaling is not None and view.seen.gateway is not None else None
 
 
-_WAYS = decision.Ways(KIND, view_of, report.status, report.as_before, rolled=rolled, look_again=_look_again)
+_WAYS = decision.Ways(
+    KIND,
+    view_of,
+    report.status,
+    report.as_before,
+    hinders=_without_leader_worker_set,
+    rolled=rolled,
+    look_again=_look_again,
+)

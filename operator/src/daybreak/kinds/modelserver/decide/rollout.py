@@ -1,5 +1,7 @@
 """How a change of a server reaches what runs: what the rollouts' machine is told, and what it decides."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 from daybreak.api.common.conditions import Reason
@@ -8,6 +10,7 @@ from daybreak.api.common.unstructured import at, whole
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus, RolloutStrategy
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.ray.model import Model
 from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
@@ -20,6 +23,7 @@ from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again,
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
 from daybreak.scheduling import fit, room
+from daybreak.scheduling.nodes import Apart, Terms
 from daybreak.scheduling.turns import PATIENCE
 
 _REFUSAL_LIMIT = 2000
@@ -86,7 +90,11 @@ def _situation(view: View, history: History, built: Revision, wish: Wish, limit:
 def _apart(view: View) -> str:
     """Why new pods cannot serve beside those that run; empty: they can."""
     server, target = view.server, view.seen.target
-    if target is None or _asked_at(server) == _asked_at(target):
+    if target is None:
+        return ""
+    if server.spec.nodes > 1 or target.spec.nodes > 1:
+        return "a replica on several nodes comes and goes as a whole, and nothing keeps those of before"
+    if _asked_at(server) == _asked_at(target):
         return ""
     return "gateways ask its pods for one model, at one port and path, and these change"
 
@@ -126,12 +134,21 @@ def _crowded(seen: Observed) -> str | None:
     target = seen.target
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
         return None
-    return room.crowded(target.workload, {target.model.name: 1}, seen.nodes, seen.booked, head=False)
+    one_more = {target.model.name: 1}
+    return room.crowded(target.workload, one_more, seen.nodes, seen.booked, _terms(target), head=False)
 
 
 def _misfit(seen: Observed) -> str:
     """What of the revision that is asked for fits on no node."""
     if seen.target is None or seen.nodes is None or not seen.fit_checked:
         return ""
-    found = fit.fit(seen.target.workload, seen.nodes)
+    found = fit.fit(seen.target.workload, seen.nodes, _terms(seen.target))
     return "; ".join(misfit.message for misfit in found if misfit.model is not None)
+
+
+def _terms(server: ModelServer) -> Callable[[Model], Terms]:
+    """In whose words it is told, and how else a replica could be spread."""
+    total = server.spec.parallelism.tensor * server.spec.parallelism.pipeline
+    more = range(server.spec.nodes + 1, total + 1) if server.profile.distributed is not None else ()
+    apart = tuple(Apart(total // each, f"set nodes: {each}") for each in more if total % each == 0)
+    return lambda model: replace(fit.of_models(model), fewer_pods="lower nodes", apart=apart)

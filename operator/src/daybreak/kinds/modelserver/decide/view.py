@@ -35,25 +35,28 @@ class View(view.View[Observed, ModelServer]):
 
     @property
     def made(self) -> bool:
-        """Whether it has a Deployment."""
+        """Whether there is what makes its pods."""
         return self.seen.deployment is not None
 
     @cached_property
     def current(self) -> str:
-        """Digest of what the Deployment's pods run; empty: there is no Deployment."""
+        """Digest of what pods are made to run; empty: there is nothing that makes them."""
         return configuration(self.seen.deployment)
 
     @cached_property
     def carried_out(self) -> bool:
-        """Whether the Deployment is what is asked of it, as far as Kubernetes has seen it."""
+        """Whether the Deployment is what is asked of it, as far as its controller has seen it."""
         annotations = at(self.seen.deployment, "metadata", "annotations")
         return annotations.get(names.WISHES_ANNOTATION) == wishes(self.server) and not self.late
 
     @property
     def late(self) -> bool:
-        """Whether Kubernetes has not seen the Deployment as it is now."""
+        """Whether its controller has not seen the Deployment as it is now."""
         generation = whole(at(self.seen.deployment, "metadata").get("generation"))
-        return self.made and whole(at(self.seen.deployment, "status").get("observedGeneration")) < generation
+        status = at(self.seen.deployment, "status")
+        if self.server.spec.nodes > 1 and "observedGeneration" not in status:
+            return False  # not every version of LeaderWorkerSet says it
+        return self.made and whole(status.get("observedGeneration")) < generation
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:
@@ -62,13 +65,13 @@ class View(view.View[Observed, ModelServer]):
 
     @cached_property
     def ready(self) -> Sequence[PodView]:
-        """Pods that take requests, whatever they run."""
-        return [pod for pod in self.pods if pod.counts and pod.ready]
+        """Pods that take requests, whatever they run: of a replica on several nodes its leader."""
+        return [pod for pod in self.pods if pod.counts and pod.ready and takes_requests(pod)]
 
     @cached_property
     def ready_now(self) -> Sequence[PodView]:
         """Those of them that run what they should."""
-        return [pod for pod in self.current_pods if pod.ready]
+        return [pod for pod in self.current_pods if pod.ready and takes_requests(pod)]
 
     @cached_property
     def answered(self) -> str:
@@ -137,3 +140,9 @@ class View(view.View[Observed, ModelServer]):
         if any(pod.placed for pod in self.current_pods):
             return "its engine is starting"
         return "its pods wait for a node"
+
+
+def takes_requests(pod: PodView) -> bool:
+    """Whether requests are sent to a pod; they are not to the workers of a replica on several nodes."""
+    component = at(pod.manifest, "metadata", "labels").get(names.COMPONENT_LABEL)
+    return component != names.SERVER_WORKER_COMPONENT

@@ -1,12 +1,12 @@
 """The engine's container: image, command, arguments, probe."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import Flags, filled, flag_name
+from daybreak.api.modelserver.profiles import Distributed, Flags, filled, flag_name
 from daybreak.ray.pods.pod_spec import CACHE_DIRECTORY
 from daybreak.ray.pods.weights import Weights
 from daybreak.ray.quantities import whole_seconds
@@ -17,14 +17,35 @@ PROBE_SECONDS = 2
 
 
 def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
-    """`command` and `args` of the container."""
+    """`command` and `args` of the container that takes requests."""
+    profile = server.profile
+    return _started(server, weights, profile.command, [*profile.args, *_of_metrics(server)])
+
+
+def worker_command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
+    """The same of the others of a replica on several nodes."""
+    profile, spread = server.profile, server.profile.distributed or Distributed()
+    words = profile.command if spread.worker_command is None else spread.worker_command
+    arguments = spread.worker_args
+    if arguments is None:
+        arguments = [*profile.args, *_of_metrics(server)]
+    return _started(server, weights, words, arguments)
+
+
+def _started(
+    server: ModelServer, weights: Weights, command: Sequence[str], own: Sequence[str]
+) -> dict[str, list[str]]:
+    """A container with a command and arguments, and with those that all of a replica have after these."""
     profile, found, values = server.profile, {}, _values(server, weights)
-    if words := filled(profile.command, values):
+    spread = (profile.distributed or Distributed()).args if server.spec.nodes > 1 else []
+    if words := filled(command, values):
         found["command"] = words
-    arguments = filled([*profile.args, *_of_metrics(server), *_of_model(server)], values)
+    arguments = filled([*own, *spread, *_of_model(server)], values)
     match profile.flags:
         case Flags.VLLM:
-            arguments += flags(engine_kwargs(server.model, weights))
+            # What the engine is told, not what a pod of it is counted as.
+            model = server.model.model_copy(update={"parallelism": server.spec.parallelism})
+            arguments += flags(engine_kwargs(model, weights))
         case Flags.PLAIN:
             arguments += plain_flags(server.spec.engine_args or {}, "-")
         case Flags.UNDERSCORES:
@@ -48,6 +69,7 @@ def _values(server: ModelServer, weights: Weights) -> dict[str, str]:
         "revision": server.spec.model.revision or "",
         "tensor": str(server.spec.parallelism.tensor),
         "pipeline": str(server.spec.parallelism.pipeline),
+        "nodes": str(server.spec.nodes),
         "port": str(server.profile.port),
         "drain": str(drain_seconds(server)),
         "cache": CACHE_DIRECTORY,

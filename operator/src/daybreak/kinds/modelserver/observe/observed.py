@@ -15,6 +15,9 @@ class Observed(observed.Observed[ModelServer]):
     where that waits or could not start."""
 
     deployment: Manifest | None = None
+    """What makes its pods: a Deployment, or a LeaderWorkerSet where a replica has several nodes."""
+    leader_worker_set_installed: bool = True
+    """Whether the API server serves LeaderWorkerSets."""
     history: History | None = None
     """Its revisions; None: its spec has not the form of the API."""
     target: ModelServer | None = None

@@ -19,7 +19,7 @@ from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.resources import DEPLOYMENTS
+from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from daybreak.kube.watching.cache import Key
 from daybreak.rollouts.history import History
 from daybreak.rollouts.revisions import Revision
@@ -46,6 +46,7 @@ class Observer(observer.Observer[Observed]):
     ) -> None:
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._engines = engines
+        self._watches = parts.watches
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says, and the revisions that are kept."""
@@ -56,12 +57,18 @@ class Observer(observer.Observer[Observed]):
         return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
-        """With its Deployment."""
+        """With what makes its pods."""
         name = Key(key.namespace, names.server_deployment(key.name))
         booked = None
         if seen.history is not None and seen.history.wanted != seen.history.built:
             booked = reads.booked(self._cache)
-        return replace(seen, deployment=self._cache.get(DEPLOYMENTS, name), booked=booked)
+        several = seen.subject is not None and seen.subject.spec.nodes > 1
+        return replace(
+            seen,
+            deployment=self._cache.get(LEADER_WORKER_SETS if several else DEPLOYMENTS, name),
+            leader_worker_set_installed=self._watches.leader_worker_set_installed,
+            booked=booked,
+        )
 
 
 def as_built(seen: Observed, known: Sequence[Revision], engines: Mapping[str, EngineProfile]) -> Observed:

@@ -4,6 +4,7 @@ from collections import Counter
 
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.kinds.serveapplication.decide.view import View
+from daybreak.kinds.serveapplication.objects.groups import fewest_pods, most_pods
 from daybreak.ray.views.ray_service_view import Bounds
 
 
@@ -14,13 +15,12 @@ def cluster_bounds(view: View) -> dict[str, Bounds]:
     the workers are given back there is to be none, in a cluster that comes up neither.
     """
     ray = view.ray
+    most = most_pods(view.application)
     if view.given_back is SleepDepth.WORKERS:
-        none = {group.name: (0, 0) for group in view.application.groups}
+        none = dict.fromkeys(most, (0, 0))
         return {name: none for name in (ray.active, ray.pending) if name}
     if view.given_back is not None or not ray.active or ray.upgrading:
         return {}
     there = Counter(pod.group for pod in view.pods if pod.counts and pod.cluster == ray.active)
-    bounds = {
-        group.name: (group.fewest, max(group.most, there[group.name])) for group in view.application.groups
-    }
-    return {ray.active: bounds}
+    fewest = fewest_pods(view.application)
+    return {ray.active: {name: (fewest[name], max(most[name], there[name])) for name in most}}

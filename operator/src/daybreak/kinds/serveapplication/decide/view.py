@@ -11,6 +11,7 @@ from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
 from daybreak.gates.sleep_policy import node_wait
+from daybreak.kinds.serveapplication.objects.groups import fewest_pods
 from daybreak.kinds.serveapplication.objects.serve_config import application_names
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.no_node_fits import no_node_fits
@@ -91,7 +92,7 @@ class View(view.View[Observed, ServeApplication]):
         if wake is None or not wake.under_way or wake.depth is not SleepDepth.WORKERS:
             return True
         there = {pod.group for pod in self.current_pods if pod.ready}
-        pods = all(group.name in there for group in self.application.groups if group.fewest)
+        pods = all(name in there for name, fewest in fewest_pods(self.application).items() if fewest)
         said = self.ray.application.deployments.values() if self.ray.application is not None else ()
         return self.ray.observed and pods and all(each.status == HEALTHY for each in said)
 

@@ -5,6 +5,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.kinds.serveapplication.objects.groups import fewest_pods
 from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.kinds.serveapplication.objects.network import front_service, network_policy
 from daybreak.kinds.serveapplication.objects.ray_service import ray_service
@@ -34,7 +35,7 @@ def desired(
         objects.append(account(metadata(application, names.service_account(application.owner))))
     if platform.network_policy:
         objects.append(network_policy(application, platform, gateway=gateway_port is not None))
-    fewest = 0 if asleep is SleepDepth.WORKERS else sum(group.fewest for group in application.groups)
+    fewest = 0 if asleep is SleepDepth.WORKERS else sum(fewest_pods(application).values())
     objects += [_disruption_budget(application, fewest), front_service(application, gateway_port)]
     if asleep is not SleepDepth.CLUSTER:
         away, gateway = asleep is SleepDepth.WORKERS, gateway_port is not None

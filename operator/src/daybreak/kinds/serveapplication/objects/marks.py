@@ -13,6 +13,8 @@ from daybreak.rollouts.strategy import Change
 
 _OF_PODS = {"code", "worker_groups", "accelerator", "runtime"}
 """Fields of a spec that change pods by themselves."""
+_NOT_OF_PODS = {"engine", "replicas", "serve", "trust_remote_code"}
+"""Fields of an LLM that Ray Serve is told of, and change no pods."""
 
 
 @dataclass(frozen=True)
@@ -59,4 +61,9 @@ def _wishes(application: ServeApplication) -> str:
     sizes = [
         group.pod.model_dump(mode="json", by_alias=True, exclude={"replicas"}) for group in application.groups
     ]
-    return digest({**plain, "pods": sizes, "drain": drain_seconds(application)})
+    llms = [
+        model.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_NOT_OF_PODS)
+        for model in spec.llms
+    ]
+    found = {**plain, "pods": sizes, "drain": drain_seconds(application)}
+    return digest(found | ({"llms": llms} if llms else {}))

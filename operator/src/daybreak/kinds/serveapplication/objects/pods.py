@@ -1,14 +1,16 @@
 """The Ray pods of an application: where its code appears, and its worker groups."""
 
+from dataclasses import replace
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.groups import Group
 from daybreak.platform import Platform
 from daybreak.ray import ports
-from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods import pod_spec, workers
 from daybreak.ray.pods.workers import EXIT_SECONDS, LEAST_DRAIN_SECONDS, probe
 from daybreak.ray.quantities import whole_seconds
 from daybreak.scheduling.replica_size import object_store_bytes, worker_need, worker_shared_memory
@@ -50,8 +52,34 @@ def code_environment(application: ServeApplication) -> dict[str, str]:
 
 def drain_seconds(application: ServeApplication) -> int:
     """How long requests may take to end when pods do."""
-    longest = max(whole_seconds(each.graceful_shutdown_timeout) for each in application.spec.deployments)
-    return max(LEAST_DRAIN_SECONDS, longest)
+    spec = application.spec
+    given = [each.graceful_shutdown_timeout for each in spec.deployments]
+    given += [each.serve.graceful_shutdown_timeout for each in spec.llms]
+    return max(LEAST_DRAIN_SECONDS, *map(whole_seconds, given))
+
+
+def with_llms_away(application: ServeApplication, *, away: bool) -> RayWorkload:
+    """The workload, for what is built of its LLMs; with `away` without a pod of theirs."""
+    asleep = frozenset(model.name for model in application.spec.llms) if away else frozenset()
+    return replace(application.workload, asleep=asleep)
+
+
+def llm_groups(application: ServeApplication, platform: Platform, *, away: bool) -> list[dict[str, Any]]:
+    """The worker groups of its LLMs. They have its code too: Ray builds an application in any of its pods."""
+    workload, found = with_llms_away(application, away=away), []
+    for model in application.spec.llms:
+        group = workers.worker_group(workload, model, platform)
+        pod = group["template"]["spec"]
+        for place in code_places(application):
+            pod["volumes"].append(place.volume)
+            pod["containers"][0]["volumeMounts"].append(place.mount)
+        pod["containers"][0]["env"] += [
+            {"name": name, "value": value} for name, value in code_environment(application).items()
+        ]
+        # No Serve proxy is there for KubeRay's own probe to ask.
+        pod["containers"][0]["readinessProbe"] = probe()
+        found.append(group)
+    return found
 
 
 def worker_group(

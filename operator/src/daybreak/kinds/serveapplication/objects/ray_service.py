@@ -11,6 +11,7 @@ from daybreak.kinds.serveapplication.objects.pods import (
     code_environment,
     code_places,
     drain_seconds,
+    llm_groups,
     worker_group,
 )
 from daybreak.kinds.serveapplication.objects.serve_config import serve_config
@@ -58,7 +59,8 @@ def ray_service(
             places=code_places(application),
         ),
         "workerGroupSpecs": [
-            worker_group(application, group, platform, away=away) for group in application.groups
+            *(worker_group(application, group, platform, away=away) for group in application.groups),
+            *llm_groups(application, platform, away=away),
         ],
     }
     found = metadata(application, names.ray_service(application.name))

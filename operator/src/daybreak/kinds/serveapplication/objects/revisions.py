@@ -14,7 +14,17 @@ from daybreak.kinds.serveapplication.objects.metadata import metadata
 from daybreak.rollouts import revisions
 from daybreak.rollouts.revisions import Revision
 
-_FIELDS = ("import_path", "args", "code", "deployments", "worker_groups", "accelerator", "runtime", "routes")
+_FIELDS = (
+    "import_path",
+    "args",
+    "code",
+    "deployments",
+    "llms",
+    "worker_groups",
+    "accelerator",
+    "runtime",
+    "routes",
+)
 _ROUTES = "routes"
 _FILES = "files"
 """Field of a revision with the digest of the files in its ConfigMap."""

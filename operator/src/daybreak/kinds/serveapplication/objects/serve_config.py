@@ -13,11 +13,14 @@ from daybreak.api.ray.model import EngineArgs
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Autoscaling, Bundle, Deployment
 from daybreak.api.serveapplication.groups import by_deployment
+from daybreak.kinds.serveapplication.objects.pods import with_llms_away
 from daybreak.ray.quantities import as_seconds, plain
-from daybreak.ray.serve.serve_config import HTTP_OPTIONS, written
+from daybreak.ray.serve.serve_config import HTTP_OPTIONS, llm_config, model_deployment, written
 
 SHARE = 0.001
 """Of a worker group's own resource, of which each pod has one: it binds a replica to the group's pods."""
+WITH_LLMS = "daybreak_runtime.models.with_llms:build"
+"""What builds an application that has LLMs: them, and with their handles what a person's function builds."""
 _FETCHED = ("s3://", "gs://", "https://")
 
 
@@ -28,10 +31,12 @@ def serve_config(application: ServeApplication, *, away: bool = False) -> str:
     that nothing is built anew when it wakes.
     """
     groups = by_deployment(application.groups)
-    applications = []
+    workload, applications = with_llms_away(application, away=away), []
     for each in _applications(application):
         own = [one for one in application.spec.deployments if one.route == each.route]
         settings = [_deployment(one, groups[one.name].name, away=away) for one in own]
+        if each.route is None:
+            settings += [model_deployment(workload, model) for model in application.spec.llms]
         applications.append({**each.said, "deployments": settings})
     # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
     document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": applications}
@@ -57,6 +62,10 @@ def _applications(application: ServeApplication) -> list[_Application]:
     """Those that it becomes: its own, and one for each route that has an import path."""
     spec = application.spec
     own = _said(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
+    if spec.llms:
+        configs = [llm_config(application.workload, model) for model in spec.llms]
+        told = {"importPath": spec.import_path, "args": own.get("args", {}), "llms": configs}
+        own |= {"import_path": WITH_LLMS, "args": told}
     found = [_Application(None, own)]
     for each in spec.routes:
         if each.import_path is not None:

@@ -6,6 +6,7 @@ in `deployments`, `accelerator` and `workerGroups`, not in models.
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from daybreak.api.ray.model import Model
 from daybreak.api.serveapplication.definition import ServeApplication
@@ -34,6 +35,8 @@ def crowded(application: ServeApplication, nodes: tuple[Node, ...], booked: room
     """Why there is no room now for a second Ray cluster, which begins with the fewest pods; empty when there
     is."""
     pods = {group.name: group.fewest for group in application.groups}
+    # Of a model it is asked how many replicas, each of as many pods as it takes.
+    pods |= {model.name: max(model.replicas.min, 1) for model in application.spec.llms}
     return room.crowded(application.workload, pods, nodes, booked, _terms(application))
 
 
@@ -42,6 +45,16 @@ def _terms(application: ServeApplication) -> Callable[[Model], Terms]:
     written = {group.name for group in application.spec.worker_groups}
 
     def terms(pod: Model) -> Terms:
+        if pod.name not in groups:
+            number = next(at for at, each in enumerate(application.spec.llms) if each.name == pod.name)
+            own = f"spec.llms[{number}]"
+            return replace(
+                fit.of_models(pod),
+                fields=f"{own}.accelerator",
+                resource=f"{own}.accelerator.resource",
+                sizes=f"{own}.resources.{{}}",
+                template=f"{own}.podTemplate",
+            )
         group = groups[pod.name]
         own = f"spec.workerGroups[{group.name}]"
         if group.name in written:

@@ -1,0 +1,153 @@
+"""What is wrong with a model of a Ray workload, whatever its kind: rules that CEL cannot say, or not well.
+
+Each problem is one sentence that begins with the field's path.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from daybreak import versions
+from daybreak.api.common import engine_args, names
+from daybreak.api.common.kubernetes_types import VolumeMount
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.pods import pod_rules
+from daybreak.api.ray.model import AcceleratorKind, Model, Placement
+from daybreak.api.ray.runtime import Runtime
+
+_MEBIBYTE = 2**20
+_LEAST_SHARED_MEMORY = 150
+"""MiB of /dev/shm: Ray's object store lives in half of it, and begins with no less than 75 MiB."""
+
+
+def problems(model: Model, path: str, runtime: Runtime, *, fixed: bool = False) -> Iterator[str]:
+    """Everything that is wrong with a model at a path of a spec.
+
+    `fixed`: its number of replicas is said elsewhere.
+    """
+    other = other_ray(runtime)
+    yield from _engine(model, path, other_vllm=other)
+    if not other:
+        yield from _accelerator(model, path)
+    if not fixed:
+        yield from _autoscaling(model, path)
+    yield from _memory(model, path)
+    yield from _claim(model, path)
+
+
+def other_ray(runtime: Runtime) -> bool:
+    """Whether the image is said to hold another Ray, and so another vLLM, than the operator is built for."""
+    return runtime.stated_ray_version not in ("", versions.RAY)
+
+
+def tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
+    """Bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
+    if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
+        yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
+
+
+def deployment_names(models: Iterable[Model], field: str = "models") -> Iterator[str]:
+    """Ray Serve LLM replaces characters, so two names may become one."""
+    seen: dict[str, str] = {}
+    for number, model in enumerate(models):
+        deployment = names.serve_deployment(model.name)
+        if deployment in seen:
+            yield (
+                f"spec.{field}[{number}].name: {model.name} and {seen[deployment]} are both {deployment} to "
+                "Ray Serve; rename one"
+            )
+        seen.setdefault(deployment, model.name)
+
+
+def template_problems(
+    model: Model, path: str, volumes: Iterable[str], mounts: Iterable[VolumeMount], *, keys: bool
+) -> Iterator[str]:
+    """What is wrong with the `podTemplate` of a model.
+
+    Args:
+        model: The model.
+        path: Its path in the spec.
+        volumes: Names of the volumes that its worker pods have by other fields.
+        mounts: What its containers mount by other fields.
+        keys: Whether requests need an API key.
+    """
+    template, weights = model.pod_template, names.model_directory(model.name)
+    if template is None:
+        return
+    in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
+    own = [*names.SHARED_VOLUMES]
+    if all(mount.mount_path.rstrip("/") != names.CACHE_DIRECTORY for mount in mounts):
+        own.append(names.CACHE_VOLUME)
+    if in_a_volume:
+        own.append(names.WEIGHTS_VOLUME)
+    owner = pod_rules.ray_owner(
+        "worker",
+        sizes=f"{path}.resources",
+        cpu=model.resources.cpu,
+        device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
+        volumes=[*volumes, *own],
+        mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
+        variables={"HF_TOKEN": f"use {path}.token"} if model.token is not None else {},
+        host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",
+    )
+    yield from pod_rules.problems(template, f"{path}.podTemplate", owner)
+
+
+def _engine(model: Model, path: str, *, other_vllm: bool) -> Iterator[str]:
+    for name, wrong in engine_args.problems(model.engine.args, other_vllm=other_vllm):
+        yield f"{path}.engine.args.{name}: {wrong}"
+
+
+def _accelerator(model: Model, path: str) -> Iterator[str]:
+    kind = model.accelerator.type
+    known = engine_args.catalogue().accelerator_types
+    if kind is None or kind in known:
+        return
+    near = engine_args.nearest(kind, known)
+    hint = f"; did you mean {near}?" if near else "; leave it out, and choose nodes with nodeSelector"
+    yield f"{path}.accelerator.type: Ray {versions.RAY} has no accelerator {kind}{hint}"
+
+
+def _autoscaling(model: Model, path: str) -> Iterator[str]:
+    replicas, most = model.replicas, model.serve.max_ongoing_requests
+    moves = replicas.max is not None and replicas.max > max(replicas.min, 1)
+    target = replicas.target_ongoing_requests
+    if moves and target is not None and target > most:
+        yield (
+            f"{path}.replicas.targetOngoingRequests: {target:g} is never reached, "
+            f"since a replica takes at most {most} (serve.maxOngoingRequests); use {most} or less"
+        )
+
+
+def _memory(model: Model, path: str) -> Iterator[str]:
+    resources = model.resources
+    yield from tiny(f"{path}.resources.memory", resources.memory)
+    yield from tiny(f"{path}.resources.sharedMemory", resources.shared_memory, _LEAST_SHARED_MEMORY)
+    if resources.cpu is not None and parse_quantity(resources.cpu) == 0:
+        yield f"{path}.resources.cpu: 0 is no request; leave it out, or write at least 100m"
+    if resources.memory is None or resources.shared_memory is None:
+        return
+    if parse_quantity(resources.shared_memory) >= parse_quantity(resources.memory):
+        yield (
+            f"{path}.resources.sharedMemory: {resources.shared_memory} counts against memory "
+            f"({resources.memory}), of which the engine needs a part; use at most {_half(resources.memory)}"
+        )
+
+
+def _half(quantity: str) -> str:
+    half = parse_quantity(quantity) / 2 / _MEBIBYTE
+    return f"{half.to_integral_value(rounding='ROUND_FLOOR')}Mi"
+
+
+def _claim(model: Model, path: str) -> Iterator[str]:
+    """The devices that a claim is said to hold, against those that a worker pod computes on."""
+    claim, parallelism = model.accelerator.claim, model.parallelism
+    if claim is None:
+        return
+    # A pod is a whole replica, or one stage of its pipeline.
+    whole = model.placement is Placement.STRICT_PACK
+    needed = parallelism.tensor * (parallelism.pipeline if whole else 1)
+    if claim.devices != needed:
+        yield (
+            f"{path}.accelerator.claim.devices: a worker pod of this model computes on {needed}, not on "
+            f"{claim.devices}; use a template with {needed}, or another parallelism"
+        )

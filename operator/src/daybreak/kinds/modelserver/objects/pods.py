@@ -1,0 +1,132 @@
+"""The pods of a server: one for each replica, or a leader and its workers of one on several nodes."""
+
+import math
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.canonical import digest
+from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.common.unstructured import at
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.validation import ENGINE_CONTAINER
+from daybreak.api.ray.model import AcceleratorKind
+from daybreak.kinds.modelserver.objects.engine import (
+    command,
+    drain_seconds,
+    environment,
+    probe,
+    worker_command,
+)
+from daybreak.platform import Platform
+from daybreak.ray.pods import pod_spec, weights
+from daybreak.scheduling.replica_size import worker_cpu, worker_need, worker_shared_memory
+
+LEAVE_SECONDS = 5
+"""How long an engine goes on after its pod was told to end: gateways hear of it, and send nothing more."""
+EXIT_SECONDS = 10
+"""What it may take to end after its last request."""
+
+
+def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
+    """Template of the one pod of a replica."""
+    found = _serving(server, platform)
+    _mark(digest(found), found)
+    return found
+
+
+def group(server: ModelServer, platform: Platform) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Templates of the leader and of the workers of a replica on several nodes."""
+    leader, worker = _serving(server, platform), _working(server, platform)
+    _mark(digest([leader, worker]), leader, worker)
+    return leader, worker
+
+
+def _mark(configuration: str, *templates: dict[str, Any]) -> None:
+    for each in templates:
+        each["metadata"]["labels"][names.CONFIGURATION_LABEL] = configuration
+
+
+def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
+    """A pod that takes requests. The label of its model is what gateways find it by."""
+    labels = {names.MODEL_LABEL: names.worker_group(server.model.name)}
+    found = _pod(server, platform, names.SERVER_COMPONENT, labels, _ports(server))
+    container = found["spec"]["containers"][0]
+    if server.profile.metrics_at is not None:
+        said = at(found, "metadata", "annotations")
+        found["metadata"]["annotations"] = {**_scraped(*server.profile.metrics_at), **said}
+    container |= command(server, _weights(server))
+    container["readinessProbe"] = probe(server)
+    container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}
+    return found
+
+
+def _working(server: ModelServer, platform: Platform) -> dict[str, Any]:
+    """A pod that computes for a leader. It goes after it: nobody asks it, and it has nothing to end."""
+    found = _pod(server, platform, names.SERVER_WORKER_COMPONENT, {}, {})
+    found["spec"]["containers"][0] |= worker_command(server, _weights(server))
+    return found
+
+
+def _pod(
+    server: ModelServer, platform: Platform, component: str, labels: dict[str, str], ports: dict[str, int]
+) -> dict[str, Any]:
+    """A pod with what its engine needs of weights, devices and environment."""
+    model, workload = server.model, server.workload
+    need = worker_need(model)
+    own = _weights(server)
+    places = [pod_spec.memory_place(worker_shared_memory(model)), pod_spec.cache_place()]
+    if own.volume is not None and own.mount is not None:
+        places.append(pod_spec.Place(own.volume, own.mount))
+    claim = model.accelerator.claim
+    found = pod_spec.template(
+        workload,
+        platform,
+        component=component,
+        image=platform.image_of(workload),
+        labels=labels,
+        ports=ports,
+        env=pod_spec.environment(workload, _environment(server, own), weights.environment(model)),
+        requests=dict(need.requests),
+        places=places,
+        claim=None if claim is None else claim.template_name,
+        overlay=model.pod_template,
+        node_selector=dict(need.node_selector),
+        tolerations=need.tolerations,
+        grace_seconds=LEAVE_SECONDS + drain_seconds(server) + EXIT_SECONDS,
+        container_name=ENGINE_CONTAINER,
+    )
+    # Its last words say why it did not start.
+    found["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
+    return found
+
+
+def _ports(server: ModelServer) -> dict[str, int]:
+    """Ports by their names; a number stands there once."""
+    port = server.profile.port
+    metrics = server.profile.metrics_at or (port, "")
+    return {"http": port} | ({} if metrics[0] == port else {"metrics": metrics[0]})
+
+
+def _scraped(port: int, path: str) -> dict[str, str]:
+    """Annotations by which Prometheus' usual configurations, and the chart's PodMonitor, find metrics."""
+    return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
+
+
+def _weights(server: ModelServer) -> weights.Weights:
+    """What a bucket holds is the engine's to read: nothing of Ray's copies it."""
+    source = ModelSource.parse(server.spec.model.source)
+    if source.scheme in (Scheme.S3, Scheme.GCS):
+        return weights.Weights(source.reference)
+    return weights.weights(server.owner, server.model, server.spec.image_pull_policy)
+
+
+def _environment(server: ModelServer, own: weights.Weights) -> dict[str, str]:
+    model = server.model
+    found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY} | environment(server, own)
+    if server.image is not None:
+        # An image of somebody else's may have a home that our user cannot write to.
+        found["HOME"] = pod_spec.CACHE_DIRECTORY
+    if model.accelerator.kind is AcceleratorKind.GPU:
+        return found | pod_spec.COMPILERS
+    return found | {"OMP_NUM_THREADS": str(max(1, math.floor(parse_quantity(worker_cpu(model)))))}

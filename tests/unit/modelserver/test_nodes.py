@@ -1,0 +1,230 @@
+"""A replica of a ModelServer on several nodes: what it stands for, and what is decided of it."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.controller.asking.answer import Answer
+from daybreak.kinds.modelserver.decide.decision import decide, view_of
+from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
+from daybreak.kinds.modelserver.objects.desired import desired
+from daybreak.kinds.modelserver.reconciler import question
+from daybreak.scheduling import fit
+from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica
+from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
+from tests.unit.modelserver.servers import ASKED, PLATFORM, SGLANG, live, pod, seen, server
+
+SPREAD: dict[str, Any] = {
+    "accelerator": {"kind": "gpu"},
+    "parallelism": {"tensor": 4, "pipeline": 2},
+    "nodes": 2,
+}
+
+
+def worker_of(leader: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """A worker beside a leader."""
+    labels = leader["metadata"]["labels"] | {names.COMPONENT_LABEL: names.SERVER_WORKER_COMPONENT}
+    status = leader["status"] | {"podIP": "10.0.0.1"} | more
+    return leader | {"metadata": leader["metadata"] | {"labels": labels, "name": "w"}, "status": status}
+
+
+def templates(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Templates of leader and workers."""
+    group = deployment(server(**SPREAD, **spec), PLATFORM, 1)["spec"]["leaderWorkerTemplate"]
+    return group["leaderTemplate"], group["workerTemplate"]
+
+
+def words(template: dict[str, Any]) -> str:
+    """The command line of its engine."""
+    [container] = template["spec"]["containers"]
+    return " ".join([*container.get("command", ()), *container.get("args", ())])
+
+
+def test_it_becomes_a_leader_worker_set_with_a_pod_for_each_node() -> None:
+    found = deployment(server(**SPREAD), PLATFORM, 3)
+    assert (found["apiVersion"], found["kind"]) == ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
+    assert found["metadata"]["name"] == "chat-server"
+    assert (found["spec"]["replicas"], found["spec"]["leaderWorkerTemplate"]["size"]) == (3, 2)
+    for each in templates():
+        [container] = each["spec"]["containers"]
+        assert container["resources"]["requests"]["nvidia.com/gpu"] == "4"
+        assert each["spec"]["serviceAccountName"] == "server.chat-sa"
+
+
+def test_vllm_is_told_of_the_whole_and_its_workers_open_no_port() -> None:
+    leader, worker = templates(engineArgs={"max_model_len": 1024})
+    shared = "--nnodes $(LWS_GROUP_SIZE) --node-rank $(LWS_WORKER_INDEX) --master-addr $(LWS_LEADER_ADDRESS)"
+    for each in (leader, worker):
+        assert shared in words(each)
+        assert "--tensor-parallel-size 4 --pipeline-parallel-size 2" in words(each)
+        assert "--max-model-len 1024" in words(each)
+    assert words(leader).startswith("python3 -m vllm.entrypoints.openai.api_server --model /models/tiny ")
+    assert words(worker).startswith("python3 -m vllm.entrypoints.cli.main serve /models/tiny --headless ")
+    [container] = worker["spec"]["containers"]
+    assert not {"readinessProbe", "lifecycle"} & container.keys()
+    assert not container["ports"]
+
+
+def test_sglangs_pods_are_started_alike() -> None:
+    leader, worker = templates(**SGLANG)
+    assert words(leader) == words(worker)
+    assert "--tp-size 4 --pp-size 2" in words(leader)
+    assert "--dist-init-addr $(LWS_LEADER_ADDRESS):20000" in words(leader)
+
+
+def test_on_one_node_nobody_is_told_of_a_group() -> None:
+    one = deployment(server(**SPREAD | {"nodes": 1}), PLATFORM, 1)
+    assert one["kind"] == "Deployment"
+    assert "LWS_" not in words(one["spec"]["template"])
+
+
+def test_requests_are_for_leaders_alone() -> None:
+    leader, worker = templates()
+    assert leader["metadata"]["labels"][names.MODEL_LABEL] == "tiny"
+    assert names.MODEL_LABEL not in worker["metadata"]["labels"], "gateways find pods by it"
+    objects = {each["kind"]: each for each in desired(server(**SPREAD), PLATFORM, None, 1)}
+    selector = objects["Service"]["spec"]["selector"]
+    assert selector.items() <= leader["metadata"]["labels"].items()
+    assert not selector.items() <= worker["metadata"]["labels"].items()
+    assert "prometheus.io/scrape" not in worker["metadata"].get("annotations", {})
+
+
+def test_its_pods_reach_each_other() -> None:
+    own = {"podSelector": {"matchLabels": {names.SERVICE_LABEL: "server.chat"}}}
+    several, one = (
+        {each["kind"]: each["spec"] for each in desired(server(**spec), PLATFORM, 1, 1) if "spec" in each}
+        for spec in (SPREAD, SPREAD | {"nodes": 1})
+    )
+    assert {"from": [own]} in several["NetworkPolicy"]["ingress"]
+    assert {"from": [own]} not in one["NetworkPolicy"]["ingress"]
+
+
+def test_a_change_of_either_template_is_another_configuration() -> None:
+    found = configuration(live(server(**SPREAD)))
+    assert {each["metadata"]["labels"][names.CONFIGURATION_LABEL] for each in templates()} == {found}
+    assert configuration(live(server(**SPREAD, image="other"))) != found
+    assert listens(live(server(**SPREAD))) == (8000, "/health")
+
+
+def test_pods_can_stay_as_they_are() -> None:
+    before, after = (live(server(**SPREAD, image=image)) for image in ("engine:1", "engine:2"))
+    with_pods_of(after, before)
+    assert after["spec"] == before["spec"]
+
+
+def test_all_of_its_pods_count() -> None:
+    one = server(**SPREAD, replicas=2)
+    assert (pods_per_replica(one.model), accelerators_per_pod(one.model)) == (2, 4)
+    assert accelerators_awake(one.workload, one.model) == 16
+
+
+def test_only_a_leader_is_asked() -> None:
+    one = server(**SPREAD)
+    leader = pod(one)
+    found = seen(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD)
+    asked = question(view_of(found), waking=False)
+    assert asked is not None
+    assert asked.base == "http://10.0.0.7:8000/v1"
+    found = seen(None, pod(one, ready=False), worker_of(leader), traffic=ASKED, spec=SPREAD)
+    assert not decide(found).ask, "that a worker runs says nothing"
+    assert decide(found).status.replicas == 0
+
+
+def test_workers_that_crash_are_told() -> None:
+    one = server(**SPREAD)
+    crashes = {
+        "containerStatuses": [
+            {
+                "name": "engine",
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {"terminated": {"exitCode": 1, "message": "no such device"}},
+            }
+        ]
+    }
+    found = decide(
+        seen(None, pod(one, ready=False), worker_of(pod(one, ready=False), **crashes), spec=SPREAD)
+    )
+    [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
+    assert "no such device" in stalled.message
+
+
+@pytest.mark.parametrize("status", [{}, {"observedGeneration": 1}])
+def test_it_is_carried_out_whether_or_not_its_controller_says_so(
+    status: dict[str, Any],
+) -> None:
+    one = server(**SPREAD)
+    leader = pod(one)
+    made = live(one) | {"status": status}
+    found = seen(None, leader, spec=SPREAD, deployment=made, answers=(Answer("tiny", True),))
+    assert view_of(found).carried_out
+    assert decide(found).status.phase == "Awake"
+
+
+def test_without_leader_worker_set_nothing_is_made_and_it_says_how() -> None:
+    found = decide(seen(None, spec=SPREAD, leader_worker_set_installed=False, deployment=None))
+    [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
+    assert not found.apply
+    assert (stalled.status, stalled.reason) == ("True", "LeaderWorkerSetMissing")
+    assert "install it, or leave nodes at 1" in stalled.message
+    on_one = seen(None, leader_worker_set_installed=False)
+    assert decide(on_one).apply, "who needs none goes on"
+
+
+def rolling() -> Rolling:
+    """One on a single node that has answered."""
+    return Rolling(**SPREAD | {"nodes": 1}, image="engine:1").up()
+
+
+def test_one_that_is_to_have_several_nodes_is_not_touched_without_leader_worker_set() -> None:
+    world = rolling()
+    before = world.rollout
+    world.edit(nodes=2)
+    decision = world.step(leader_worker_set_installed=False)
+    assert not decision.apply
+    assert world.says("Stalled")[1] == "LeaderWorkerSetMissing"
+    assert world.rollout["revision"] == before["revision"]
+    world.step()
+    assert world.says("Stalled")[1] != "LeaderWorkerSetMissing"
+    assert world.rollout["strategy"] == "Replace", "it goes on by itself"
+
+
+@pytest.mark.parametrize(
+    "change", [{"nodes": 1}, {"image": "engine:2"}, {"rollout": {"strategy": "BlueGreen"}}]
+)
+def test_a_replica_on_several_nodes_is_replaced_as_a_whole(change: dict[str, Any]) -> None:
+    world = Rolling(**SPREAD, image="engine:1").up()
+    world.edit(**change, env=[{"name": "A", "value": "b"}])
+    world.step()
+    assert world.rollout["strategy"] == "Replace"
+    replaced(world)
+    world.step()
+    world.pods = [world.pod()]
+    world.step(ANSWERS)
+    assert world.rollout["phase"] == "Complete"
+    assert world.gate == ("Awake", "Open")
+    kind = "Deployment" if change == {"nodes": 1} else "LeaderWorkerSet"
+    assert world.deployment is not None
+    assert world.deployment["kind"] == kind
+
+
+def node(name: str, gpus: int) -> Node:
+    """A node with so many GPUs."""
+    return Node(name, {}, (), {"cpu": "64", "memory": "900Gi", "nvidia.com/gpu": str(gpus)})
+
+
+def test_what_fits_on_no_node_could_be_spread() -> None:
+    world = Rolling(accelerator={"kind": "gpu"}).up()
+    world.nodes = (node("one", 4), node("two", 4))
+    world.edit(parallelism={"tensor": 4, "pipeline": 2})
+    world.step()
+    assert "set nodes: 2" in world.says("Stalled")[2]
+    world.edit(nodes=2)
+    assert not fit.fit(world.server.workload, world.nodes)
+    world.step()
+    assert world.says("Stalled")[1] != "RolloutBlocked"
+    world.edit(parallelism={"tensor": 4, "pipeline": 3}, nodes=3)
+    world.step()
+    assert "a replica needs 3 pods" in (told := world.says("Stalled")[2])
+    assert "lower nodes, or add nodes" in told
