@@ -132,17 +132,29 @@ def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accele
     assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
+_WITH_ADAPTER = service(lora={"adapters": [{"name": "poet", "source": "file:///poet"}]})
+
+
+def test_an_adapter_is_asked_at_the_service_itself() -> None:
+    one = benchmark(**of_service(where="Service", model="poet"), sweep=None)
+    found = told(made(one, _WITH_ADAPTER))
+    assert found.service is not None
+    assert found.service.model == "poet"
+
+
 @pytest.mark.parametrize(
     ("reference", "of", "words"),
     [
-        ({}, None, "there is no LLMService chat"),
-        ({"model": "absent"}, service(), "has no model absent, but big, other"),
+        ({}, None, "the spec of LLMService chat is invalid"),
+        ({"model": "bigg"}, service(), "has no model bigg; did you mean big[?] there is: big, other"),
+        ({"model": "poet", "where": "Service"}, service(), "has no model poet; there is: big, other"),
+        ({"model": "poet"}, _WITH_ADAPTER, "has no model poet; there is: big, other"),
         ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
     ],
 )
 def test_what_cannot_be_measured(reference: dict[str, Any], of: LLMService | None, words: str) -> None:
     with pytest.raises(TargetMissing, match=words):
-        target(benchmark(**of_service(**reference)), of)
+        target(benchmark(**of_service(**reference), sweep=None), of)
 
 
 def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:

@@ -124,6 +124,11 @@ class ServiceRef(ApiModel):
     api_key: SecretKeySource | None = None
     """The key that its `access` wants, from a Secret."""
 
+    @property
+    def asked(self) -> str:
+        """The name by which requests ask for a model."""
+        return self.model or self.name
+
 
 class Stages(ApiModel):
     """What happens to a row before the engine and after it, beside the engine and on the same nodes."""

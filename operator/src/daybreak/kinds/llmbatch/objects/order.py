@@ -97,7 +97,7 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
 def _service(batch: LLMBatch, wanted: ServiceRef) -> dict[str, Any]:
     return {
         "url": names.url(wanted.name, batch.namespace),
-        "model": wanted.model or wanted.name,
+        "model": wanted.asked,
         "concurrency": wanted.concurrency,
         "key": KEY_VARIABLE if wanted.api_key is not None else None,
     }
