@@ -91,6 +91,64 @@ def test_what_is_there_is_asked(found: Referred, model: str | None) -> None:
     assert (decision.running, decision.verdict and decision.verdict.stalled) == (True, False)
 
 
+def route(names: list[str], leading: list[str] | None = None, why: str = "") -> dict[str, Any]:
+    """An LLMRoute with these names, of which those lead to its backends; None: nobody has looked at it."""
+    accepted = {"type": "Accepted", "status": "False", "message": why}
+    status = {} if leading is None else {"names": leading, "conditions": [accepted] if why else []}
+    return {"spec": {"names": names}, "status": status}
+
+
+def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *others: str) -> Observed:
+    """What is seen of a batch that something of that kind is to answer."""
+    reference = {"kind": kind, "name": "chat"} | ({"model": model} if model else {})
+    return through(Referred(kind, "chat", found, others), spec={"serviceRef": reference})
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (
+            of_kind("LLMRoute", None, None, "chart"),
+            "there is no LLMRoute chat in this namespace; did you mean",
+        ),
+        (
+            of_kind("LLMRoute", route(["a"], ["a"])),
+            "LLMRoute chat has no name chat (serviceRef.model is unset",
+        ),
+        (of_kind("LLMRoute", route(["a"], ["a"]), "b"), "LLMRoute chat has no name b; there is: a"),
+        (
+            of_kind("LLMRoute", route(["chat", "a"], ["a"], "the name chat is that of the model chat")),
+            "does not lead to the backends of LLMRoute chat: the name chat is that of the model chat",
+        ),
+        (of_kind("LLMRoute", route(["chat"])), "LLMRoute chat: it has just come"),
+        (of_kind("LLMRoute", {"spec": {"names": 3}, "status": {"names": "chat"}}), "there is none"),
+        (of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}), "ModelServer chat has no model chat"),
+        (
+            of_kind("ModelServer", {"spec": {"protocol": "V2", "model": {"name": "chat"}}}),
+            "ModelServer chat has protocol V2, and a batch asks for models of OpenAI's API",
+        ),
+    ],
+)
+def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: str) -> None:
+    assert not decide(at).running
+    reason, message = told(at)
+    assert reason == "ServiceMissing"
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        of_kind("LLMRoute", route(["chat", "a"], ["chat", "a"])),
+        of_kind("LLMRoute", route(["chat", "a"], ["a"]), "a"),
+        of_kind("ModelServer", {"spec": {"model": {"name": "chat"}}}),
+        of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}, "m"),
+    ],
+)
+def test_a_route_or_a_model_server_is_asked(at: Observed) -> None:
+    assert decide(at).running
+
+
 def test_many_names_are_not_all_listed() -> None:
     _, message = told(through(referred(None, *(f"s{n}" for n in range(30)))))
     assert "s0, s1" in message

@@ -1,8 +1,9 @@
 """Whether what `serviceRef` names is there: without it each row would be tried for an hour, and then fail."""
 
+from daybreak.api.common.unstructured import Manifest, at, condition, text
 from daybreak.api.gates import served_models
 from daybreak.api.jobs.words import JobPhase
-from daybreak.api.llmbatch.spec import ServiceRef
+from daybreak.api.llmbatch.spec import ServiceKind, ServiceRef
 from daybreak.api.llmbatch.status import BatchReason
 from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.verdict import Verdict, choice, leads_nowhere
@@ -30,9 +31,23 @@ def stays(seen: Observed) -> bool:
 
 
 def _without_model(reference: ServiceRef, service: Referred) -> str:
-    """Why no model answers to the name that is asked for; empty: one does."""
-    models = served_models.served(service.manifest or {})
-    if reference.asked in models:
+    """Why nothing answers to the name that is asked for; empty: something does."""
+    manifest = service.manifest or {}
+    route = reference.kind is ServiceKind.LLM_ROUTE
+    if not route and (protocol := served_models.protocol(manifest)):
+        return f"{service.words} has protocol {protocol}, and a batch asks for models of OpenAI's API"
+    # Gateways go by a route's status, and not by its spec.
+    there = _texts(at(manifest, "status"), "names") if route else served_models.served(manifest)
+    if reference.asked in there:
         return ""
+    if route and reference.asked in _texts(at(manifest, "spec"), "names"):
+        why = text(condition(at(manifest, "status"), "Accepted").get("message")) or "it has just come"
+        return f"the name {reference.asked} does not lead to the backends of {service.words}: {why}"
     field = "" if reference.model is not None else " (serviceRef.model is unset, which means the same name)"
-    return f"{service.words} has no model {reference.asked}{field}; {choice(reference.asked, models)}"
+    noun = "name" if route else "model"
+    return f"{service.words} has no {noun} {reference.asked}{field}; {choice(reference.asked, there)}"
+
+
+def _texts(part: Manifest, name: str) -> list[str]:
+    found = part.get(name)
+    return [each for each in map(text, found) if each] if isinstance(found, list) else []

@@ -7,9 +7,13 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.custom_object import read_object
+from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch import validation
 from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
+from daybreak.api.llmbatch.spec import ServiceKind
+from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
@@ -21,6 +25,13 @@ from daybreak.kube.resources import RAY_JOBS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
 from daybreak.scheduling.turns import NO_MATTER
+
+SERVICES: Mapping[ServiceKind, Resource] = {
+    ServiceKind.LLM_SERVICE: LLM_SERVICES,
+    ServiceKind.LLM_ROUTE: LLM_ROUTES,
+    ServiceKind.MODEL_SERVER: MODEL_SERVERS,
+}
+"""What `serviceRef` may lead to."""
 
 
 class Observer:
@@ -69,7 +80,7 @@ class Observer:
         if reference is None or seen.finished:
             self._references.forget(key)
             return None
-        return self._references.look(key, LLM_SERVICES, reference.name)
+        return self._references.look(key, SERVICES[reference.kind], reference.name)
 
     def _look(self, manifest: Mapping[str, Any], now: datetime) -> Observed:
         batch, problems = read(manifest)
