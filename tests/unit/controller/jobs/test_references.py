@@ -67,7 +67,12 @@ def test_what_is_not_there_is_waited_for_and_what_else_there_is_is_known(stage: 
     stage.references.look(NIGHT, LLM_SERVICES, "chat")
     stage.cache.put(LLM_SERVICES, service("other", 1))
     assert stage.enqueued == [NIGHT], "the message names what there is"
-    stage.cache.put(LLM_SERVICES, service("chat", 2))
+    assert stage.references.look(NIGHT, LLM_SERVICES, "chat").others == ("other",)
+    stage.cache.put(LLM_SERVICES, service("other", 2))
+    assert stage.enqueued == [], "how the others are does not matter, and they may be a thousand"
+    stage.cache.drop(LLM_SERVICES, service("other", 3))
+    assert stage.enqueued == [NIGHT]
+    stage.cache.put(LLM_SERVICES, service("chat", 4))
     assert stage.enqueued == [NIGHT]
 
 
