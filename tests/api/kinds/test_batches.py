@@ -11,8 +11,9 @@ import pytest
 from daybreak.api.llmbatch.definition import QUEUE_LABEL
 from daybreak_runtime.batch.progress import Progress
 from tests.api.admin import Admin, Refused, eventually
-from tests.api.objects.batches import NIGHT, kuberay_says
+from tests.api.objects.batches import NIGHT, kuberay_says, told
 from tests.api.objects.jobs import batch_speaks
+from tests.api.objects.llmservice import model, tiny
 from tests.api.operator_process import OperatorProcess
 
 
@@ -115,6 +116,28 @@ def test_suspended_and_resumed(admin: Admin, job: Progress) -> None:
     admin.merge("LLMBatch", "night", {"spec": {"suspend": False}})
     again = eventually("a RayJob", lambda: admin.get("RayJob", "night"))
     assert again["metadata"]["uid"] != before
+
+
+def test_through_a_service_it_waits_for_the_service_and_its_model(
+    admin: Admin, operator: OperatorProcess
+) -> None:
+    admin.create(NIGHT.manifest(model=None, serviceRef={"name": "tinny"}))
+    assert "there is none" in NIGHT.stalled(admin, "ServiceMissing")
+    admin.create(tiny())
+    eventually(
+        "the name that there is", lambda: "did you mean tiny?" in NIGHT.stalled(admin, "ServiceMissing")
+    )
+    assert admin.get("RayJob", "night") is None
+    admin.merge("LLMBatch", "night", {"spec": {"serviceRef": {"name": "tiny", "model": "poet"}}})
+    eventually("no such model", lambda: "has no model poet" in NIGHT.stalled(admin, "ServiceMissing"))
+    admin.merge("LLMService", "tiny", {"spec": {"models": [model(name="poet")]}})
+    eventually("its objects", lambda: NIGHT.everything(admin))
+    assert '"model":"poet"' in told(admin)
+    admin.delete("LLMService", "tiny")
+    eventually("no RayJob without a service", lambda: admin.get("RayJob", "night") is None)
+    assert "there is no LLMService tiny" in NIGHT.stalled(admin, "ServiceMissing")
+    admin.create(tiny(models=[model(name="poet")]))
+    eventually("its objects again", lambda: NIGHT.everything(admin))
 
 
 def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(

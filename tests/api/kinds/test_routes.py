@@ -10,7 +10,8 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.common.resource import API_VERSION
 from tests.api.admin import APPLY, Admin, Refused, eventually
-from tests.api.objects.llmservice import tiny
+from tests.api.objects.batches import NIGHT, told
+from tests.api.objects.llmservice import model, tiny
 from tests.api.operator_process import OperatorProcess
 from tests.api.playing.words import write_whole
 from tests.unit.llmroute.routes import backend, canary, route
@@ -270,3 +271,23 @@ def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> 
     admin.delete("LLMService", "one")
     condition(admin, "Accepted", "Routed")
     assert status(admin)["names"] == ["tiny", "free"]
+
+
+def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> None:
+    admin.create(NIGHT.manifest(model=None, serviceRef={"kind": "LLMRoute", "name": "chat"}))
+    assert "there is no LLMRoute chat" in NIGHT.stalled(admin, "ServiceMissing")
+    admin.create(written(names=["tiny"], backends=[backend("one", "tiny")]))
+    eventually("its names", lambda: "has no name chat" in NIGHT.stalled(admin, "ServiceMissing"))
+    admin.merge("LLMRoute", "chat", {"spec": {"names": ["chat"]}})
+    eventually("its objects", lambda: NIGHT.everything(admin))
+    assert json.loads(told(admin))["service"]["url"] == f"http://llm.{admin.namespace}.svc/v1"
+    # A name that a model gets does not lead to the route any more: what it would answer is not asked for.
+    admin.create(tiny("two", models=[model(name="chat")]))
+    eventually("no RayJob", lambda: admin.get("RayJob", "night") is None)
+    assert "the name chat is that of the model chat of LLMService two" in NIGHT.stalled(
+        admin, "ServiceMissing"
+    )
+    admin.delete("LLMService", "two")
+    eventually("its objects again", lambda: NIGHT.everything(admin))
+    admin.delete("LLMBatch", "night")
+    eventually("its end", lambda: NIGHT.gone(admin))

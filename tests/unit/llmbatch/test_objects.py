@@ -91,6 +91,20 @@ def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
     assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
+@pytest.mark.parametrize(
+    ("reference", "url", "model"),
+    [
+        ({"kind": "LLMRoute", "name": "chat"}, "http://llm.team.svc/v1", "chat"),
+        ({"kind": "LLMRoute", "name": "chat", "model": "fast"}, "http://llm.team.svc/v1", "fast"),
+        ({"kind": "ModelServer", "name": "own", "model": "m"}, "http://own.team.svc/v1", "m"),
+    ],
+)
+def test_a_route_is_asked_at_the_namespaces_address(reference: dict[str, Any], url: str, model: str) -> None:
+    order = told(ray_job(batch(model=None, serviceRef=reference), PLATFORM))
+    assert order.service is not None
+    assert (order.service.url, order.service.model) == (url, model)
+
+
 def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
     moving = MODEL | {"replicas": {"min": 1, "max": 4}}
     queued = LLMBatch.from_manifest(manifest(labels={QUEUE_LABEL: "gpus"}, model=moving))
@@ -116,6 +130,13 @@ def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:
 def test_what_may_change_is_not_in_the_digest(change: dict[str, Any]) -> None:
     assert job_digest(batch(**change)) == job_digest(batch())
     assert job_digest(batch(prompt="other {{ q }}")) != job_digest(batch())
+
+
+def test_a_batch_of_before_goes_on_though_its_reference_has_a_kind_now() -> None:
+    one, other = (
+        {"model": None, "serviceRef": {"name": "chat", **more}} for more in ({}, {"kind": "LLMService"})
+    )
+    assert job_digest(batch(**one)) == job_digest(batch(**other))
 
 
 def test_objects_are_named_apart_from_those_of_a_service_of_the_same_name() -> None:

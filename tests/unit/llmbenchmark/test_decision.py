@@ -9,6 +9,7 @@ import pytest
 
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbenchmark.decide.decision import decide
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
@@ -69,6 +70,9 @@ def pod(ready: bool = True, **status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": spec, "status": said}
 
 
+NONE = Referred("LLMService", "chat", None, ("chart",))
+
+
 def verdict(at: Observed) -> tuple[str, str, bool]:
     found = decide(at).verdict
     assert found is not None
@@ -100,7 +104,8 @@ CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
         seen(of={"sweep": [{"argument": "max_num_seq", "values": [1]}]}),
         ("Pending", "InvalidSpec", True),
     ),
-    ("no service", seen(of=of_service()), ("Pending", "ServiceMissing", True)),
+    ("no service", seen(of=of_service(), referred=NONE), ("Pending", "ServiceMissing", True)),
+    ("a service that cannot be read", seen(of=of_service()), ("Pending", "ServiceMissing", True)),
     ("foreign", seen(foreign=("Job/tune-benchmark",)), ("Pending", "NameTaken", True)),
     ("refused", seen(refusal="Job: quota"), ("Pending", "Refused", True)),
     (
@@ -137,6 +142,14 @@ def test_an_end_stays() -> None:
     decision = decide(at)
     assert (decision.apply, decision.verdict) == (False, None)
     assert report(at, decision).phase == "Succeeded"
+
+
+def test_what_there_is_instead_of_a_service_is_told() -> None:
+    found = decide(seen(of=of_service(), referred=NONE)).verdict
+    assert found is not None
+    assert (
+        found.message == "there is no LLMService chat in this namespace; did you mean chart? there is: chart"
+    )
 
 
 def test_a_copy_goes_on_when_its_service_goes() -> None:

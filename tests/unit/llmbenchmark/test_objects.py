@@ -94,6 +94,42 @@ def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
     assert {"claimName": "reports"} in claims
 
 
+def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
+    table = {"uri": "pvc://reports/day.csv", "promptColumn": "in", "outputColumn": "out", "format": "CSV"}
+    job = made(benchmark(load={"clients": [1], "recordedFrom": table}, output={"uri": "pvc://reports/x"}))
+    found = told(job).load.recorded_from
+    assert found is not None
+    assert (found.shown, found.format, found.prompt_column) == ("pvc://reports/day.csv", "CSV", "in")
+    [mount] = [
+        each for each in pod(job)["containers"][0]["volumeMounts"] if each["mountPath"].startswith("/rows")
+    ]
+    assert found.uri == f"file://{mount['mountPath']}/day.csv"
+    bucket = told(made(benchmark(load={"clients": [1], "recordedFrom": {"uri": "s3://b/day.parquet"}}))).load
+    assert bucket.recorded_from is not None
+    assert bucket.recorded_from.uri == "s3://b/day.parquet"
+
+
+def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missing() -> None:
+    source = {"configMapKeyRef": {"name": "lengths", "key": "day.csv"}}
+    for one, of in (
+        (benchmark(load={"clients": [1], "recordedFrom": source}), None),
+        (
+            benchmark(
+                **of_service(where="Service"), sweep=None, load={"clients": [1], "recordedFrom": source}
+            ),
+            service(),
+        ),
+    ):
+        job = made(one, of)
+        found = told(job).load.recorded_from
+        assert found is not None
+        assert (found.uri, found.shown) == ("file:///lengths/day.csv", "key day.csv of ConfigMap lengths")
+        [volume] = [each for each in pod(job)["volumes"] if "configMap" in each]
+        assert (volume["configMap"]["name"], volume["configMap"]["optional"]) == ("lengths", True)
+        [mount] = [e for e in pod(job)["containers"][0]["volumeMounts"] if e["name"] == volume["name"]]
+        assert (mount["mountPath"], mount["readOnly"]) == ("/lengths", True)
+
+
 def test_a_copy_is_what_the_service_runs_with_accelerators_of_its_own() -> None:
     job = made(benchmark(**of_service()), service())
     found = told(job)
@@ -132,17 +168,29 @@ def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accele
     assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
+_WITH_ADAPTER = service(lora={"adapters": [{"name": "poet", "source": "file:///poet"}]})
+
+
+def test_an_adapter_is_asked_at_the_service_itself() -> None:
+    one = benchmark(**of_service(where="Service", model="poet"), sweep=None)
+    found = told(made(one, _WITH_ADAPTER))
+    assert found.service is not None
+    assert found.service.model == "poet"
+
+
 @pytest.mark.parametrize(
     ("reference", "of", "words"),
     [
-        ({}, None, "there is no LLMService chat"),
-        ({"model": "absent"}, service(), "has no model absent, but big, other"),
+        ({}, None, "the spec of LLMService chat is invalid"),
+        ({"model": "bigg"}, service(), "has no model bigg; did you mean big[?] there is: big, other"),
+        ({"model": "poet", "where": "Service"}, service(), "has no model poet; there is: big, other"),
+        ({"model": "poet"}, _WITH_ADAPTER, "has no model poet; there is: big, other"),
         ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
     ],
 )
 def test_what_cannot_be_measured(reference: dict[str, Any], of: LLMService | None, words: str) -> None:
     with pytest.raises(TargetMissing, match=words):
-        target(benchmark(**of_service(**reference)), of)
+        target(benchmark(**of_service(**reference), sweep=None), of)
 
 
 def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:

@@ -237,6 +237,9 @@ def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
     life.settle()
     found = life.settle(NIGHT)
     assert condition(found, "Stalled") == ("True", "ServiceMissing")
+    again = Again()
+    BenchmarkKind(Platform("ray", "ray-cpu")).look_again(life.seen(), life.look(), again)
+    assert again.seconds == 3600.0, "nothing else wakes it: a service that comes does"
     found = life.settle(NIGHT + timedelta(minutes=61))
     assert condition(found, "Stalled") == ("False", "Scheduled")
     assert "scheduledRun" not in found

@@ -24,6 +24,30 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"load": {}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "rates": [1]}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "promptTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
+    ({"load": {"clients": [1], "recordedFrom": {}}}, "either a uri or a configMapKeyRef"),
+    (
+        {
+            "load": {
+                "clients": [1],
+                "recordedFrom": {"uri": "s3://b/x", "configMapKeyRef": {"name": "a", "key": "b"}},
+            }
+        },
+        "either a uri or a configMapKeyRef",
+    ),
+    (
+        {
+            "load": {
+                "clients": [1],
+                "recorded": [{"prompt": 1, "output": 1}],
+                "recordedFrom": {"uri": "s3://b/x"},
+            }
+        },
+        "lengths are either recorded or recordedFrom a table",
+    ),
+    (
+        {"load": {"clients": [1], "recordedFrom": {"uri": "http://b/x"}}},
+        "is no place for a table: write pvc://",
+    ),
     (of_service(where="Service"), "a sweep starts engines anew"),
     ({"applyTo": "Patch"}, "applyTo Patch writes what a sweep has found"),
     (of_service() | {"applyTo": "Patch", "sweep": None}, "applyTo Patch writes what a sweep has found"),
@@ -72,7 +96,7 @@ def test_every_rule_is_tried() -> None:
         if isinstance(each, type) and issubclass(each, ApiModel) and each.__module__ == module.__name__
         for rule in each.rules
     ]
-    assert len(own) == 6
+    assert len(own) == 8
     for message in own:
         assert any(words in message or message in words for _, words in BY_RULE), message
 
@@ -93,6 +117,7 @@ def test_names_that_are_refused(name: str) -> None:
         of_service(),
         {**of_service(where="Service"), "sweep": None},
         {"load": {"rates": [0.5, 2], "recorded": [{"prompt": 3, "output": 4}]}},
+        {"load": {"clients": [1], "recordedFrom": {"uri": "pvc://traces/day.parquet", "promptColumn": "in"}}},
         {"sweep": [{"argument": "gpu_memory_utilization", "values": [0.5, 0.9]}]},
     ],
 )

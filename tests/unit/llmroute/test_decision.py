@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.gates.served_models import protocol
 from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteReason
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
 from daybreak.kinds.llmroute.observe.observed import (
     Observed,
     OwnAddress,
     ServiceName,
-    protocol,
     seen_route,
 )
 from daybreak.kinds.llmroute.status.report import events, report

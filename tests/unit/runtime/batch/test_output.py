@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,18 @@ def test_openais_files(tmp_path: Path) -> None:
     assert result["response"]["body"]["choices"][0]["message"]["content"] == "hello"
     assert result["response"]["body"]["usage"]["total_tokens"] == 3
     assert (error["custom_id"], error["error"]["message"]) == ("c1", "no body")
+
+
+def test_the_two_files_of_openais_format_are_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    output, text = begun(tmp_path, kind="OpenAI"), "x" * 100_000
+    for part in range(10):
+        rows = range(20 * part, 20 * part + 20)
+        output.take(Answer(n, {"custom_id": f"{n}"}, {"response": text}, "" if n % 2 else text) for n in rows)
+        output.flush()
+    tracemalloc.start()
+    output.finish()
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    sizes = [(tmp_path / name).stat().st_size for name in ("output.jsonl", "errors.jsonl")]
+    assert min(sizes) > 10_000_000
+    assert most < 10_000_000

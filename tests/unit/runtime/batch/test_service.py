@@ -26,6 +26,8 @@ class Played:
         self.asked: Counter[str] = Counter()
         self.at_once = self.most = 0
         self.refuse_all = 0
+        self.unknown_for = 0
+        """How many requests find no such model."""
         self.lock = threading.Lock()
 
     def reply(self, prompt: str) -> tuple[int, dict[str, Any], dict[str, str]]:
@@ -33,6 +35,9 @@ class Played:
         self.asked[prompt] += 1
         if self.refuse_all:
             return self.refuse_all, {"error": {"message": "no key"}}, {}
+        if self.unknown_for:
+            self.unknown_for -= 1
+            return 404, {"error": {"message": "The model tiny does not exist."}}, {}
         if prompt.startswith("bad"):
             return 400, {"error": {"message": "too long"}}, {}
         if prompt.startswith("asleep") and self.asked[prompt] < 3:
@@ -65,6 +70,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Played, Service]]:
             """Quiet."""
 
     monkeypatch.setattr(module, "PAUSE_SECONDS", (0.01, 0.02))
+    monkeypatch.setattr(module, "NOT_THERE_SECONDS", 1.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield play, Service(f"http://127.0.0.1:{server.server_address[1]}", "tiny", concurrency=8)
@@ -106,5 +112,24 @@ def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: 
     play, service = played
     play.refuse_all = 401
     with pytest.raises(JobProblem, match="no key") as found:
+        asked(service, ["a", "b"], tmp_path)
+    assert found.value.reason == "ServiceRefused"
+
+
+def test_a_model_that_comes_a_little_later_costs_no_row(
+    played: tuple[Played, Service], tmp_path: Path
+) -> None:
+    play, service = played
+    play.unknown_for = 5
+    found = asked(service, ["a", "b"], tmp_path)
+    assert [found[n].error for n in range(2)] == ["", ""]
+
+
+def test_a_model_that_is_not_there_ends_the_batch_and_fails_no_row(
+    played: tuple[Played, Service], tmp_path: Path
+) -> None:
+    play, service = played
+    play.unknown_for = 1_000_000
+    with pytest.raises(JobProblem, match="The model tiny does not exist") as found:
         asked(service, ["a", "b"], tmp_path)
     assert found.value.reason == "ServiceRefused"

@@ -117,6 +117,11 @@ SERVER_WORKER_COMPONENT = "server-worker"
 ROWS_DIRECTORY = "/rows"
 """Below it, volumes with a batch's input and output appear in its head pod."""
 
+LENGTHS_VOLUME = "daybreak-lengths"
+"""Name of the volume with a ConfigMap that holds recorded lengths, in the pod of an LLMBenchmark."""
+LENGTHS_DIRECTORY = "/lengths"
+"""Where it appears."""
+
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
 RAY_GROUP_LABEL = "ray.io/group"

@@ -52,11 +52,10 @@ _ROWS = _Form(
     rf"^({_CLAIM_FORM}|file:///[!-~]+|{_BUCKET_FORM})$",
     "write pvc://claim/path, file:///path (of the head pod), s3://bucket/prefix or gs://bucket/prefix",
 )
-_REPORT = _Form(
-    "a report",
-    rf"^({_CLAIM_FORM}|{_BUCKET_FORM})$",
-    "write pvc://claim/path, s3://bucket/prefix or gs://bucket/prefix",
-)
+_SHARED = rf"^({_CLAIM_FORM}|{_BUCKET_FORM})$"
+_SHARED_WANTED = "write pvc://claim/path, s3://bucket/prefix or gs://bucket/prefix"
+_REPORT = _Form("a report", _SHARED, _SHARED_WANTED)
+_TABLE = _Form("a table", _SHARED, _SHARED_WANTED)
 
 PlaceUri = Annotated[
     str,
@@ -71,6 +70,13 @@ FolderUri = Annotated[
     Field(max_length=PLACE_LENGTH, json_schema_extra=_REPORT.schema()),
 ]
 """Where a report goes."""
+
+TableUri = Annotated[
+    str,
+    AfterValidator(_TABLE.check),
+    Field(max_length=PLACE_LENGTH, json_schema_extra=_TABLE.schema()),
+]
+"""Where a table is, one file or a folder of files."""
 
 
 def claim_of(uri: str) -> tuple[str, str] | None:

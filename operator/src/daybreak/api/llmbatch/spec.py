@@ -112,17 +112,35 @@ class PromptMessage(ApiModel):
     """What is said: a Jinja2 template over the row's columns."""
 
 
-class ServiceRef(ApiModel):
-    """An LLMService that answers."""
+class ServiceKind(StrEnum):
+    """What may answer instead of a model of the batch's own."""
 
+    LLM_SERVICE = "LLMService"
+    """An LLMService."""
+    LLM_ROUTE = "LLMRoute"
+    """An LLMRoute: its backends share the rows as they share all requests."""
+    MODEL_SERVER = "ModelServer"
+    """A ModelServer that speaks OpenAI's API."""
+
+
+class ServiceRef(ApiModel):
+    """Who answers."""
+
+    kind: ServiceKind = ServiceKind.LLM_SERVICE
+    """What `name` is: `LLMService`, `LLMRoute`, or `ModelServer`, which must speak OpenAI's API."""
     name: ObjectName
     """Its name, in the batch's own namespace. It is woken where it sleeps."""
     model: ModelName | None = None
-    """Which of its models or adapters. Unset: the one that has the service's own name."""
+    """Which of its models or adapters, or of the names of a route. Unset: the one that is called as it is."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     """Requests at a time."""
     api_key: SecretKeySource | None = None
-    """The key that its `access` wants, from a Secret."""
+    """The key that its `access` wants, from a Secret; with a route, those of the models that it leads to."""
+
+    @property
+    def asked(self) -> str:
+        """The name by which requests ask for a model."""
+        return self.model or self.name
 
 
 class Stages(ApiModel):
@@ -174,7 +192,7 @@ class LLMBatchSpec(ApiModel):
     """A model of the batch's own, in the same words as in an LLMService; its `replicas` move between `min`
     and `max` while there are rows."""
     service_ref: ServiceRef | None = None
-    """An LLMService that answers instead, through its gateway."""
+    """An LLMService, LLMRoute or ModelServer that answers instead, through the gateway."""
     replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Engines, a fixed number. Unset: `model.replicas`."""
     input: BatchInput

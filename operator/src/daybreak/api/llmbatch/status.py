@@ -78,6 +78,8 @@ class BatchReason(StrEnum):
     """A template is not one; the message says where."""
     NO_ACCESS = "NoAccess"
     """The pods have no right to the input or the output."""
+    SERVICE_MISSING = "ServiceMissing"
+    """`serviceRef` names what is not there, or a name that it does not answer to. It goes on by itself."""
     SERVICE_REFUSED = "ServiceRefused"
     """The service of `serviceRef` refuses the batch as a whole, such as for a missing API key."""
     TOO_MANY_ERRORS = "TooManyErrors"

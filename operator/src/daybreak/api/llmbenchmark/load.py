@@ -6,8 +6,10 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import Duration, PositiveDuration
+from daybreak.api.common.scalars import Duration, ObjectName, PositiveDuration
+from daybreak.api.jobs.places import TableUri
 
+ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -55,6 +57,52 @@ class RecordedLengths(ApiModel):
     """Tokens of its answer."""
 
 
+class TableFormat(StrEnum):
+    """How a table is written."""
+
+    AUTO = "Auto"
+    """By the end of each file's name: `.jsonl`, `.parquet`, `.csv`."""
+    JSONL = "JSONL"
+    """A JSON object in each line."""
+    PARQUET = "Parquet"
+    CSV = "CSV"
+    """With the names of the columns in the first line."""
+
+
+class ConfigMapKey(ApiModel):
+    """A key of a ConfigMap in the benchmark's own namespace."""
+
+    name: ObjectName
+    """Name of the ConfigMap."""
+    key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-a-zA-Z0-9][-._a-zA-Z0-9]*$")]
+    """Key inside it, such as `lengths.csv`."""
+
+
+class RecordedFrom(ApiModel):
+    """A table with the lengths of requests that were recorded, each row one request. It is read when the
+    benchmark begins. A row that is not two whole numbers of tokens ends it, and is named."""
+
+    rules = (
+        Rule(
+            "has(self.uri) != has(self.configMapKeyRef)",
+            "recordedFrom has either a uri or a configMapKeyRef",
+            lambda self: (self.uri is None) != (self.config_map_key_ref is None),
+        ),
+    )
+
+    uri: TableUri | None = None
+    """A file, or a folder of files: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. Of more
+    than 100,000 rows so many are drawn, by `seed`."""
+    config_map_key_ref: ConfigMapKey | None = None
+    """A key of a ConfigMap, for a small one."""
+    format: TableFormat = TableFormat.AUTO
+    """`JSONL`, `Parquet` or `CSV`; `Auto`: by the names of the files, or of the key."""
+    prompt_column: ColumnName = "prompt"
+    """The column with the tokens of prompts."""
+    output_column: ColumnName = "output"
+    """The column with the tokens of answers."""
+
+
 class SharedPrefix(ApiModel):
     """Prompts that begin alike, such as with a system prompt."""
 
@@ -72,6 +120,11 @@ class Load(ApiModel):
             "has(self.clients) != has(self.rates)",
             "a load has either clients or rates",
             lambda self: (self.clients is None) != (self.rates is None),
+        ),
+        Rule(
+            "!has(self.recordedFrom) || !has(self.recorded) || self.recorded.size() == 0",
+            "lengths are either recorded or recordedFrom a table",
+            lambda self: self.recorded_from is None or not self.recorded,
         ),
     )
 
@@ -92,6 +145,8 @@ class Load(ApiModel):
     """Lengths of answers: each is exactly as long as drawn."""
     recorded: Annotated[list[RecordedLengths], Field(max_length=1000)] = Field(default_factory=list)
     """Lengths that were recorded, instead of the two distributions; each as often as another."""
+    recorded_from: RecordedFrom | None = None
+    """The same from a table: more than a spec has room for. Unset: none."""
     shared_prefix: SharedPrefix | None = None
     """Prompts that begin alike. Unset: no two do."""
     window: PositiveDuration = "20s"

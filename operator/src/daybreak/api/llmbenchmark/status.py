@@ -103,8 +103,12 @@ class BenchmarkReason(StrEnum):
     """No engine started with the settings; the message has the engine's words."""
     NO_ANSWER = "NoAnswer"
     """No request was answered; the message has the first error."""
+    INPUT_MISSING = "InputMissing"
+    """The table of `load.recordedFrom` is not there."""
+    INPUT_INVALID = "InputInvalid"
+    """It is no table with two columns of whole numbers; the message names the row and what it holds."""
     NO_ACCESS = "NoAccess"
-    """The pod has no right to the place of the report."""
+    """The pod has no right to the place of the report, or of the table of `load.recordedFrom`."""
     JOB_FAILED = "JobFailed"
     """Its Job has failed; the message is Kubernetes' own."""
     WRITING = PatchState.WRITING.value

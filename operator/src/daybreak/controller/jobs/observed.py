@@ -21,6 +21,23 @@ class JobWords:
     message: str = ""
 
 
+@dataclass(frozen=True)
+class Referred:
+    """What a reference leads to."""
+
+    kind: str
+    name: str
+    manifest: Mapping[str, Any] | None
+    """None: there is no such object."""
+    others: tuple[str, ...] = ()
+    """The objects of that kind in the namespace, where this one is not there."""
+
+    @property
+    def words(self) -> str:
+        """What is referred to, in words."""
+        return f"{self.kind} {self.name}"
+
+
 Subject = TypeVar("Subject")
 Words = TypeVar("Words", bound=JobWords)
 

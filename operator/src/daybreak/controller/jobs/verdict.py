@@ -4,13 +4,18 @@ Each gives a verdict, or None where it has nothing to say. A kind puts them in a
 verdict counts.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 
 from daybreak.api.jobs.words import JobPhase, JobReason
-from daybreak.controller.jobs.observed import JobWords, Seen
+from daybreak.controller.jobs.observed import JobWords, Referred, Seen
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.ray.views.ray_pods import pod_views
+
+_LISTED = 8
+"""Most names that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -69,3 +74,20 @@ def pod_failed(seen: Seen) -> Verdict | None:
         if problem is not None:
             return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
     return None
+
+
+def leads_nowhere(referred: Referred) -> str:
+    """Why a reference leads to nothing, and what it could name; empty: it leads to something."""
+    if referred.manifest is not None:
+        return ""
+    return f"there is no {referred.words} in this namespace; {choice(referred.name, referred.others)}"
+
+
+def choice(wanted: str, there: Collection[str]) -> str:
+    """What could be named instead, in words: the one most like it, and what there is."""
+    names = sorted(there)
+    if not names:
+        return "there is none"
+    near = get_close_matches(wanted, names, n=1)
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return f"{f'did you mean {near[0]}? ' if near else ''}there is: {', '.join(names[:_LISTED])}{more}"

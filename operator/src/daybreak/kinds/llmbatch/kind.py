@@ -2,6 +2,7 @@
 
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.controller.jobs.reconciler import Reconciler
+from daybreak.controller.jobs.references import References
 from daybreak.controller.jobs.reports import JobProber, http_reporter
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
@@ -14,7 +15,8 @@ from daybreak.kube.resources import OF_BATCHES, PODS
 def llm_batches(parts: Parts) -> OwnerKind:
     """Who looks after every LLMBatch."""
     kind, cache = BatchKind(parts.platform), parts.cache
-    observer = Observer(cache, parts.watches, parts.nodes, parts.turns)
+    references = References(cache, parts.enqueue_of(LLM_BATCHES))
+    observer = Observer(cache, parts.watches, parts.nodes, parts.turns, references)
     prober = JobProber(http_reporter(PATH, read), parts.enqueue_of(LLM_BATCHES))
     reconciler = Reconciler(kind, observer, parts.api, cache, prober, parts.applier, parts.may_act)
     return OwnerKind(LLM_BATCHES, cache, (*OF_BATCHES, PODS), reconciler, [prober])

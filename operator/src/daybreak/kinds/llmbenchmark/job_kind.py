@@ -20,9 +20,6 @@ from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
 from daybreak.kube.watching.cache import Key
 from daybreak.platform import Platform
 
-MISSING_SECONDS = 15.0
-"""When to look again for a service that is not there: changes of services wake no benchmark."""
-
 
 class BenchmarkKind:
     """LLMBenchmark, as `controller/jobs/reconciler.py` asks for it.
@@ -70,13 +67,13 @@ class BenchmarkKind:
         """Nothing is counted."""
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
-        """What is missing may come, and so may the next run."""
-        verdict, turn = decision.verdict, decision.turn
+        """The next run may come, and one that waits for its service is left out at last."""
+        turn = decision.turn
         if turn is not None and turn.begins:
             again.at_once()
         elif turn is not None and turn.clears:
             again.after(SOON_SECONDS)
         elif turn is not None and turn.next is not None:
             again.within(turn.next - seen.now)
-        if not decision.apply and verdict is not None and verdict.stalled and not verdict.final:
-            again.after(MISSING_SECONDS)
+        if turn is not None and turn.left_out is not None:
+            again.within(turn.left_out - seen.now)

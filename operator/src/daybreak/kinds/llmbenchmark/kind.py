@@ -2,6 +2,7 @@
 
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.controller.jobs.reconciler import Reconciler
+from daybreak.controller.jobs.references import References
 from daybreak.controller.jobs.reports import JobProber, http_reporter
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
@@ -16,6 +17,7 @@ def llm_benchmarks(parts: Parts) -> OwnerKind:
     """Who looks after every LLMBenchmark."""
     kind, cache = BenchmarkKind(parts.platform), parts.cache
     prober = JobProber(http_reporter(PATH, read, REPORT_LIMIT), parts.enqueue_of(LLM_BENCHMARKS))
-    reconciler = Reconciler(kind, Observer(cache), parts.api, cache, prober, parts.applier, parts.may_act)
+    observer = Observer(cache, References(cache, parts.enqueue_of(LLM_BENCHMARKS)))
+    reconciler = Reconciler(kind, observer, parts.api, cache, prober, parts.applier, parts.may_act)
     patcher = Patcher(reconciler, parts.api, cache, parts.applier, parts.may_act)
     return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), patcher, [prober])

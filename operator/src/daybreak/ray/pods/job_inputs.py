@@ -24,6 +24,14 @@ def claim_places(uris: Iterable[str]) -> list[Place]:
     return list(found.values())
 
 
+def config_map_file(volume: str, directory: str, config_map: str, key: str) -> Place:
+    """One key of a ConfigMap, as a file of its name. One that is not there leaves the directory empty: the
+    job then says so, where the kubelet would wait for it."""
+    source = {"name": config_map, "items": [{"key": key, "path": key}], "optional": True}
+    mount = {"name": volume, "mountPath": directory, "readOnly": True}
+    return Place({"name": volume, "configMap": source}, mount)
+
+
 def secret_variable(name: str, source: SecretKeySource) -> dict[str, Any]:
     """A variable from a Secret: it stays a reference, read by the kubelet."""
     reference = source.secret_key_ref.model_dump(by_alias=True, exclude_none=True)

@@ -9,6 +9,7 @@ import csv
 import hashlib
 import io
 import json
+import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,18 +143,20 @@ class Output:
         self.flush()
         if self._order.output.format != "OpenAI":
             return
-        results, errors = bytearray(), bytearray()
         engines, service = self._order.engines, self._order.service
         model = service.model if service else engines.name if engines else ""
-        for entry in self._storage.files(PARTS):
-            for found in self._lines(entry):
-                good, line = openai_format.line(
-                    found["row_id"], found["columns"], found["answer"], found["error"], model
-                )
-                (results if good else errors).extend(line)
-        self._storage.write(openai_format.RESULTS, bytes(results))
-        if errors:
-            self._storage.write(openai_format.ERRORS, bytes(errors))
+        # On disk: together they are as large as the whole output.
+        with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as errors:
+            for entry in self._storage.files(PARTS):
+                for found in self._lines(entry):
+                    good, line = openai_format.line(
+                        found["row_id"], found["columns"], found["answer"], found["error"], model
+                    )
+                    (results if good else errors).write(line)
+            for name, file in ((openai_format.RESULTS, results), (openai_format.ERRORS, errors)):
+                if file.tell() or file is results:
+                    file.seek(0)
+                    self._storage.upload(name, file)
 
     def _recall(self) -> None:
         kind = self._order.output.format

@@ -31,6 +31,11 @@ FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
 """Answers after which the same request may be answered."""
 FOR_EVERY_ROW = (401, 403)
 """Answers that every row would get."""
+NOT_THERE = 404
+"""The answer where no model has that name, or it has no such task: every row would get it."""
+NOT_THERE_SECONDS = 60.0
+"""How long that is tried again: a name that has just come is not known everywhere yet. Of one that is taken
+away the operator hears, and ends this job, which goes on when the name is there again."""
 PAUSE_SECONDS = (0.5, 30.0)
 """First and longest pause where the answer names none."""
 REQUEST_SECONDS = 1900.0
@@ -106,7 +111,8 @@ async def _one(
     except Exception as error:  # noqa: BLE001 -- whatever a row holds, the others go on
         said = f"no request can be made of the row: {type(error).__name__}: {error}"
         return Answer(row, columns, error=said[:2000])
-    deadline, pause, said = time.monotonic() + service.patience_seconds, PAUSE_SECONDS[0], ""
+    began, pause, said = time.monotonic(), PAUSE_SECONDS[0], ""
+    deadline = began + service.patience_seconds
     while True:
         wait = pause
         try:
@@ -115,11 +121,14 @@ async def _one(
                 if response.status == 200:
                     return Answer(row, columns, _answer(json.loads(content), path))
                 said = f"HTTP {response.status}: {_message(content)}"
-                if response.status in FOR_EVERY_ROW:
+                gone = response.status == NOT_THERE
+                if response.status in FOR_EVERY_ROW or (
+                    gone and time.monotonic() - began > NOT_THERE_SECONDS
+                ):
                     raise JobProblem(
                         SERVICE_REFUSED, f"the service {service.model} refuses every row: {said}"
                     )
-                if response.status not in FOR_NOW:
+                if response.status not in FOR_NOW and not gone:
                     return Answer(row, columns, error=said)
                 wait = retry_after(response.headers.get("Retry-After")) or pause
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:

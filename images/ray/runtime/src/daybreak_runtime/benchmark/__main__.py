@@ -10,6 +10,7 @@ import logging
 import signal
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from daybreak_runtime.benchmark.awake import awake
@@ -19,6 +20,7 @@ from daybreak_runtime.benchmark.load import Target
 from daybreak_runtime.benchmark.order import Order, Service
 from daybreak_runtime.benchmark.outcome import Settings
 from daybreak_runtime.benchmark.progress import Progress, plain
+from daybreak_runtime.benchmark.recorded import with_recorded
 from daybreak_runtime.benchmark.report import table
 from daybreak_runtime.benchmark.run import ENGINE_FAILED, Course, Run, Start
 from daybreak_runtime.jobs.problem import JobProblem
@@ -64,8 +66,9 @@ def main() -> int:
     def tell(course: Course) -> None:
         progress.course(course, run.gain, run.noise.relative)
 
-    run = Run(order, start_of(order), tell)
     try:
+        order = replace(order, load=with_recorded(order.load))
+        run = Run(order, start_of(order), tell)
         _weights(order)
         run.run()
         report = files(order, run)

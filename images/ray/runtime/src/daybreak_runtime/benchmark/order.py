@@ -56,6 +56,20 @@ class Lengths:
 
 
 @dataclass(frozen=True)
+class RecordedFrom:
+    """A table with lengths that were recorded."""
+
+    uri: str
+    """A file or folder: `file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`."""
+    format: str = "Auto"
+    """`JSONL`, `Parquet` or `CSV`; `Auto` goes by the files' names."""
+    prompt_column: str = "prompt"
+    output_column: str = "output"
+    shown: str = ""
+    """The place as the person has written it, for messages."""
+
+
+@dataclass(frozen=True)
 class Load:
     """What is asked, and how often."""
 
@@ -69,6 +83,8 @@ class Load:
     output_tokens: Lengths = field(default_factory=Lengths)
     recorded: tuple[tuple[int, int], ...] = ()
     """Lengths of prompts and answers that were recorded, instead of the two distributions."""
+    recorded_from: RecordedFrom | None = None
+    """Where such lengths are read before the first step; None: they are not."""
     prefix_tokens: int = 0
     """Tokens with which prompts begin that share a prefix; they count among the prompt's."""
     prefixes: int = 1
@@ -155,6 +171,8 @@ class Order:
         for name in ("prompt_tokens", "output_tokens"):
             if name in load:
                 load[name] = _made(Lengths, load[name])
+        if load.get("recorded_from") is not None:
+            load["recorded_from"] = _made(RecordedFrom, load["recorded_from"])
         load["recorded"] = tuple((int(one), int(other)) for one, other in load.get("recorded", ()))
         parts["load"] = _made(Load, load)
         parts["sweep"] = tuple(_made(Dimension, each) for each in parts.get("sweep", ()))

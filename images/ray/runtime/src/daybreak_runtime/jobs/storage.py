@@ -61,6 +61,10 @@ class Storage(Protocol):
         """Write a file below the place: readers see all of it or nothing."""
         ...
 
+    def upload(self, name: str, file: IO[bytes]) -> None:
+        """The same with what a file holds from where it stands on, which need not fit into memory."""
+        ...
+
     def remove(self, name: str) -> None:
         """Remove a file below the place, if it is there."""
         ...
@@ -97,14 +101,18 @@ class LocalStorage:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file below the place: readers see all of it or nothing."""
+        self.upload(name, io.BytesIO(content))
+
+    def upload(self, name: str, file: IO[bytes]) -> None:
+        """The same with what a file holds from where it stands on, which need not fit into memory."""
         target = self._root / name
         with _explained(str(target)):
             target.parent.mkdir(parents=True, exist_ok=True)
             partial = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.tmp")
-            with partial.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            with partial.open("wb") as out:
+                shutil.copyfileobj(file, out, _BLOCK)
+                out.flush()
+                os.fsync(out.fileno())
             partial.replace(target)
 
     def remove(self, name: str) -> None:
@@ -159,8 +167,12 @@ class BucketStorage:
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file below the prefix: an upload counts as a whole or not at all."""
+        self.upload(name, io.BytesIO(content))
+
+    def upload(self, name: str, file: IO[bytes]) -> None:
+        """The same with what a file holds from where it stands on, which need not fit into memory."""
         with _explained(f"{self._root}/{name}"), self._fs.open_output_stream(f"{self._root}/{name}") as out:
-            out.write(content)
+            shutil.copyfileobj(file, out, _BLOCK)
 
     def remove(self, name: str) -> None:
         """Remove a file below the prefix, if it is there."""

@@ -8,6 +8,7 @@ from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import BatchReason
 from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict
+from daybreak.kinds.llmbatch.decide.service import stays, without_service
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.problems.redact import excerpt
@@ -34,13 +35,14 @@ def decide(seen: Observed) -> Decision:
         return settled or Decision(apply=False, running=False, verdict=None, job=begun)
     suspended, turn = seen.subject.spec.suspend, seen.turn
     after = turn.after or ((turn.gives_way_to,) if turn.gives_way_to else ())
+    missing = without_service(seen)
     found = Decision.going_on(
         seen,
-        _verdict(seen, suspended=suspended, after=after),
+        _verdict(seen, suspended=suspended, after=after, missing=missing),
         begun=begun,
         digest=job_digest(seen.subject),
         suspended=suspended,
-        waits=bool(after),
+        waits=bool(after) or (missing is not None and not stays(seen)),
         noun="batch",
         anew="make a new LLMBatch with another output",
     )
@@ -48,12 +50,13 @@ def decide(seen: Observed) -> Decision:
     return replace(found, after=() if final or suspended else after)
 
 
-def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...]) -> Verdict:
+def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...], missing: Verdict | None) -> Verdict:
     return (
         _last_word(seen.progress)
         or _ended(seen)
         or verdict.suspended(wanted=suspended, meaning="what is answered is kept")
         or _without_kuberay(seen)
+        or missing
         or verdict.not_applied(seen, "batch")
         or _waits(after)
         or verdict.being_made(seen, "RayJob")

@@ -7,7 +7,7 @@ from daybreak.api.common.canonical import canonical
 from daybreak.api.common.source import ModelSource
 from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.api.llmbatch.spec import OnRowError, ServiceRef
+from daybreak.api.llmbatch.spec import OnRowError, ServiceKind, ServiceRef
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.ray import ports
 from daybreak.ray.pods.weights import weights
@@ -95,9 +95,11 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
 
 
 def _service(batch: LLMBatch, wanted: ServiceRef) -> dict[str, Any]:
+    # A route's names are all served at the namespace's address, whether it has one of its own or not.
+    address = names.ROUTER if wanted.kind is ServiceKind.LLM_ROUTE else wanted.name
     return {
-        "url": names.url(wanted.name, batch.namespace),
-        "model": wanted.model or wanted.name,
+        "url": names.url(address, batch.namespace),
+        "model": wanted.asked,
         "concurrency": wanted.concurrency,
         "key": KEY_VARIABLE if wanted.api_key is not None else None,
     }

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
 from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.controller.jobs.observed import JobWords, SeenJob
+from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
 from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
@@ -58,6 +58,8 @@ class Observed(SeenJob[LLMBatch, Progress]):
     kuberay_installed: bool = field(kw_only=True)
     turn: Turn = NO_MATTER
     """Whose turn it is, where accelerators are scarce."""
+    service: Referred | None = None
+    """What `serviceRef` leads to; None: the batch has none."""
 
     @property
     def after(self) -> list[str]:

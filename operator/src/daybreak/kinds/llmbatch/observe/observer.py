@@ -7,9 +7,16 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.custom_object import read_object
+from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch import validation
 from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
+from daybreak.api.llmbatch.spec import ServiceKind
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.observer import JobObserver
+from daybreak.controller.jobs.references import References
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.kinds.llmbatch.observe.claims import claims
@@ -18,6 +25,13 @@ from daybreak.kube.resources import RAY_JOBS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
 from daybreak.scheduling.turns import NO_MATTER
+
+SERVICES: Mapping[ServiceKind, Resource] = {
+    ServiceKind.LLM_SERVICE: LLM_SERVICES,
+    ServiceKind.LLM_ROUTE: LLM_ROUTES,
+    ServiceKind.MODEL_SERVER: MODEL_SERVERS,
+}
+"""What `serviceRef` may lead to."""
 
 
 class Observer:
@@ -28,12 +42,16 @@ class Observer:
         watches: Fill the cache.
         nodes: Knows the nodes.
         turns: Knows whose turn it is among all workloads.
+        references: Knows which services batches refer to.
     """
 
-    def __init__(self, cache: Cache, watches: Watches, nodes: NodeWatch, turns: TurnWatch) -> None:
+    def __init__(
+        self, cache: Cache, watches: Watches, nodes: NodeWatch, turns: TurnWatch, references: References
+    ) -> None:
         self._watches = watches
         self._nodes = nodes
         self._turns = turns
+        self._references = references
         self._jobs = JobObserver(cache, LLM_BATCHES, RAY_JOBS, names.ray_job, self._look)
 
     def observe(self, key: Key) -> Observed | None:
@@ -41,7 +59,9 @@ class Observer:
         seen = self._jobs.observe(key)
         if seen is None:
             self._turns.forget(Workload(LLM_BATCHES.kind, key))
-        return seen
+            self._references.forget(key)
+            return None
+        return replace(seen, service=self._service(key, seen))
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation."""
@@ -53,6 +73,14 @@ class Observer:
             Workload(LLM_BATCHES.kind, key), claims(seen, self._nodes.nodes()), seen.now
         )
         return replace(seen, turn=next(iter(found.values()), NO_MATTER))
+
+    def _service(self, key: Key, seen: Observed) -> Referred | None:
+        """What it refers to. One that has ended looks at nothing any more."""
+        reference = seen.subject.spec.service_ref if seen.subject is not None else None
+        if reference is None or seen.finished:
+            self._references.forget(key)
+            return None
+        return self._references.look(key, SERVICES[reference.kind], reference.name)
 
     def _look(self, manifest: Mapping[str, Any], now: datetime) -> Observed:
         batch, problems = read(manifest)

@@ -9,7 +9,7 @@ from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.controller.jobs import decision, verdict
-from daybreak.controller.jobs.verdict import Verdict
+from daybreak.controller.jobs.verdict import Verdict, leads_nowhere
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
@@ -99,7 +99,8 @@ def _run(seen: Observed, when: Turn | None) -> Decision:
 def _target(benchmark: LLMBenchmark, seen: Observed) -> tuple[Target | None, str]:
     """What is measured, or why that cannot be."""
     try:
-        return target(benchmark, seen.service), ""
+        why = leads_nowhere(seen.referred) if seen.referred is not None else ""
+        return target(benchmark, seen.service, why), ""
     except TargetMissing as error:
         return None, str(error)
 

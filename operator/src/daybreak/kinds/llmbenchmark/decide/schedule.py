@@ -28,6 +28,8 @@ class Turn:
     """Whether `run` begins this moment."""
     clears: bool = False
     """Whether the next one could begin, but for what is left of the one before."""
+    left_out: datetime | None = None
+    """When `run` is left out, if it has no Job by then; None: it has one, or there is no such run."""
 
 
 def words(schedule: BenchmarkSchedule) -> str:
@@ -45,7 +47,9 @@ def turn(seen: Observed) -> Turn | None:
     if seen.subject.spec.suspend:
         return Turn(ended, None)
     if not seen.finished and (status.job or (run is not None and run >= latest)):
-        return Turn(run, next_start(schedule, seen.now))  # what comes during a run is left out
+        deadline = None if status.job or run is None else run + parse_duration(schedule.starting_deadline)
+        # What comes during a run is left out.
+        return Turn(run, next_start(schedule, seen.now), left_out=deadline)
     planned = _moment(status.next_run) if status.schedule == words(schedule) else None
     if planned is None:
         return Turn(ended, next_start(schedule, seen.now))

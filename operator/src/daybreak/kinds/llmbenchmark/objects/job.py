@@ -14,7 +14,8 @@ from daybreak.kinds.llmbenchmark.objects.target import Target, measured
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec
-from daybreak.ray.pods.job_inputs import claim_places, secret_variable
+from daybreak.ray.pods.job_inputs import claim_places, config_map_file, secret_variable
+from daybreak.ray.pods.pod_spec import Place
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 
@@ -65,11 +66,22 @@ def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> di
     own = _variables(benchmark, target)
     kept = {each["name"] for each in own}
     container["env"] = [each for each in container["env"] if each["name"] not in kept] + own
-    output = benchmark.spec.output
-    for place in claim_places(() if output is None else (output.uri,)):
+    for place in _places(benchmark):
         spec["volumes"].append(place.volume)
         container["volumeMounts"].append(place.mount)
     return template
+
+
+def _places(benchmark: LLMBenchmark) -> list[Place]:
+    """Where the report goes, and recorded lengths come from."""
+    output, recorded = benchmark.spec.output, benchmark.spec.load.recorded_from
+    uris = (output.uri if output is not None else None, recorded.uri if recorded is not None else None)
+    found = claim_places(uri for uri in uris if uri is not None)
+    if recorded is not None and recorded.config_map_key_ref is not None:
+        source = recorded.config_map_key_ref
+        place = (names.LENGTHS_VOLUME, names.LENGTHS_DIRECTORY)
+        found.append(config_map_file(*place, source.name, source.key))
+    return found
 
 
 def _serving(workload: RayWorkload, model: Model, platform: Platform) -> dict[str, Any]:

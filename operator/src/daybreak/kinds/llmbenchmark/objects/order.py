@@ -6,7 +6,7 @@ from daybreak.api.common import names
 from daybreak.api.common.canonical import canonical
 from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
-from daybreak.api.llmbenchmark.load import Lengths, Load
+from daybreak.api.llmbenchmark.load import Lengths, Load, RecordedFrom
 from daybreak.api.llmbenchmark.status import STEP_LIMIT
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmbenchmark.objects.target import Target
@@ -64,7 +64,7 @@ def _milliseconds(duration: str | None) -> float | None:
 
 def _load(load: Load) -> dict[str, Any]:
     prefix = load.shared_prefix
-    return {
+    found: dict[str, Any] = {
         "clients": load.clients or [],
         "rates": load.rates or [],
         "burstiness": load.burstiness,
@@ -77,6 +77,23 @@ def _load(load: Load) -> dict[str, Any]:
         "windows": load.windows,
         "ramp_seconds": as_seconds(load.ramp),
         "seed": load.seed,
+    }
+    if load.recorded_from is not None:
+        found["recorded_from"] = _recorded_from(load.recorded_from)
+    return found
+
+
+def _recorded_from(source: RecordedFrom) -> dict[str, Any]:
+    uri, shown = in_pod(source.uri or ""), source.uri
+    if source.config_map_key_ref is not None:
+        name, key = source.config_map_key_ref.name, source.config_map_key_ref.key
+        uri, shown = f"file://{names.LENGTHS_DIRECTORY}/{key}", f"key {key} of ConfigMap {name}"
+    return {
+        "uri": uri,
+        "shown": shown,
+        "format": source.format.value,
+        "prompt_column": source.prompt_column,
+        "output_column": source.output_column,
     }
 
 

@@ -10,6 +10,7 @@ from daybreak.api.llmbenchmark.validation import model_problems
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
+from daybreak.controller.jobs.verdict import choice
 
 
 @dataclass(frozen=True)
@@ -36,27 +37,40 @@ class TargetMissing(Exception):
     """The service, or its model, is not there or cannot be measured; the message says why."""
 
 
-def target(benchmark: LLMBenchmark, service: LLMService | None) -> Target:
-    """What a benchmark measures, with the service of its reference as it is now. Raises TargetMissing."""
+def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -> Target:
+    """What a benchmark measures. Raises TargetMissing.
+
+    Args:
+        benchmark: The benchmark.
+        service: The service of its reference as it is now.
+        why: Why there is none, where that is known.
+    """
     spec = benchmark.spec
     if spec.model is not None:
         return Target(spec.runtime, spec.model)
     reference = spec.service_ref
     if reference is None or service is None:
         name = reference.name if reference is not None else ""
-        raise TargetMissing(f"there is no LLMService {name} in this namespace, or its spec is invalid")
+        raise TargetMissing(why or f"the spec of LLMService {name} is invalid, as its status says")
     models = {each.name: each for each in service.spec.models}
     wanted = reference.model or service.spec.models[0].name
-    if reference.where is Where.SERVICE:
+    asked = reference.where is Where.SERVICE
+    there = [*models, *(_adapters(service) if asked else ())]
+    if wanted not in there:
+        raise TargetMissing(f"LLMService {service.name} has no model {wanted}; {choice(wanted, there)}")
+    if asked:
         return Target(spec.runtime, None, service.name, wanted)
-    if wanted not in models:
-        raise TargetMissing(
-            f"LLMService {service.name} has no model {wanted}, but {', '.join(sorted(models))}"
-        )
     found = _cached(service.name, models[wanted])
     for problem in model_problems(found, f"LLMService {service.name}, model {wanted}"):
         raise TargetMissing(problem)
     return Target(service.spec.runtime, found)
+
+
+def _adapters(service: LLMService) -> list[str]:
+    """Names of LoRA adapters, which the service answers to as well."""
+    return [
+        each.name for model in service.spec.models if model.lora is not None for each in model.lora.adapters
+    ]
 
 
 def _cached(service: str, model: Model) -> Model:

@@ -7,7 +7,7 @@ from typing import Any
 from daybreak.api.common.unstructured import condition, mapping, text
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.controller.jobs.observed import JobWords, SeenJob
+from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,10 @@ class Progress(JobWords):
 class Observed(SeenJob[LLMBenchmark, Progress]):
     """What is seen of a benchmark at one moment."""
 
+    referred: Referred | None = None
+    """What its reference leads to; None: it has none."""
     service: LLMService | None = None
-    """The LLMService of its reference."""
+    """The LLMService there, where its spec can be read."""
 
     @property
     def job_ended(self) -> tuple[bool, str] | None:

@@ -11,22 +11,31 @@ from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.controller.jobs.observer import JobObserver
+from daybreak.controller.jobs.references import References
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kube.resources import JOBS
 from daybreak.kube.watching.cache import Cache, Key
 
 
 class Observer:
-    """Reads the cache; asks the API server nothing."""
+    """Reads the cache; asks the API server nothing.
 
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
+    Args:
+        cache: What is known of the cluster.
+        references: Knows which services benchmarks refer to.
+    """
+
+    def __init__(self, cache: Cache, references: References) -> None:
+        self._references = references
         self._jobs = JobObserver(cache, LLM_BENCHMARKS, JOBS, names.benchmark_job, _look)
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of a benchmark, or None when there is none."""
         seen = self._jobs.observe(key)
-        return None if seen is None else self._with_service(key, seen)
+        if seen is None:
+            self._references.forget(key)
+            return None
+        return self._with_service(key, seen)
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation."""
@@ -37,17 +46,16 @@ class Observer:
         return seen
 
     def _with_service(self, key: Key, seen: Observed) -> Observed:
-        return replace(seen, service=self._service(key, seen.subject))
-
-    def _service(self, key: Key, benchmark: LLMBenchmark | None) -> LLMService | None:
-        reference = benchmark.spec.service_ref if benchmark is not None else None
+        reference = seen.subject.spec.service_ref if seen.subject is not None else None
         if reference is None:
-            return None
-        manifest = self._cache.get(LLM_SERVICES, Key(key.namespace, reference.name))
+            self._references.forget(key)
+            return replace(seen, referred=None, service=None)
+        referred = self._references.look(key, LLM_SERVICES, reference.name)
         try:
-            return LLMService.from_manifest(manifest) if manifest is not None else None
+            service = LLMService.from_manifest(referred.manifest) if referred.manifest is not None else None
         except InvalidSpec:
-            return None
+            service = None
+        return replace(seen, referred=referred, service=service)
 
 
 def _look(manifest: Mapping[str, Any], now: datetime) -> Observed:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
+from daybreak.api.gates import served_models
 from daybreak.api.gates.gate_status import GateState
-from daybreak.api.gates.protocol import Protocol
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.references import ModelReference
 from daybreak.api.llmroute.status import BackendState
@@ -113,38 +113,21 @@ def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
         return SeenRoute(manifest, None, str(error), told)
 
 
-def protocol(service: Manifest) -> str:
-    """What a service speaks that does not speak OpenAI's API; empty: it does, or nothing is said yet."""
-    said = text(at(service, "status", "gate").get("protocol")) or text(at(service, "spec").get("protocol"))
-    return "" if said == Protocol.OPENAI else said
-
-
 def models(service: Manifest) -> dict[str, BackendState]:
     """The models of a service, and how they are: those that can be asked for, and those of the spec.
 
     There are none where it does not speak OpenAI's API: its requests name no model.
     """
-    if protocol(service):
+    if served_models.protocol(service):
         return {}
-    found = dict.fromkeys(_written(at(service, "spec")), BackendState.PENDING)
+    found = dict.fromkeys(served_models.of_spec(at(service, "spec")), BackendState.PENDING)
     if text(service.get("kind")) == SERVE_APPLICATIONS.kind:  # its gate is the whole's, whatever the model
         return found
     for entry in mappings(at(service, "status", "gate").get("models")):
         # A state of a newer operator that is unknown here: requests are held.
         state = _STATES.get(text(entry.get("state")), BackendState.HELD)  # type: ignore[call-overload]
-        adapters = entry.get("adapters")
-        for name in (entry.get("name"), *(adapters if isinstance(adapters, list) else ())):
-            if text(name):
-                found[text(name)] = state
+        found |= dict.fromkeys(served_models.of_gate(entry), state)
     return found
-
-
-def _written(spec: Manifest) -> list[str]:
-    """The names of models in a spec: the one of a ModelServer, or several, alone or with more about each."""
-    several = spec.get("models")
-    written = (spec.get("model"), *(several if isinstance(several, list) else ()))
-    called = (text(each) or text(mapping(each).get("name")) for each in written)
-    return [name for name in called if name]
 
 
 def keys(service: Manifest) -> frozenset[str]:

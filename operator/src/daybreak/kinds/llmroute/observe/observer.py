@@ -6,6 +6,7 @@ from dataclasses import replace
 from daybreak.api.common import names
 from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.gates.served_models import protocol
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmroute.spec import Address
 from daybreak.api.llmservice.definition import LLM_SERVICES
@@ -21,7 +22,6 @@ from daybreak.kinds.llmroute.observe.observed import (
     ServiceName,
     keys,
     models,
-    protocol,
     seen_route,
 )
 from daybreak.kube.watching.cache import Cache, Key

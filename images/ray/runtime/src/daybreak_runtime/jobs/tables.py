@@ -1,0 +1,114 @@
+"""Reading tables of a place, row by row: JSON lines, CSV and Parquet."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Any
+
+from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage
+
+INPUT_INVALID = "InputInvalid"
+AUTO = "Auto"
+"""The format that goes by the end of a file's name."""
+FORMATS = {
+    ".jsonl": "JSONL",
+    ".ndjson": "JSONL",
+    ".json": "JSONL",
+    ".parquet": "Parquet",
+    ".pq": "Parquet",
+    ".csv": "CSV",
+}
+"""Formats by the end of a file's name."""
+csv.field_size_limit(2**31 - 1)
+
+
+def files(field: str, shown: str, storage: Storage) -> Sequence[Entry]:
+    """The files of a table. Raises JobProblem when there are none.
+
+    Names that begin with `.` or `_` are passed over, as usual with tools that write folders of parts.
+
+    Args:
+        field: The field of the spec that names the place.
+        shown: The place as the person has written it.
+        storage: The place.
+    """
+    found = [
+        entry
+        for entry in storage.files()
+        if not any(part.startswith((".", "_")) for part in entry.name.split("/"))
+    ]
+    if not found:
+        raise JobProblem(INPUT_MISSING, f"{field}: {shown} is not there, or is empty")
+    return found
+
+
+def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """The rows of a file: columns, and why a row cannot be read, which is empty when it can.
+
+    Raises JobProblem when the file cannot be read at all.
+
+    Args:
+        field: The field of the spec that names the place.
+        wanted: The format; `Auto`: by the file's name.
+        entry: The file.
+        storage: Where it is.
+    """
+    kind = _format(field, wanted, entry)
+    with storage.open(entry.path) as file:
+        reader = {"Parquet": _parquet, "CSV": _csv}.get(kind, _jsonl)
+        try:
+            yield from reader(file)
+        except (UnicodeDecodeError, csv.Error, ValueError) as error:
+            raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} is not {kind}: {error}") from error
+
+
+def _format(field: str, wanted: str, entry: Entry) -> str:
+    if wanted != AUTO:
+        return wanted
+    for end, kind in FORMATS.items():
+        if entry.name.lower().endswith(end):
+            return kind
+    raise JobProblem(
+        INPUT_INVALID,
+        f"{field}: the format of {entry.name} cannot be told by its name: "
+        f"set {field}.format, or end the name in one of {', '.join(FORMATS)}",
+    )
+
+
+def _jsonl(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for line in file:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except ValueError as error:
+            yield {}, f"the row cannot be read: {error}"
+            continue
+        if isinstance(value, dict):
+            yield value, ""
+        else:
+            yield {}, "the row cannot be read: a JSON object is wanted"
+
+
+def _csv(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    with io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        for columns in csv.DictReader(text):
+            if None in columns or None in columns.values():
+                named = {name: value for name, value in columns.items() if name is not None}
+                yield named, "the row cannot be read: it has not as many fields as the first line"
+            else:
+                yield columns, ""
+
+
+def _parquet(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    from pyarrow import ArrowInvalid, parquet
+
+    try:
+        source = parquet.ParquetFile(file)
+        for batch in source.iter_batches(batch_size=1024):
+            for columns in batch.to_pylist():
+                yield columns, ""
+    except ArrowInvalid as error:
+        raise ValueError(str(error)) from error

@@ -1,0 +1,53 @@
+"""Whether what `serviceRef` names is there: without it each row would be tried for an hour, and then fail."""
+
+from daybreak.api.common.unstructured import Manifest, at, condition, text
+from daybreak.api.gates import served_models
+from daybreak.api.jobs.words import JobPhase
+from daybreak.api.llmbatch.spec import ServiceKind, ServiceRef
+from daybreak.api.llmbatch.status import BatchReason
+from daybreak.controller.jobs.observed import Referred
+from daybreak.controller.jobs.verdict import Verdict, choice, leads_nowhere
+from daybreak.kinds.llmbatch.observe.observed import Observed
+
+
+def without_service(seen: Observed) -> Verdict | None:
+    """How a batch is whose service, or model, is not there; None: it is, or the batch needs none."""
+    reference = seen.subject.spec.service_ref if seen.subject is not None else None
+    if seen.subject is None or reference is None or seen.service is None:
+        return None
+    message = leads_nowhere(seen.service) or _without_model(reference, seen.service)
+    if not message:
+        return None
+    if stays(seen):
+        message += ". The job goes on trying, for up to an hour with each row: without resume nothing is kept"
+        return Verdict(seen.phase_before, BatchReason.SERVICE_MISSING, message, stalled=True)
+    message += ". The batch goes on by itself when it is there"
+    return Verdict(JobPhase.PENDING, BatchReason.SERVICE_MISSING, message, stalled=True)
+
+
+def stays(seen: Observed) -> bool:
+    """Whether a job stays though its service is not there: one that could not go on where it stopped."""
+    return seen.job is not None and seen.subject is not None and not seen.subject.spec.resume
+
+
+def _without_model(reference: ServiceRef, service: Referred) -> str:
+    """Why nothing answers to the name that is asked for; empty: something does."""
+    manifest = service.manifest or {}
+    route = reference.kind is ServiceKind.LLM_ROUTE
+    if not route and (protocol := served_models.protocol(manifest)):
+        return f"{service.words} has protocol {protocol}, and a batch asks for models of OpenAI's API"
+    # Gateways go by a route's status, and not by its spec.
+    there = _texts(at(manifest, "status"), "names") if route else served_models.served(manifest)
+    if reference.asked in there:
+        return ""
+    if route and reference.asked in _texts(at(manifest, "spec"), "names"):
+        why = text(condition(at(manifest, "status"), "Accepted").get("message")) or "it has just come"
+        return f"the name {reference.asked} does not lead to the backends of {service.words}: {why}"
+    field = "" if reference.model is not None else " (serviceRef.model is unset, which means the same name)"
+    noun = "name" if route else "model"
+    return f"{service.words} has no {noun} {reference.asked}{field}; {choice(reference.asked, there)}"
+
+
+def _texts(part: Manifest, name: str) -> list[str]:
+    found = part.get(name)
+    return [each for each in map(text, found) if each] if isinstance(found, list) else []

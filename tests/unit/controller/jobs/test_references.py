@@ -1,0 +1,88 @@
+"""What objects refer to: who is looked at again for which change."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.jobs.references import References
+from daybreak.kube.watching.cache import Cache, Key
+
+NIGHT = Key("team", "night")
+
+
+def service(name: str, version: int, namespace: str = "team") -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": namespace, "uid": name, "resourceVersion": str(version)}}
+
+
+class Stage:
+    """A cache, and who was enqueued since it was asked last."""
+
+    def __init__(self) -> None:
+        self.cache = Cache()
+        self._enqueued: list[Key] = []
+        self.references = References(self.cache, self._enqueued.append)
+
+    @property
+    def enqueued(self) -> list[Key]:
+        found = self._enqueued.copy()
+        self._enqueued.clear()
+        return found
+
+
+@pytest.fixture
+def stage() -> Stage:
+    return Stage()
+
+
+def test_what_is_referred_to_is_found_by_kind_namespace_and_name(stage: Stage) -> None:
+    stage.cache.put(LLM_SERVICES, service("chat", 1))
+    stage.cache.put(LLM_SERVICES, service("z", 2))
+    stage.cache.put(LLM_SERVICES, service("chat", 3, "other"))
+    found = stage.references.look(NIGHT, LLM_SERVICES, "chat")
+    assert (found.words, found.manifest is not None, found.others) == ("LLMService chat", True, ())
+    found = stage.references.look(NIGHT, LLM_SERVICES, "absent")
+    assert (found.manifest, found.others) == (None, ("chat", "z"))
+    assert stage.references.look(NIGHT, LLM_BATCHES, "chat").manifest is None
+
+
+def test_a_change_of_what_is_referred_to_is_looked_at(stage: Stage) -> None:
+    stage.cache.put(LLM_SERVICES, service("chat", 1))
+    stage.references.look(NIGHT, LLM_SERVICES, "chat")
+    stage.cache.put(LLM_SERVICES, service("other", 2))
+    stage.cache.put(LLM_SERVICES, service("chat", 3, "other"))
+    stage.cache.put(LLM_BATCHES, service("chat", 4))
+    assert stage.enqueued == []
+    stage.cache.put(LLM_SERVICES, service("chat", 5))
+    assert stage.enqueued == [NIGHT]
+    with stage.cache.writing(LLM_SERVICES, Key("team", "chat")) as take:
+        take(service("chat", 6), False)
+    assert stage.enqueued == [NIGHT], "what the operator writes itself counts, too"
+    stage.cache.drop(LLM_SERVICES, service("chat", 7))
+    assert stage.enqueued == [NIGHT]
+
+
+def test_what_is_not_there_is_waited_for_and_what_else_there_is_is_known(stage: Stage) -> None:
+    stage.references.look(NIGHT, LLM_SERVICES, "chat")
+    stage.cache.put(LLM_SERVICES, service("other", 1))
+    assert stage.enqueued == [NIGHT], "the message names what there is"
+    assert stage.references.look(NIGHT, LLM_SERVICES, "chat").others == ("other",)
+    stage.cache.put(LLM_SERVICES, service("other", 2))
+    assert stage.enqueued == [], "how the others are does not matter, and they may be a thousand"
+    stage.cache.drop(LLM_SERVICES, service("other", 3))
+    assert stage.enqueued == [NIGHT]
+    stage.cache.put(LLM_SERVICES, service("chat", 4))
+    assert stage.enqueued == [NIGHT]
+
+
+def test_who_refers_to_something_else_or_is_gone_is_left_alone(stage: Stage) -> None:
+    stage.references.look(NIGHT, LLM_SERVICES, "chat")
+    stage.references.look(Key("team", "day"), LLM_SERVICES, "chat")
+    stage.references.look(NIGHT, LLM_BATCHES, "x")
+    stage.cache.put(LLM_SERVICES, service("chat", 1))
+    assert stage.enqueued == [Key("team", "day")]
+    stage.references.forget(Key("team", "day"))
+    stage.references.forget(Key("team", "day"))
+    stage.cache.put(LLM_SERVICES, service("chat", 2))
+    assert stage.enqueued == []

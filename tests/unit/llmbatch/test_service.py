@@ -1,0 +1,202 @@
+"""A batch whose service, or its model, is not there: it is told at once, and goes on by itself."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmbatch.status import BatchPhase
+from daybreak.controller.jobs.observed import Referred
+from daybreak.kinds.llmbatch.decide.decision import decide
+from daybreak.kinds.llmbatch.objects.ray_job import job_digest
+from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
+from daybreak.kinds.llmbatch.status.report import events, report
+from tests.unit.llmbatch.batches import batch, manifest, seen
+
+THROUGH: dict[str, Any] = {"model": None, "serviceRef": {"name": "chat"}}
+RUNNING = Progress("Running", final=False, total=100, done=40)
+
+
+def service(*models: str, adapters: tuple[str, ...] = (), **status: Any) -> dict[str, Any]:
+    """An LLMService with these models."""
+    lora = {"adapters": [{"name": name} for name in adapters]}
+    return {"spec": {"models": [{"name": name, "lora": lora} for name in models]}, "status": status}
+
+
+def referred(found: dict[str, Any] | None, *others: str) -> Referred:
+    """What `serviceRef` leads to."""
+    return Referred("LLMService", "chat", found, others)
+
+
+def told(at: Observed) -> tuple[str, str]:
+    """Reason and message of `Stalled`, or of `Reconciling` where it does not stall."""
+    found = {each.type: each for each in report(at, decide(at)).conditions}
+    said = found["Stalled"] if found["Stalled"].status == "True" else found["Reconciling"]
+    return said.reason, said.message
+
+
+def through(found: Referred, **more: Any) -> Observed:
+    """What is seen of a batch through a service."""
+    return seen(
+        manifest(**(THROUGH | more.pop("spec", {})), status=more.pop("status", None)), service=found, **more
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "spec", "words"),
+    [
+        (referred(None), {}, "there is no LLMService chat in this namespace; there is none"),
+        (
+            referred(None, "chart", "other"),
+            {},
+            "chat in this namespace; did you mean chart? there is: chart, other",
+        ),
+        (referred(service("a", "b")), {}, "LLMService chat has no model chat (serviceRef.model is unset"),
+        (referred(service("a", "b")), {}, "the same name); there is: a, b"),
+        (
+            referred(service("tiny")),
+            {"serviceRef": {"name": "chat", "model": "tinny"}},
+            "LLMService chat has no model tinny; did you mean tiny? there is: tiny",
+        ),
+        (referred(service()), {}, "there is none"),
+        (referred({"spec": {"models": ["odd", 3]}, "status": {"gate": []}}), {}, "there is: odd"),
+    ],
+)
+def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str, Any], words: str) -> None:
+    at = through(found, spec=spec)
+    decision = decide(at)
+    reason, message = told(at)
+    assert (reason, decision.running, decision.job) == ("ServiceMissing", False, "")
+    assert words in message
+    assert message.endswith("The batch goes on by itself when it is there")
+    assert decision.apply, "a service that comes finds the other objects"
+    assert [each.reason for each in events(report(at, decide(through(there()))), report(at, decision))]
+
+
+def there() -> Referred:
+    """A service with the model that is asked for."""
+    return referred(service("chat"))
+
+
+@pytest.mark.parametrize(
+    ("found", "model"),
+    [
+        (there(), None),
+        (referred(service("a", adapters=("poet",))), "poet"),
+        (referred(service("a", gate={"models": [{"name": "before", "adapters": ["old"]}]})), "old"),
+        (referred(service("a", gate={"models": [{"name": "before"}]})), "before"),
+    ],
+)
+def test_what_is_there_is_asked(found: Referred, model: str | None) -> None:
+    decision = decide(through(found, spec={"serviceRef": {"name": "chat", "model": model}} if model else {}))
+    assert (decision.running, decision.verdict and decision.verdict.stalled) == (True, False)
+
+
+def route(names: list[str], leading: list[str] | None = None, why: str = "") -> dict[str, Any]:
+    """An LLMRoute with these names, of which those lead to its backends; None: nobody has looked at it."""
+    accepted = {"type": "Accepted", "status": "False", "message": why}
+    status = {} if leading is None else {"names": leading, "conditions": [accepted] if why else []}
+    return {"spec": {"names": names}, "status": status}
+
+
+def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *others: str) -> Observed:
+    """What is seen of a batch that something of that kind is to answer."""
+    reference = {"kind": kind, "name": "chat"} | ({"model": model} if model else {})
+    return through(Referred(kind, "chat", found, others), spec={"serviceRef": reference})
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        (
+            of_kind("LLMRoute", None, None, "chart"),
+            "there is no LLMRoute chat in this namespace; did you mean",
+        ),
+        (
+            of_kind("LLMRoute", route(["a"], ["a"])),
+            "LLMRoute chat has no name chat (serviceRef.model is unset",
+        ),
+        (of_kind("LLMRoute", route(["a"], ["a"]), "b"), "LLMRoute chat has no name b; there is: a"),
+        (
+            of_kind("LLMRoute", route(["chat", "a"], ["a"], "the name chat is that of the model chat")),
+            "does not lead to the backends of LLMRoute chat: the name chat is that of the model chat",
+        ),
+        (of_kind("LLMRoute", route(["chat"])), "LLMRoute chat: it has just come"),
+        (of_kind("LLMRoute", {"spec": {"names": 3}, "status": {"names": "chat"}}), "there is none"),
+        (of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}), "ModelServer chat has no model chat"),
+        (
+            of_kind("ModelServer", {"spec": {"protocol": "V2", "model": {"name": "chat"}}}),
+            "ModelServer chat has protocol V2, and a batch asks for models of OpenAI's API",
+        ),
+    ],
+)
+def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: str) -> None:
+    assert not decide(at).running
+    reason, message = told(at)
+    assert reason == "ServiceMissing"
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        of_kind("LLMRoute", route(["chat", "a"], ["chat", "a"])),
+        of_kind("LLMRoute", route(["chat", "a"], ["a"]), "a"),
+        of_kind("ModelServer", {"spec": {"model": {"name": "chat"}}}),
+        of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}, "m"),
+    ],
+)
+def test_a_route_or_a_model_server_is_asked(at: Observed) -> None:
+    assert decide(at).running
+
+
+def test_many_names_are_not_all_listed() -> None:
+    _, message = told(through(referred(None, *(f"s{n}" for n in range(30)))))
+    assert "s0, s1" in message
+    assert "and 22 more" in message
+
+
+def test_the_reference_may_be_mended_before_it_has_begun() -> None:
+    at = through(referred(None))
+    status = report(at, decide(at)).model_dump(mode="json", by_alias=True, exclude_none=True)
+    mended = decide(through(there(), status=status, spec={"serviceRef": {"name": "other", "model": "chat"}}))
+    assert mended.running
+    assert mended.verdict is not None
+    assert not mended.verdict.stalled
+
+
+def running(**spec: Any) -> dict[str, Any]:
+    """What is seen of one that has begun."""
+    digest = job_digest(batch(**(THROUGH | spec)))
+    return {
+        "spec": spec,
+        "status": {"job": digest, "phase": "Running"},
+        "job": {"metadata": {}},
+        "progress": RUNNING,
+    }
+
+
+def test_a_service_that_goes_takes_the_job_with_it_and_what_is_answered_is_kept() -> None:
+    at = through(referred(None), **running())
+    decision = decide(at)
+    status = report(at, decision)
+    assert (decision.running, decision.apply, status.phase) == (False, True, BatchPhase.PENDING)
+    assert status.progress == "40/100"
+    again = decide(through(there(), **running() | {"job": None}))
+    assert (again.running, again.apply) == (True, True)
+
+
+def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
+    at = through(referred(None), **running(resume=False))
+    decision = decide(at)
+    assert (decision.running, report(at, decision).phase) == (True, BatchPhase.RUNNING)
+    assert told(at)[0] == "ServiceMissing"
+    assert "without resume nothing is kept" in told(at)[1]
+    begun = running(resume=False) | {"status": {}}
+    assert decide(through(referred(None), **begun)).running, "not even where the status knows nothing of it"
+
+
+def test_the_end_and_the_wish_of_a_person_come_first() -> None:
+    done = Progress("Succeeded", final=True, total=1, done=1)
+    assert told(through(referred(None), **running() | {"progress": done}))[0] == "Finished"
+    suspended = through(referred(None), spec={"suspend": True})
+    assert report(suspended, decide(suspended)).phase is BatchPhase.SUSPENDED
