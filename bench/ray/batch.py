@@ -51,7 +51,7 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
         for round_ in range(rounds):
             # In turns, each round in another order: a machine that slows down slows all of them.
             for way in WAYS[round_ % len(WAYS) :] + WAYS[: round_ % len(WAYS)]:
-                runs.append({"way": way, **run(python, way, folder, _ENVIRONMENT)})
+                runs.append({"way": way, **run(python, way, folder, ENVIRONMENT)})
                 print(f"batch: {runs[-1]}", flush=True)
     report.write(
         "batch",
@@ -95,7 +95,7 @@ def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "OMP_NUM_THREADS": str(os.cpu_count() or 1),
     "TORCHDYNAMO_DISABLE": "1",
     "VLLM_CPU_KVCACHE_SPACE": "1",

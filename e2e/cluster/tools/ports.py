@@ -3,9 +3,10 @@
 A port is reserved in one file under a lock, so that two control planes which start at the same moment never
 choose the same one, and it is tried before it is given out, so that other programs' ports are left alone.
 The range is below the kernel's ephemeral ports (32768 and up), which an outgoing connection may take at any
-time, and above those that a gateway has in a cluster (20000 to 21023): one of a benchmark listens at them at
-every address. Another checkout has a file of its own, so the search begins at a place that depends on the folder: a
-port that is given out is free until its server has started, and two checkouts would choose the same.
+time, and above those that a gateway has in a cluster (20000 to 21023): one of a benchmark listens at them
+at every address. Another checkout has a file of its own, so the search begins at a place that depends on
+the folder: a port that is given out is free until its server has started, and two checkouts would choose
+the same.
 """
 
 import contextlib

@@ -171,3 +171,8 @@ def test_what_has_another_form_reads_as_nothing() -> None:
         boot="", full=False, services={"chat": nothing, "code": nothing}
     )
     assert Update.parse(None).services == {}
+
+
+def test_an_idle_time_that_is_no_time() -> None:
+    report = Report.parse({**BUSY.wire(), "idle_ms": 10**30})
+    assert timedelta(milliseconds=report.idle_ms) > timedelta(days=3650)

@@ -16,6 +16,8 @@ from daybreak.gates.gateways.tallies import Tallies
 _MOST_CLUSTERS = 32
 """RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
 _LONGEST_NAME = 253
+_LONGEST_IDLE_MS = 10 * 366 * 86_400_000
+"""Ten years: what is longer is no time, and would be too large for one."""
 _LONGEST_HOLD_MS = 24 * 60 * 60 * 1000
 """Who has been held for longer counts as held for a day."""
 SHORTEST_PAUSE = timedelta(minutes=1)
@@ -68,7 +70,7 @@ class Report:
             arrivals=whole(row.get("arrivals")),
             held=whole(row.get("held")),
             in_flight=whole(row.get("in_flight")),
-            idle_ms=whole(row.get("idle_ms")),
+            idle_ms=min(whole(row.get("idle_ms")), _LONGEST_IDLE_MS),
             servers_up=whole(row.get("servers_up")),
             clusters=_clusters(row.get("clusters")),
             held_ms=_held_ms(row.get("held_ms")),
