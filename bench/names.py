@@ -1,4 +1,4 @@
-"""The measurements, in the order in which they run: the last four need the cluster with Daybreak."""
+"""The measurements, in the order in which they run: the last five need the cluster with Daybreak."""
 
 from collections.abc import Mapping
 
@@ -13,9 +13,11 @@ NAMES: Mapping[str, str] = {
     "starved": "bench.operator.starved",
     "turns": "bench.operator.turns",
     "direct": "bench.ray.direct",
+    "serving_v2": "bench.serving.v2",
     "overhead": "bench.cluster.overhead",
     "waking": "bench.cluster.waking",
     "storm": "bench.cluster.storm",
     "turns-real": "bench.cluster.turns_real",
+    "canary": "bench.cluster.canary",
 }
 """The module of each, by the name of its result."""

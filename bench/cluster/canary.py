@@ -169,11 +169,22 @@ def _fail(admin: Admin) -> None:
         pass
 
 
+def _is_listed(base: str) -> bool:
+    """Whether a gateway answers at the address, and has the route."""
+    try:
+        with urllib.request.urlopen(f"{base}/models", timeout=10) as answer:  # noqa: S310 -- a Service of ours
+            return ROUTE in answer.read().decode()
+    except OSError:
+        return False
+
+
 async def _asked(
     admin: Admin, run: str, pace: int, until: str, in_the_middle: Callable[[], None]
 ) -> tuple[list[_Answer], list[_Look]]:
     """Requests until the canary is there, and for some seconds more."""
-    url = f"http://{admin.get('Service', 'llm')['spec']['clusterIP']}/v1/completions"
+    base = f"http://{admin.get('Service', 'llm')['spec']['clusterIP']}/v1"
+    url = f"{base}/completions"
+    await asyncio.to_thread(eventually, "the route is listed", lambda: _is_listed(base), seconds=60)
     answers: list[_Answer] = []
     looks: list[_Look] = []
     asked: list[asyncio.Task[None]] = []

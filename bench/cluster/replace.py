@@ -167,6 +167,8 @@ def _hand(admin: Admin, spec: Any, progress: Report) -> Iterator[None]:
     """The same as a RayService of its own."""
     spec = json.loads(json.dumps(spec).replace(MINE, HAND))
     spec["serveConfigV2"] = with_rays_class(spec["serveConfigV2"])
+    # Daybreak takes an old Ray cluster away itself; KubeRay's own time for that is a minute.
+    spec.pop("rayClusterDeletionDelaySeconds", None)
     account = spec["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"]
     try:
         with progress.step("the same RayService by hand"):

@@ -1,12 +1,12 @@
 """Models by the Open Inference Protocol V2: dynamic batching, and beside KServe's Python server
 
-`alone` and `batched` are the sample classifier (manifests/samples/applications/classifier.py, 2048 wide), one
-row for each request, without and with `batch: {maxSize: 32, wait: 5ms}`. `own_port`, `proxy` and `kserve` are
-one linear model of ten features, JSON in and out: asked at the port of our replica, through Serve's proxy
-before the same replica, and in KServe's Python server with one worker. Every replica and server is one
-process; who asks is another on the same cores. KServe comes from PyPI into an environment of its own,
-.daybreak/kserve-venv, and Ray with the rest from images/ray-cpu's lock into .daybreak/ray-venv; both are made
-by the first run.
+`alone` and `batched` are the sample classifier (manifests/samples/applications/classifier.py, 5760 wide:
+66 million weights, as many as DistilBERT has), one row for each request, without and with `batch:
+{maxSize: 32, wait: 5ms}`. `own_port`, `proxy` and `kserve` are one linear model of ten features, JSON in
+and out: asked at the port of our replica, through Serve's proxy before the same replica, and in KServe's
+Python server with one worker. Every replica and server is one process; who asks is another on the same
+cores. KServe comes from PyPI into an environment of its own, .daybreak/kserve-venv, and Ray with the rest
+from images/ray-cpu's lock into .daybreak/ray-venv; both are made by the first run.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from cluster.tools.programs import run
 ROUNDS, SECONDS, CLIENTS = 3, 5.0, 32
 KSERVE = "0.21.0"
 FOLDER = paths.DAYBREAK / "kserve-venv"
-WIDTH = 2048
+WIDTH = 5760
 WAYS = ("alone", "batched", "own_port", "proxy", "kserve")
 GOALS: dict[str, report.Goal] = {
     "batched_to_alone": {"min": 4.0},
