@@ -44,6 +44,8 @@ def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: S
     assert (found["afterIdle"], found["recommendedAfterIdle"], found["breakEvenSeconds"]) == ("1m", "1m", 90)
     assert "since" in found
 
+    # A model that answers at once would be awake before anybody has seen it waking.
+    sleeper.silent()
     sleeper.traffic(held=1, arrivals=6)
     sleeper.reaches("Waking", "Closed", None)
     eventually("the pause is counted", lambda: "since" not in idle(sleeper))
