@@ -1,9 +1,7 @@
 -- The hold of requests while the gate of their model is closed.
 --
 -- A held request does not wait inside Lua: hold() returns act.YIELD with the time of its next look and is called
--- anew. It returns that once: HAProxy never takes what was returned from the stack of the request's coroutine, which grew with
--- each look until Lua had no memory left (some thousand looks a second, with ten services that wake), and where nothing is
--- returned it takes what was returned last. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
+-- anew. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
 -- a request without polling, but in 2.8 it keeps a pointer to the task of a client that has left.
 
 local again = require("again")
@@ -12,6 +10,7 @@ local body = require("body")
 local budget = require("budget")
 local keys = require("keys")
 local model = require("model")
+local pause = require("pause")
 local slots = require("slots")
 
 local RATE = tonumber(os.getenv("DAYBREAK_RELEASE_RATE"))    -- released per second and slot
@@ -81,8 +80,8 @@ end
 -- half the time until their turn at the pace of release. Who has waited long looks no oftener than after half a percent more.
 local function next_look(slot, place, now)
     local rank = math.min(place.order - slot.left, slot.held)
-    local pause = math.max(rank * 500 / RATE, (now - place.since) / 200)
-    local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, pause))
+    local wanted = math.max(rank * 500 / RATE, (now - place.since) / 200)
+    local look = math.max(NEXT_LOOK_MIN, math.min(NEXT_LOOK_MAX, wanted))
     return math.max(1, math.floor(math.min(look, math.min(place.deadline, place.falls_back_at) - now)))
 end
 
@@ -136,7 +135,7 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     waiting[last_number] = {
         falls_back_at = patience and now + patience or math.huge,
         slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now,
-        deadline = deadline or now + slot.hold_ms, yielded = false, back = txn:get_var(TURN) ~= nil,
+        deadline = deadline or now + slot.hold_ms, waits = false, back = txn:get_var(TURN) ~= nil,
         departed = false, source = source, port = slot.port, bytes = bytes,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
@@ -267,12 +266,9 @@ local function hold(txn)
             "The model did not wake up within ") .. slot.hold_ms // 1000 .. " seconds: try again.", "server_error",
             "wake_timeout", { retry_after = slot.retry_after })
     end
-    act.wake_time(next_look(slot, place, now))
-    if place.yielded then
-        return
-    end
-    place.yielded = true
-    return act.YIELD
+    local waits = place.waits
+    place.waits = true
+    return pause(next_look(slot, place, now), waits)
 end
 
 -- HAProxy has stopped a hold: the client has gone.

@@ -174,7 +174,7 @@ local function untold(txn)
     if not rings[port] then
         return slots.unknown(txn, true, "txn.daybreak_key_untold")
     end
-    return act.CONTINUE  -- said: without it HAProxy takes what was returned last time, and waits for ever
+    return act.CONTINUE  -- said, as in pause.lua
 end
 
 -- Answers who has no key that fits. While a key of the service cannot be read nobody knows whether his is wrong: 503,

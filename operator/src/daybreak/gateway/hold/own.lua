@@ -32,7 +32,7 @@ local function own(txn)
     if lists and (method == "GET" or method == "HEAD") then
         if path == "/v1/models" then
             txn:set_var(LISTED, txn.f:dst_port())
-            return act.CONTINUE  -- said, as in keys.lua
+            return act.CONTINUE  -- said, as in pause.lua
         end
         answers.model(txn, keys.visible(txn, slot.listed.names), path)
     end

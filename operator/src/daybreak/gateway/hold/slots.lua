@@ -7,6 +7,7 @@
 
 local again = require("again")
 local answers = require("answers")
+local pause = require("pause")
 
 local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
 local FIRST_PORT = tonumber(os.getenv("DAYBREAK_FIRST_PORT"))
@@ -77,12 +78,9 @@ function slots.unknown(txn, own, waits)
         answers.no_service(txn)
     end
     -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
-    act.wake_time(UNTOLD_LOOK)
-    if txn:get_var(waits) then
-        return  -- as in hold.lua
-    end
+    local before = txn:get_var(waits)
     txn:set_var(waits, true)
-    return act.YIELD
+    return pause(UNTOLD_LOOK, before)
 end
 
 function slots.natural(word)
@@ -127,7 +125,7 @@ function slots.fresh(id)
         mapped = {}, adapted = {}, origins = {}, let = {}, routes = {}, routed = {}, answers_before = {},
         replicas_listen = 0, front = 0, waits = 0,
         gone = nil,        -- said to who comes or is held once the gate has been taken away
-        past_lua = false,  -- whether small requests go to the model without coming to Lua
+        past_lua = false,  -- whether small requests go to the model without coming to Lua; if so, who answers
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         came = {}, oldest = 1,  -- when those came that are held, by their order; the first order that may be there
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
@@ -201,15 +199,23 @@ function slots.replica_up(slot)
     return slot.replicas_listen == 1 and slot.backend:get_srv_act() > 0
 end
 
+-- Opens the way past Lua, or closes it. way: "replicas" or "proxies", whichever answer; false: it is closed.
+local function set_past_lua(slot, way)
+    if way ~= slot.past_lua then
+        slot.past_lua = way
+        note(AWAKE, slot.id, way)
+    end
+end
+
 -- Opens or closes the way past Lua. To be called when a slot was set, a server has come up or gone down, or a request has
 -- passed. Only HAProxy knows of who goes that way, and to ask it costs something: so the first request after a while does
 -- not, and nobody asks for a slot that is idle.
 function slots.note_past_lua(slot)
-    local past_lua = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL and
-        now_ms() - slot.last <= LATELY and slots.servers_up(slot) > 0
-    slot.busy = slot.busy or slot.past_lua and not past_lua  -- perhaps: nobody has looked since
-    slot.past_lua = past_lua
-    note(AWAKE, slot.id, past_lua and (slots.replica_up(slot) and "replicas" or "proxies"))
+    local way = slot.gate == "open" and not slot.gone and slot.max_body_bytes >= SMALL and
+        now_ms() - slot.last <= LATELY and slots.servers_up(slot) > 0 and
+        (slots.replica_up(slot) and "replicas" or "proxies")
+    slot.busy = slot.busy or slot.past_lua and not way  -- perhaps: nobody has looked since
+    set_past_lua(slot, way)
 end
 
 -- How many servers of a slot are up; the backup servers together count as one, where there is no other.
@@ -299,8 +305,7 @@ function slots.in_flight(slot, now)
     end
     slot.swept = slot.arrivals
     if slot.past_lua and not slot.busy and now - slot.last > LATELY then
-        slot.past_lua = false  -- nobody can have passed since HAProxy was asked
-        slots.note_past_lua(slot)
+        set_past_lua(slot, false)  -- nobody can have passed since HAProxy was asked
     end
     return math.max(0, streams - slot.held - again.streams(slot))
 end

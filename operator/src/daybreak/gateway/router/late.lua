@@ -6,6 +6,7 @@
 
 local answers = require("answers")
 local model = require("model")
+local pause = require("pause")
 local percent = require("percent")
 local rename = require("rename")
 local tally = require("tally")
@@ -91,11 +92,7 @@ local function gather(txn)
     if ms - began > BODY_TIMEOUT * 1000 then
         refuse(txn, 408, "The request did not arrive in time.", "invalid_request_error", "request_timeout")
     end
-    act.wake_time(LOOK)
-    if waits then
-        return  -- as in hold.lua
-    end
-    return act.YIELD
+    return pause(LOOK, waits)
 end
 
 -- The body is here, as far as there is room for it.
