@@ -67,7 +67,7 @@ class ModelStatus(ApiModel):
     state: ModelState
     """One word on it."""
     replicas: int = 0
-    """Replicas whose worker pods are ready."""
+    """Replicas whose worker pods are ready; one at least where the model answers already."""
     gpus: int = 0
     """Accelerators that its worker pods hold, ready or not."""
     reason: Reason | None = None

@@ -9,6 +9,7 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.kinds.llmservice.decide.model_checks import SETTLE
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
+    GPU_MODEL,
     HEAD,
     OTHER_MODEL,
     WORKER,
@@ -150,6 +151,26 @@ def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
     assert world.step().status.replicas == 3, "of all models together"
     world.edit(manifest(CPU_MODEL, OTHER_MODEL, replicas=2))
     assert world.step().status.replicas == 1, "of the model that has the fewest"
+
+
+def test_a_model_that_answers_has_a_replica_before_the_kubelet_says_so() -> None:
+    """Its gateway asks the replica itself; the kubelet's probe of the pod comes some seconds later."""
+    world = World()
+    started(world)
+    early = (HEAD, pod("w-tiny", ready=False), pod("w-2", ready=False))
+    decision = world.step(pods=early)
+    assert conditions(decision)["Ready"] == "True/Answering"
+    assert (decision.status.replicas, decision.status.models[0].replicas) == (1, 1)
+    nowhere = (HEAD, pod("w-tiny", ready=False, placed=False))
+    assert world.step(pods=nowhere).status.replicas == 0, "what has no node answers nobody"
+
+
+def test_of_a_replica_with_two_pods_both_must_stand() -> None:
+    world = World(manifest({**GPU_MODEL, "parallelism": {"pipeline": 2}}))
+    both = (pod("w-1", model="qwen", ready=False), pod("w-2", model="qwen", ready=False))
+    world.step(pods=(HEAD, *both), ray_service=running(world), answers={"qwen": True})
+    assert world.step().status.replicas == 1
+    assert world.step(pods=(HEAD, both[0])).status.replicas == 0
 
 
 def test_a_change_of_configuration_is_asked_about() -> None:

@@ -70,16 +70,19 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
     if snapshot.waited_for or (cache is not None and not cache.complete):
         found = _held_back(snapshot, model, found, here)
         problem = found.problem or problem
+    has_room = sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model)
+    ready = sum(pod.ready for pod in here) // pods_per_replica(model)
     return ModelHealth(
         name=model.name,
         state=found.state,
         answering=found.answering,
         ask=found.ask,
         wait=found.wait,
-        replicas=sum(pod.ready for pod in here) // pods_per_replica(model),
+        # What answers is a replica, seconds before the kubelet's probe of its pods says so.
+        replicas=max(ready, 1) if found.answering and has_room else ready,
         gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
         pods=len(here),
-        has_room=sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model),
+        has_room=has_room,
         wanted=0 if snapshot.sleeps(model.name) else allowed.min,
         queued=bool(snapshot.before_it(model.name)),
         answered=str(found.answered) if found.answered else None,
