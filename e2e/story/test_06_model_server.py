@@ -85,7 +85,9 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         clients = [pool.submit(client, each) for each in (ready, *[wanted] * 5)]
         try:
             decided = eventually(
-                lambda: status(kubernetes)["autoscaling"], lambda said: said["replicas"] == 2, minutes=2
+                lambda: status(kubernetes).get("autoscaling") or {},
+                lambda said: said.get("replicas") == 2,
+                minutes=2,
             )
             wanted.set()
             eventually(lambda: status(kubernetes)["replicas"], lambda there: there == 2, minutes=8)

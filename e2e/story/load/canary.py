@@ -14,7 +14,7 @@ from story.objects.kubernetes import NAMESPACE, Kubernetes
 ROUTE = "canary"
 AT_ONCE = 6
 """Clients: no more than both models compute together."""
-MOST_REQUESTS = 600
+MOST_REQUESTS = 3000
 """That are sent until the canary is where it should be; with few it waits for more."""
 
 

@@ -20,7 +20,7 @@ from story.objects.phases import Phases, turned_round, watched
 AT_ONCE = 48
 """Connections: several for each thing that the tiny model computes at once."""
 TIMEOUT_SECONDS = 900.0
-TRIES = 5
+TRIES = 8
 """How often to try to turn a closing gate round."""
 POISED_SECONDS = 8.0
 """How long to keep the end of a request back; gateways wait 10 seconds for it."""
