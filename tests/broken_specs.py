@@ -7,8 +7,8 @@ each, so that neither depends on the other.
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmservice.definition import KIND
+from daybreak.api.schema.resource import API_VERSION
 
 Manifest = dict[str, Any]
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from daybreak.platform import Platform
 from daybreak.ray.pods.pod_spec import CACHE_DIRECTORY

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Sleep, SleepDepth
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import Seen, idle_status, in_force, wake_cost
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Pause, Traffic

@@ -3,12 +3,12 @@
 from enum import StrEnum
 from typing import Any
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.llmbatch import crd, definition
 from daybreak.api.llmbatch.spec import LLMBatchSpec
 from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason, LLMBatchStatus
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
+from daybreak.api.schema.base import ApiModel
 from scripts.docs.llmservice_api import sections, words
 
 HEAD = f"""\

@@ -8,13 +8,14 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from daybreak import versions
-from daybreak.api.common import names, scalars
-from daybreak.api.common.base import ApiModel
+from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice import crd, definition
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus, ModelState
+from daybreak.api.schema import scalars
+from daybreak.api.schema.base import ApiModel
 from scripts.docs import docstrings
 
 Schema = dict[str, Any]

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_resource import NAME_PATTERN
-from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmbatch import crd as batch_crd
 from daybreak.api.llmbatch import definition as batch_definition
 from daybreak.api.llmbenchmark import crd as benchmark_crd
@@ -15,6 +13,8 @@ from daybreak.api.llmroute import definition as route_definition
 from daybreak.api.llmservice import crd, definition
 from daybreak.api.modelserver import crd as server_crd
 from daybreak.api.modelserver import definition as server_definition
+from daybreak.api.schema.custom_resource import NAME_PATTERN
+from daybreak.api.schema.resource import API_VERSION
 from daybreak.api.serveapplication import crd as application_crd
 from daybreak.api.serveapplication import definition as application_definition
 

@@ -20,8 +20,8 @@ import pytest
 import yaml
 
 from cluster import ClusterError, ControlPlane
-from daybreak.api.common.resource import GROUP
 from daybreak.api.llmservice import definition
+from daybreak.api.schema.resource import GROUP
 from daybreak.assembly import KINDS
 from scripts.manifests import argocd
 from tests.chart.tools import (

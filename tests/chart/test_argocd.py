@@ -13,7 +13,6 @@ import pytest
 import yaml
 
 from daybreak import versions
-from daybreak.api.common import resource
 from daybreak.api.common.conditions import Reason
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.status import BatchReason, LLMBatchStatus
@@ -25,6 +24,7 @@ from daybreak.api.llmservice import definition
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.api.schema import resource
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.assembly import KINDS

@@ -13,7 +13,6 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.llmbatch.definition import KIND as BATCH
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbenchmark.definition import KIND as BENCHMARK
@@ -22,6 +21,7 @@ from daybreak.api.llmservice.definition import KIND, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.schema.base import ApiModel
 from daybreak.api.serveapplication.definition import KIND as APPLICATION
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.gateways.port_allocator import PortAllocator

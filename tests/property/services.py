@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import NAME_LIMIT, LLMService
+from daybreak.api.schema.custom_object import InvalidSpec
 
 SECRET = "the-secret-of-the-hub"  # noqa: S105 - a Secret's name, by which tests find it again
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods.pod_template import PodTemplate
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.kinds.llmservice.objects.desired import desired, group_bounds
 from daybreak.platform import Platform
 from tests.property.services import SECRET, services

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.status import BackendState
+from daybreak.api.schema.scalars import parse_duration
 from daybreak.gates.gateways.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.canary import Seen, canary_before, move
 

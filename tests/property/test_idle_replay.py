@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from bench.idle.replay import Cost, replay
 from bench.idle.traces import DAY, SYNTHETIC, Trace, functions, language_models, until
-from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.sleep import AutoIdle, Sleep
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import DEFAULT_SECONDS
 
 FIXED, AUTO = Sleep(), Sleep(after_idle="Auto")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from tests.property.services import services

@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
 from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.kind import Kind

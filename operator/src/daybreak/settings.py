@@ -11,11 +11,11 @@ from typing import Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from daybreak import versions
-from daybreak.api.common.base import ApiModel, readable
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.modelserver.profiles import EngineProfile, with_own
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
+from daybreak.api.schema.base import ApiModel, readable
+from daybreak.api.schema.scalars import parse_duration
 from daybreak.platform import API_SERVER_PORTS, KUBERAY_NAMESPACE, Platform
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import API_VERSION
+from daybreak.api.schema.resource import API_VERSION
 from tests.api.admin import APPLY, Admin, Refused, eventually
 from tests.api.objects.batches import NIGHT, told
 from tests.api.objects.llmservice import model, tiny

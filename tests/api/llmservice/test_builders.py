@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from cluster import ControlPlane, paths
 from daybreak import versions
 from daybreak.api.common import names
-from daybreak.api.common.resource import API_VERSION
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.api.schema.resource import API_VERSION
 from daybreak.kinds.llmservice.objects.desired import desired
 from scripts.schemas.pod_schema import pod_schema
 from tests import installed

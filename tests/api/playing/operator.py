@@ -35,10 +35,10 @@ from yarl import URL
 from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.ray.model import Model
+from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
 from daybreak.controller.asking.answer import Answer

@@ -29,7 +29,7 @@ many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCh
 async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the scanner."""
     (tmp_path / "fields.lua").write_text(fields.lua())
-    async with lua_process(Path(__file__).parent / "scan.lua", tmp_path, config.HERE, tmp_path) as api:
+    async with lua_process(Path(__file__).parent / "scan.lua", tmp_path, config.OWN_LUA, tmp_path) as api:
         yield api
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from daybreak.gates.gateways.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
 from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.router.router import HERE
+from daybreak.gateway.router.router import OWN_LUA
 from daybreak.gateway.router.shares import Share
 from tests.gateway.fake_serve import EVENT_SECONDS
 from tests.gateway.router.test_shared_names import ask, ask_many, way
@@ -148,5 +148,5 @@ async def test_a_client_that_leaves_is_no_error(town: Town) -> None:
 
 
 def test_lua_has_the_buckets_that_the_operator_reads() -> None:
-    text = (HERE / "tally.lua").read_text()
+    text = (OWN_LUA / "tally.lua").read_text()
     assert f"FIRST_MS, PER_DOUBLING, LAST = {FIRST_MS}, {PER_DOUBLING}, {LAST}\n" in text

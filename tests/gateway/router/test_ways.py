@@ -27,7 +27,7 @@ def word(weights: list[int], first: int = 0) -> str:
 @pytest.fixture
 async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the choice."""
-    async with lua_process(Path(__file__).parent / "ways.lua", tmp_path, router.HERE) as api:
+    async with lua_process(Path(__file__).parent / "ways.lua", tmp_path, router.OWN_LUA) as api:
         yield api
 
 

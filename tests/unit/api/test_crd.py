@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from daybreak.api.common.scalars import VALIDATIONS
-from daybreak.api.common.structural import structural
 from daybreak.api.llmservice import crd, definition
+from daybreak.api.schema.scalars import VALIDATIONS
+from daybreak.api.schema.structural import structural
 from tests.broken_specs import BY_RULE
 
 Schema = dict[str, Any]

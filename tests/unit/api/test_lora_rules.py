@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmservice import validation
+from daybreak.api.schema.custom_object import InvalidSpec
 from tests.unit.ray.services import model, service
 
 ADAPTER = {"name": "a", "source": "s3://bucket/a"}

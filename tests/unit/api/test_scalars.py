@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from daybreak.api.common import scalars
+from daybreak.api.schema import scalars
 
 UNITS = {"h": 3600, "m": 60, "s": 1}
 FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}

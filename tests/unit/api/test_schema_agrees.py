@@ -10,8 +10,8 @@ import pytest
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from daybreak.api.common import scalars
 from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.schema import scalars
 from scripts.schemas.json_schema import json_schema
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
 

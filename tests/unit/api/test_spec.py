@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.custom_object import InvalidSpec
-from daybreak.api.common.kubernetes_types import EnvVar
 from daybreak.api.common.source import FORMS
 from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.llmservice.definition import NAME_RULES, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.ray.model import AcceleratorKind
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.custom_object import InvalidSpec
+from daybreak.api.schema.kubernetes_types import EnvVar
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest, with_model
 
 OTHERS = (

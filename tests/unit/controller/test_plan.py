@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmbatch.definition import LLM_BATCHES
+from daybreak.api.schema.resource import API_VERSION
 from daybreak.controller.plan import Owner, Whose
 from daybreak.kube.resources import RAY_JOBS, SERVICE_ACCOUNTS
 from daybreak.kube.watching.cache import Cache, Key

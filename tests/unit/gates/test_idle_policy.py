@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import AutoIdle, Sleep, SleepDepth
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import DEFAULT_SECONDS, Seen, idle_status, in_force, recommended
 from daybreak.gates.pauses import CLASSES, expected_cost
 from daybreak.gates.traffic import Pause, Traffic

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.schema.resource import Resource
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import NOBODY, KeyFiles
 from daybreak.gateway.router import routes as module

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.resources import NODES, PODS, SERVICES
 from daybreak.kube.watching.cache import Cache, Key
 

@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmbatch import crd, spec
 from daybreak.api.llmbatch.definition import NAME_RULES, LLMBatch
 from daybreak.api.llmbatch.status import BatchConditionType, BatchPhase, BatchReason
 from daybreak.api.llmbatch.validation import problems
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.docs import docstrings
 from scripts.docs.batch_api import batch_api_md
 from scripts.schemas.json_schema import batch_json_schema

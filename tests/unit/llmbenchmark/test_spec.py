@@ -7,12 +7,12 @@ from typing import Any
 import jsonschema
 import pytest
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmbenchmark import crd, load, spec
 from daybreak.api.llmbenchmark.definition import NAME_RULES, LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkConditionType, BenchmarkPhase, BenchmarkReason
 from daybreak.api.llmbenchmark.validation import problems
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.docs import docstrings
 from scripts.docs.benchmark_api import benchmark_api_md
 from scripts.schemas.json_schema import benchmark_json_schema

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from daybreak.api.common.resource import API_VERSION
 from daybreak.api.llmroute.definition import KIND
 from daybreak.api.llmroute.status import BackendState
+from daybreak.api.schema.resource import API_VERSION
 from daybreak.kinds.llmroute.observe.observed import ServiceName, models
 
 Manifest = dict[str, Any]

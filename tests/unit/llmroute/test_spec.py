@@ -5,10 +5,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmroute import crd
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.spec import Asleep
+from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.schemas.json_schema import route_json_schema
 from tests.unit.llmroute.routes import backend, canary, route
 

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own

@@ -6,13 +6,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.common.source import OF_THE_HUB
 from daybreak.api.modelserver import crd, spec
 from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
 from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown, with_own
 from daybreak.api.modelserver.validation import problems
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.kinds.modelserver.observe.observer import read
 from scripts.docs.server_api import server_api_md
 from scripts.schemas.json_schema import server_json_schema

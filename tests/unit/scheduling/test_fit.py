@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import (

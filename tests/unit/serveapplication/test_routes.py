@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from daybreak.api.common.custom_object import InvalidSpec
+from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.api.serveapplication.validation import problems
 from daybreak.kinds.serveapplication.objects.serve_config import application_names, serve_config
 from tests.unit.serveapplication.applications import application

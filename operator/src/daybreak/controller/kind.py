@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.watching.cache import Key
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import Kind, LeaseLost
 from daybreak.controller.queue import BACKOFF_SECONDS, Item, Queue

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.kube.client import Api

@@ -6,8 +6,8 @@ from enum import Enum, auto
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.resources import of
 from daybreak.kube.watching.cache import Cache, Key, controller
 from daybreak.kube.writing.apply import is_controlled_by, is_orphan_of, key_of

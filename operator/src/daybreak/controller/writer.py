@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import structlog
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, mapping
+from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.again import REFUSED_SECONDS, SOON_SECONDS
 from daybreak.controller.events import Event

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from daybreak.api.common.scalars import AUTO, duration_of, seconds
 from daybreak.api.gates.gate_status import ModelGate, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import AutoIdle, Sleep
+from daybreak.api.schema.scalars import AUTO, duration_of, seconds
 from daybreak.gates.pauses import CLASSES, expected_cost, remembered, weight
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.gates.schedule_rules import next_start
 from daybreak.api.gates.sleep import AwakeWindow
+from daybreak.api.schema.scalars import parse_duration
 
 
 def inside(windows: Sequence[AwakeWindow], now: datetime) -> bool:

@@ -8,11 +8,11 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import mapping, mappings, parse_time, text, whole
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.savings_status import SavingsStatus
+from daybreak.api.schema.scalars import seconds
 from daybreak.controller import metrics
 from daybreak.gates.ledger import counted
 from daybreak.kube.watching.cache import Key

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import MAX_AFTER
-from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
 from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, RoomStatus, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import in_force
 from daybreak.gates.schedule import inside
 from daybreak.gates.state_machine import SleepPolicy, SleepState

@@ -22,9 +22,9 @@ the workload's status and nowhere else, so a new operator goes on where the one 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.traffic import Traffic
 
 FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (state Asleep)."

@@ -10,7 +10,7 @@ from typing import Any
 
 import kopf
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.operator import Operator
 from daybreak.kube.client import in_cluster
 from daybreak.kube.watching.cache import Cache

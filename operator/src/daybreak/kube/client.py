@@ -18,7 +18,7 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from daybreak import versions
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube import metrics
 from daybreak.kube.errors import ApiError, from_response, unreachable
 

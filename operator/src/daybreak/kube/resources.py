@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 
 SERVICE_ACCOUNTS = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, text
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import Api
 
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)

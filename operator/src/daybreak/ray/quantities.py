@@ -2,7 +2,7 @@
 
 import math
 
-from daybreak.api.common.scalars import parse_quantity, seconds
+from daybreak.api.schema.scalars import parse_quantity, seconds
 
 _BINARY = ("Pi", "Ti", "Gi", "Mi", "Ki")
 _DECIMAL = ("P", "T", "G", "M", "k", "")

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from datetime import timedelta
 
-from daybreak.api.common.scalars import AUTO, seconds
 from daybreak.api.gates.gate_status import WakeStatus
+from daybreak.api.schema.scalars import AUTO, seconds
 
 BOUNDS = (timedelta(minutes=15), timedelta(hours=2))
 """Shortest and longest deadline by itself."""

@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from daybreak.api.common import canonical, names
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.unstructured import Manifest, at, mapping, text, whole
+from daybreak.api.schema.base import ApiModel
 
 COMPONENT = "revision"
 """Component label of ControllerRevisions."""

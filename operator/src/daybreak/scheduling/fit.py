@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.model import Model, Parallelism
 from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.scheduling import explain_unschedulable, pod_additions
 from daybreak.scheduling.nodes import (
     Demand,

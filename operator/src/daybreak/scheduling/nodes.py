@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import Manifest, mappings, text
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import parse_quantity
 
 
 @dataclass(frozen=True)

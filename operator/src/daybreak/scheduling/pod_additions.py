@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.pods.pod_template import RAY_CONTAINER, PodTemplate
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import parse_quantity
 
 Amounts = Mapping[str, Decimal]
 

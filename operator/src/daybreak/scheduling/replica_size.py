@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.model import AcceleratorKind, Model, Placement
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import parse_quantity
 
 CPUS_PER_BUNDLE = 1
 """Cores that Ray books for one accelerator's engine process."""

@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Condition
-from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.resource import API_VERSION, GROUP, VERSION, Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.jobs.words import JobPhase, JobReason
+from daybreak.api.schema.custom_object import known_status
+from daybreak.api.schema.resource import API_VERSION, GROUP, VERSION, Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
 from daybreak.controller.events import Event
 from daybreak.controller.jobs import status, verdict

@@ -1,1 +1,1 @@
-"""What every kind uses: types, rules, names, sources of weights, engine arguments, conditions, the CRD."""
+"""What every kind uses: names, conditions, sources of weights, engine arguments, and unstructured data."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
+from daybreak.api.schema.base import ApiModel
 
 MAX_AFTER = 8
 """Most workloads that a status names as those that come before it where accelerators are scarce."""

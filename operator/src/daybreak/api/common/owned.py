@@ -3,7 +3,7 @@
 from typing import Any, Protocol
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import API_VERSION
+from daybreak.api.schema.resource import API_VERSION
 
 
 class Identified(Protocol):

@@ -7,8 +7,8 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from daybreak.api.common.base import Rule
-from daybreak.api.common.scalars import DNS_SUBDOMAIN, VALIDATIONS
+from daybreak.api.schema.base import Rule
+from daybreak.api.schema.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 SOURCE_LENGTH = 1024
 """Longest source, in characters."""

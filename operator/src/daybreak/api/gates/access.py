@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import KeySelector
-from daybreak.api.common.scalars import DNS_LABEL
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import KeySelector
+from daybreak.api.schema.scalars import DNS_LABEL
 
 ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?)$"
 FIELD_NAME = "^[A-Za-z_][A-Za-z0-9_]{0,62}$"

@@ -1,6 +1,6 @@
 """What `kubectl get` shows of every kind with a gate."""
 
-from daybreak.api.common.structural import Schema
+from daybreak.api.schema.structural import Schema
 
 _ROOM = ".status.gate.models[*].room"
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import SleepDepth
+from daybreak.api.schema.base import ApiModel
 
 MAX_GATES = 32
 """Most gates of a service: for the models of a spec, and of the one before."""

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
+from daybreak.api.schema.base import ApiModel
 
 PAUSE_CLASSES = 23
 """Classes of length by which pauses are remembered: up to a day and a half."""

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.scalars import AutoOrDuration, PositiveDuration
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.scalars import AutoOrDuration, PositiveDuration
 
 _NAME_LIMIT = 253
 _WORDS_LIMIT = 4096

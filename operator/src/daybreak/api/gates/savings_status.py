@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
+from daybreak.api.schema.base import ApiModel
 
 Seconds = Annotated[float, Field(ge=0)]
 """Accelerators times seconds."""

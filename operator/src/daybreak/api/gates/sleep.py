@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import (
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.scalars import (
     AUTO,
     AutoOrDuration,
     AutoOrPositiveDuration,

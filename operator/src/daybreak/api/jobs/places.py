@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, JsonValue
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import DNS_SUBDOMAIN, VALIDATIONS
+from daybreak.api.schema.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 PLACE_LENGTH = 1024
 """Longest place, in characters."""

@@ -1,10 +1,10 @@
 """The CustomResourceDefinition of LLMBatch, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.structural import Schema
 from daybreak.api.llmbatch import definition
 from daybreak.api.llmbatch.spec import LLMBatchSpec
 from daybreak.api.llmbatch.status import LLMBatchStatus
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.structural import Schema
 
 DESCRIPTION = "A table of prompts in, a table of answers out: a Ray job with vLLM, or through an LLMService."
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import identity, read_spec
-from daybreak.api.common.custom_resource import at_most, dns_label
-from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.llmbatch.spec import LLMBatchSpec
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.custom_object import identity, read_spec
+from daybreak.api.schema.custom_resource import at_most, dns_label
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
 
 KIND = "LLMBatch"
 PLURAL = "llmbatches"

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import MAX_AFTER, Condition
+from daybreak.api.schema.base import ApiModel
 
 
 class BatchPhase(StrEnum):

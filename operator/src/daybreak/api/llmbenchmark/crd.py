@@ -1,10 +1,10 @@
 """The CustomResourceDefinition of LLMBenchmark, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.structural import Schema
 from daybreak.api.llmbenchmark import definition
 from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.structural import Schema
 
 DESCRIPTION = "A load on an engine, and the engine arguments with which it answers most."
 

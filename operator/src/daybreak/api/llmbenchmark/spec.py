@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import SecretKeySource, list_by
-from daybreak.api.common.scalars import Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.jobs.places import FolderUri
 from daybreak.api.llmbenchmark.load import Load
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import SecretKeySource, list_by
+from daybreak.api.schema.scalars import Duration, ModelName, ObjectName, PositiveDuration
 
 Value = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 """A value of any JSON type."""

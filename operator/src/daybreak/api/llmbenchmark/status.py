@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.ray.model import EngineArgs
+from daybreak.api.schema.base import ApiModel
 
 STEP_LIMIT = 256
 """Most steps of a benchmark."""

@@ -5,9 +5,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import PositiveDuration
 from daybreak.api.llmroute.references import BackendKind, ModelReference
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.scalars import PositiveDuration
 
 MAX_STEPS = 32
 """Most steps of a canary."""

@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
 from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
+from daybreak.api.schema.base import ApiModel
 
 MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 2
 """Models that requests of one route may go to."""

@@ -1,10 +1,10 @@
 """The CustomResourceDefinition of LLMRoute, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.structural import Schema
 from daybreak.api.llmroute import definition
 from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.llmroute.status import LLMRouteStatus
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.structural import Schema
 
 DESCRIPTION = "Names that clients send as a model, and that models of several services share."
 

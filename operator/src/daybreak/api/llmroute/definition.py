@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from daybreak.api.common.custom_object import identity, read_spec
-from daybreak.api.common.custom_resource import at_most, dns_label
-from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.llmroute.spec import LLMRouteSpec
+from daybreak.api.schema.custom_object import identity, read_spec
+from daybreak.api.schema.custom_resource import at_most, dns_label
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
 
 KIND = "LLMRoute"
 PLURAL = "llmroutes"

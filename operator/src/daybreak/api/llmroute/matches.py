@@ -4,10 +4,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.patterns import PATTERN
 from daybreak.api.llmroute.references import ModelReference
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import list_by
 
 MAX_WEIGHT = 1_000_000
 """Largest weight, as in the Gateway API."""

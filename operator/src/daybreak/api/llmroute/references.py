@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 from daybreak.api.common import names
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.scalars import ModelName, ObjectName
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.scalars import ModelName, ObjectName
 
 
 class BackendKind(StrEnum):

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import list_by
-from daybreak.api.common.scalars import ModelName, PositiveDuration
 from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.external import ExternalFallback
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
 from daybreak.api.llmroute.references import ModelReference
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import list_by
+from daybreak.api.schema.scalars import ModelName, PositiveDuration
 
 MAX_BACKENDS = 16
 """Most models that share a name."""

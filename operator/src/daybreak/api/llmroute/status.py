@@ -5,15 +5,15 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
-from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
 from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
 from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.kubernetes_types import list_by
 
 
 class RouteConditionType(StrEnum):

@@ -1,12 +1,12 @@
 """The CustomResourceDefinition of LLMService, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.custom_resource import ready
-from daybreak.api.common.structural import Schema
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.llmservice import definition
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.custom_resource import ready
+from daybreak.api.schema.structural import Schema
 
 DESCRIPTION = "Large language models behind one OpenAI address, run by Ray Serve and vLLM through KubeRay."
 

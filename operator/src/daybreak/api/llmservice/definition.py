@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import identity, read_spec
-from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
-from daybreak.api.common.resource import GROUP, VERSION, Resource
-from daybreak.api.common.scalars import seconds
 from daybreak.api.gates.sleep import Sleep
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.custom_object import identity, read_spec
+from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
+from daybreak.api.schema.scalars import seconds
 
 KIND = "LLMService"
 PLURAL = "llmservices"

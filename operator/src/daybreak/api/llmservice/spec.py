@@ -8,13 +8,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import list_by
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.rollout import Rollout
 from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import list_by
 
 
 class LLMServiceSpec(ApiModel):

@@ -5,13 +5,13 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition, Reason
 from daybreak.api.gates.gate_status import GateStatus, Phase
 from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.cache import CacheStatus
+from daybreak.api.schema.base import ApiModel
 
 
 class ModelState(StrEnum):

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator
 
 from daybreak import versions
 from daybreak.api.common import engine_args, names
-from daybreak.api.common.kubernetes_types import NamedVolume, VolumeMount
 from daybreak.api.gates import schedule_rules
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import lora_rules, model_rules
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.routing import PrefixRouting, RoutingPolicy, SessionRouting
+from daybreak.api.schema.kubernetes_types import NamedVolume, VolumeMount
 
 _ACCOUNT_NAME_LIMIT = 50
 """Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""

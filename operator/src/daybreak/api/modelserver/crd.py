@@ -1,12 +1,12 @@
 """The CustomResourceDefinition of ModelServer, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.custom_resource import ready
-from daybreak.api.common.structural import Schema
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.modelserver import definition
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.custom_resource import ready
+from daybreak.api.schema.structural import Schema
 
 DESCRIPTION = "An engine in a container with one model, behind the gateway: it sleeps at zero pods."
 

@@ -6,16 +6,16 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import InvalidSpec, identity, read_spec
-from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
 from daybreak.api.common.engine_args import nearest
-from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, filled, profiles
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.ray.model import Engine, Model, Parallelism, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.custom_object import InvalidSpec, identity, read_spec
+from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
 
 KIND = "ModelServer"
 PLURAL = "modelservers"

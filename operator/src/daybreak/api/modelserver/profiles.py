@@ -14,9 +14,9 @@ from typing import Annotated
 import yaml
 from pydantic import Field, TypeAdapter
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.gates.protocol import Protocol
+from daybreak.api.schema.base import ApiModel
 
 EngineName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 """The name of an engine."""

@@ -8,9 +8,6 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
-from daybreak.api.common.scalars import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
@@ -26,6 +23,9 @@ from daybreak.api.ray.model import (
     Parallelism,
     WorkerResources,
 )
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
+from daybreak.api.schema.scalars import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
 
 MOST_OF_A_NODE = 64
 """Most accelerators of a pod of a replica on several nodes: as many as share a layer at most."""

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
 from daybreak.api.common.conditions import Condition
 from daybreak.api.gates.gate_status import GateStatus, Phase
 from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.gates.savings_status import SavingsStatus
+from daybreak.api.schema.base import ApiModel
 
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 

@@ -4,7 +4,6 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from daybreak.api.common import engine_args, names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
@@ -19,6 +18,7 @@ from daybreak.api.modelserver.profiles import (
 )
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray.model import AcceleratorKind, EngineArgs
+from daybreak.api.schema.scalars import parse_quantity
 
 ENGINE_CONTAINER = "engine"
 """Name of the engine's container."""

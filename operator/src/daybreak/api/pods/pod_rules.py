@@ -7,9 +7,9 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.engine_args import nearest
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.pods import pod_schema
 from daybreak.api.pods.pod_template import RAY_CONTAINER, PodMetadata, PodTemplate
+from daybreak.api.schema.scalars import parse_quantity
 
 RAY_PORTS = (6379, 8000, 8080, 8100, 8265, 10001, 52365)
 """Where Ray, Serve and KubeRay's probes listen in Ray pods. A test holds the builders' ports to these."""

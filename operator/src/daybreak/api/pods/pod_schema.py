@@ -11,7 +11,7 @@ from typing import Any
 
 from daybreak import versions
 from daybreak.api.common.engine_args import nearest
-from daybreak.api.common.scalars import parse_quantity
+from daybreak.api.schema.scalars import parse_quantity
 
 Type = str | Mapping[str, Any]
 """A type of the list: a scalar's name, or a map, a list or a reference."""

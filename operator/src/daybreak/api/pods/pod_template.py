@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.kubernetes_types import NamedVolume, Toleration, list_by
-from daybreak.api.common.scalars import DNS_LABEL, Annotations, Labels, ObjectName
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.kubernetes_types import NamedVolume, Toleration, list_by
+from daybreak.api.schema.scalars import DNS_LABEL, Annotations, Labels, ObjectName
 
 RAY_CONTAINER = "ray"
 """What a person may call the Ray container, whatever its name in the pod is."""

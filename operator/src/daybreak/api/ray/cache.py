@@ -6,9 +6,9 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common import names
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import Labels, ObjectName, Quantity
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import Labels, ObjectName, Quantity
 
 
 class AccessMode(StrEnum):

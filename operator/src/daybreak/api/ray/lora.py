@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.kubernetes_types import SecretKeySource, list_by
-from daybreak.api.common.scalars import ModelName
 from daybreak.api.common.source import OF_THE_HUB, Source
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.kubernetes_types import SecretKeySource, list_by
+from daybreak.api.schema.scalars import ModelName
 
 MAX_ADAPTERS = 64
 """Most adapters of one model."""

@@ -6,20 +6,20 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import (
+from daybreak.api.common.source import OF_THE_HUB, Source
+from daybreak.api.pods.pod_template import PodTemplate
+from daybreak.api.ray.cache import ModelCache
+from daybreak.api.ray.lora import Lora
+from daybreak.api.ray.routing import Routing
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import (
     NamedVolume,
     SecretKeySource,
     Toleration,
     VolumeMount,
     list_by,
 )
-from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName, PositiveDuration, Quantity
-from daybreak.api.common.source import OF_THE_HUB, Source
-from daybreak.api.pods.pod_template import PodTemplate
-from daybreak.api.ray.cache import ModelCache
-from daybreak.api.ray.lora import Lora
-from daybreak.api.ray.routing import Routing
+from daybreak.api.schema.scalars import Duration, Labels, ModelName, ObjectName, PositiveDuration, Quantity
 
 DEFAULT_DEVICE = "nvidia.com/gpu"
 """Kubernetes' extended resource of an accelerator where none is named."""

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from daybreak import versions
 from daybreak.api.common import engine_args, names
-from daybreak.api.common.kubernetes_types import VolumeMount
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray.model import AcceleratorKind, Model, Placement
 from daybreak.api.ray.runtime import Runtime
+from daybreak.api.schema.kubernetes_types import VolumeMount
+from daybreak.api.schema.scalars import parse_quantity
 
 _MEBIBYTE = 2**20
 _LEAST_SHARED_MEMORY = 150

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
+from daybreak.api.schema.base import ApiModel, Rule
 
 
 class RoutingPolicy(StrEnum):

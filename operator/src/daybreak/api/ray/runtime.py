@@ -5,8 +5,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel
-from daybreak.api.common.kubernetes_types import (
+from daybreak.api.pods.pod_template import PodMetadata, PodTemplate
+from daybreak.api.ray.cache import CompileCache
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.kubernetes_types import (
     EnvVar,
     LocalObjectReference,
     NamedVolume,
@@ -14,9 +16,7 @@ from daybreak.api.common.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.common.scalars import Duration, Labels, ObjectName, Quantity
-from daybreak.api.pods.pod_template import PodMetadata, PodTemplate
-from daybreak.api.ray.cache import CompileCache
+from daybreak.api.schema.scalars import Duration, Labels, ObjectName, Quantity
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?=-|$)")
 _IMAGES_OF_RAY = tuple(f"rayproject/{name}" for name in ("ray", "ray-llm", "ray-ml"))

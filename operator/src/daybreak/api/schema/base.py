@@ -8,7 +8,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from daybreak.api.common.scalars import VALIDATIONS
+from daybreak.api.schema.scalars import VALIDATIONS
 
 
 class Rule(NamedTuple):

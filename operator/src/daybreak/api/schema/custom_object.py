@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from daybreak.api.common.base import readable
-from daybreak.api.common.custom_resource import NameRule, broken
+from daybreak.api.schema.base import readable
+from daybreak.api.schema.custom_resource import NameRule, broken
 
 Spec = TypeVar("Spec", bound=BaseModel)
 Status = TypeVar("Status", bound=BaseModel)

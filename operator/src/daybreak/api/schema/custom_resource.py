@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from daybreak.api.common import resource
-from daybreak.api.common.resource import Resource
-from daybreak.api.common.scalars import VALIDATIONS
-from daybreak.api.common.structural import Schema, forget_defaults, structural
+from daybreak.api.schema import resource
+from daybreak.api.schema.resource import Resource
+from daybreak.api.schema.scalars import VALIDATIONS
+from daybreak.api.schema.structural import Schema, forget_defaults, structural
 
 CATEGORY = "daybreak"
 NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"

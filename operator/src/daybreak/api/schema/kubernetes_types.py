@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.scalars import DNS_LABEL, ObjectName
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.scalars import DNS_LABEL, ObjectName
 
 
 def list_by(*keys: str) -> dict[str, JsonValue]:

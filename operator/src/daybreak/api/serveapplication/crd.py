@@ -1,9 +1,9 @@
 """The CustomResourceDefinition of ServeApplication, made from the models."""
 
-from daybreak.api.common import custom_resource
-from daybreak.api.common.custom_resource import ready
-from daybreak.api.common.structural import Schema
 from daybreak.api.gates.columns import queue_columns
+from daybreak.api.schema import custom_resource
+from daybreak.api.schema.custom_resource import ready
+from daybreak.api.schema.structural import Schema
 from daybreak.api.serveapplication import definition
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus

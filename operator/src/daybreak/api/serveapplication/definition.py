@@ -6,12 +6,12 @@ from functools import cached_property
 from typing import Any, Self
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import identity, read_spec
-from daybreak.api.common.custom_resource import NameRule, at_most, dns_label
-from daybreak.api.common.resource import GROUP, VERSION, Resource
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.custom_object import identity, read_spec
+from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.api.serveapplication.groups import Group, groups
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import DNS_LABEL, Duration, Labels, PositiveDuration, Quantity
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import EngineArgs
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import DNS_LABEL, Duration, Labels, PositiveDuration, Quantity
 from daybreak.api.serveapplication.route import Prefix
 
 Accelerators = Annotated[float, Field(ge=0, le=64)]

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.model import (
     Accelerator,
     AcceleratorKind,
@@ -16,6 +15,7 @@ from daybreak.api.ray.model import (
     Replicas,
     WorkerResources,
 )
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.api.serveapplication.deployment import Bundle, Deployment, Strategy, WorkerGroup
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 

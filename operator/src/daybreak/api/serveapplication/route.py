@@ -4,8 +4,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
 from daybreak.api.ray.model import EngineArgs
+from daybreak.api.schema.base import ApiModel, Rule
 
 IMPORT_PATH = r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*$"
 _SEGMENT = "[A-Za-z0-9_~][A-Za-z0-9._~-]*"

@@ -7,8 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.base import ApiModel, Rule
-from daybreak.api.common.kubernetes_types import (
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.rollout import Rollout
+from daybreak.api.gates.sleep import Hold, Sleep, State
+from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs, Model
+from daybreak.api.ray.runtime import Head
+from daybreak.api.schema.base import ApiModel, Rule
+from daybreak.api.schema.kubernetes_types import (
     EnvVar,
     LocalObjectReference,
     NamedVolume,
@@ -16,13 +22,7 @@ from daybreak.api.common.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.common.scalars import Duration, Labels, ModelName, ObjectName
-from daybreak.api.gates.access import Access
-from daybreak.api.gates.protocol import Protocol
-from daybreak.api.gates.rollout import Rollout
-from daybreak.api.gates.sleep import Hold, Sleep, State
-from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs, Model
-from daybreak.api.ray.runtime import Head
+from daybreak.api.schema.scalars import Duration, Labels, ModelName, ObjectName
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
 from daybreak.api.serveapplication.route import IMPORT_PATH, Route
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from daybreak import versions
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource
 from daybreak.api.gates import schedule_rules
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import model_rules
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Deployment
 from daybreak.api.serveapplication.groups import Group, of_replica

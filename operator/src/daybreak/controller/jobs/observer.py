@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Generic
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observed import Seen
 from daybreak.controller.plan import label_of
 from daybreak.kube.resources import PODS

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kube.resources import of
 from daybreak.kube.watching.cache import Cache

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.events import Event
 from daybreak.controller.jobs.decision import Decision

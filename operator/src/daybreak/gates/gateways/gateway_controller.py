@@ -8,8 +8,8 @@ import structlog
 
 from daybreak.api.common import names
 from daybreak.api.common.https import port_of
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
+from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateways.gateway_objects import gateway

@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import GROUP, Resource
 from daybreak.api.pods.gateway_pods import GatewayResources
+from daybreak.api.schema.resource import GROUP, Resource
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.platform import Platform
 from daybreak.ray import ports

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
+from daybreak.api.schema.resource import Resource
 from daybreak.gates.gateways.gateway_identity import GatewayIdentity
 from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.gates.gateways.tallies import Tallies, Told

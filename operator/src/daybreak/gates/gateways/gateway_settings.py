@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import yaml
 from pydantic import Field, ValidationError
 
-from daybreak.api.common.base import ApiModel, readable
-from daybreak.api.common.kubernetes_types import Toleration
-from daybreak.api.common.scalars import Labels
 from daybreak.api.common.unstructured import at
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayResources
+from daybreak.api.schema.base import ApiModel, readable
+from daybreak.api.schema.kubernetes_types import Toleration
+from daybreak.api.schema.scalars import Labels
 from daybreak.platform import Platform
 
 FILE = "gateway.yaml"

@@ -11,7 +11,7 @@ from typing import Any, Self
 from daybreak.api.common.unstructured import mapping, text, whole
 
 FIRST_MS = 10
-"""The first bucket has all that took no longer than that. `router/tally.lua` says the same."""
+"""The first bucket has all that took no longer than that. `router/lua/tally.lua` says the same."""
 PER_DOUBLING = 4
 """So many buckets double the time."""
 LAST = 73

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.plan import label_of
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload

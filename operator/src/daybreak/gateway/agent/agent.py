@@ -10,8 +10,8 @@ from typing import Any
 import structlog
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch

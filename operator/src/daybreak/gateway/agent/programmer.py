@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError

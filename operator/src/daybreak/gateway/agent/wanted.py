@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.gates.gate_status import GateState
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.ray.routing import RoutingPolicy
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.kube.watching.cache import Cache, Key
 

@@ -15,6 +15,7 @@ from daybreak.gateway.lua import LUA
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
+OWN_LUA = HERE / "lua"
 
 _OWN_DESCRIPTORS = 100
 _BACK = "|".join(
@@ -297,7 +298,7 @@ def render(config: GatewayConfig) -> str:
         last_port=config.last_port,
         late_bytes=config.late_bytes,
         late_socket=config.late_socket,
-        lua=HERE,
+        lua=OWN_LUA,
         shared_lua=LUA,
         max_choices=config.max_choices,
         max_items=config.max_items,

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import structlog
 
 from daybreak.api.common.https import host_of, port_of
-from daybreak.api.common.scalars import milliseconds
 from daybreak.api.common.unstructured import at, mapping, text
+from daybreak.api.schema.scalars import milliseconds
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.external import External, certificates
 

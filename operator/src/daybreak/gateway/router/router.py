@@ -33,6 +33,7 @@ from daybreak.gateway.router.shares import Share
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "router.cfg.j2"
 LATE_TEMPLATE = HERE / "late.cfg.j2"
+OWN_LUA = HERE / "lua"
 
 _HEAD_ROOM = 64 * 2**10
 """Room in a large buffer beside the body: the request's head, and HAProxy's own."""
@@ -363,7 +364,7 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         late_admin=config.late_admin,
         late_buffer_bytes=config.max_body_bytes + _HEAD_ROOM,
         late_socket=config.late_socket,
-        lua=HERE,
+        lua=OWN_LUA,
         shared_lua=LUA,
         lua_mib=32 + 8 * config.max_body_bytes // 2**20,
         max_body_bytes=config.max_body_bytes,

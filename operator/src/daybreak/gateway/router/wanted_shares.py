@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from daybreak.api.common.names import kind_and_name, of_owner
-from daybreak.api.common.scalars import milliseconds
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmroute.external import COUNTED
 from daybreak.api.llmroute.patterns import lua_pattern
 from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import Asleep
+from daybreak.api.schema.scalars import milliseconds
 from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate

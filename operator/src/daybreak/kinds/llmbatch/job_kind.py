@@ -4,11 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest, at
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmbatch.status import LLMBatchStatus
+from daybreak.api.schema.custom_object import known_status
+from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.again import Again
 from daybreak.controller.events import Event

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.api.schema.custom_object import known_status
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import SOON_SECONDS, Again
 from daybreak.controller.events import Event
 from daybreak.controller.plan import Whose

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import InvalidSpec, known_status
 from daybreak.api.common.unstructured import at, mapping, whole
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
 from daybreak.api.llmbenchmark.status import UNDER_WAY, LLMBenchmarkStatus, PatchState, PatchStatus
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.api.schema.custom_object import InvalidSpec, known_status
 from daybreak.controller.again import Again
 from daybreak.controller.owner_kind import Reconciles
 from daybreak.controller.writer import Writer

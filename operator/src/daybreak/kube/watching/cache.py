@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import GROUP, Resource
+from daybreak.api.schema.resource import GROUP, Resource
 from daybreak.kube import metrics
 from daybreak.kube.resources import CONFIG_MAPS, NODES
 from daybreak.kube.watching.trim import of as trim_of

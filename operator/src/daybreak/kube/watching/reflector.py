@@ -6,7 +6,7 @@ import time
 
 import structlog
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube import metrics
 from daybreak.kube.client import LIST_SECONDS, Api
 from daybreak.kube.errors import ApiError

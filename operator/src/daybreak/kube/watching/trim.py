@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube import resources
 from daybreak.kube.writing import managed_fields
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 import structlog
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import (

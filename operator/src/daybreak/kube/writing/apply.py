@@ -6,7 +6,7 @@ from typing import Any
 import structlog
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube import resources
 from daybreak.kube.client import APPLY, JSON_PATCH, Api
 from daybreak.kube.errors import ApiError

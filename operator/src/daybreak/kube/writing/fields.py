@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.writing.apply import key_of
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
-from daybreak.api.common.resource import Resource
+from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import EVENTS

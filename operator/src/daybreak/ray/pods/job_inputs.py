@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.kubernetes_types import SecretKeySource
 from daybreak.api.jobs.places import claim_of
+from daybreak.api.schema.kubernetes_types import SecretKeySource
 from daybreak.ray.pods.pod_spec import Place
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from daybreak.api.common import names
-from daybreak.api.common.kubernetes_types import NamedVolume, Toleration, VolumeMount
 from daybreak.api.pods.pod_template import RAY_CONTAINER, PodTemplate
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.kubernetes_types import NamedVolume, Toleration, VolumeMount
 from daybreak.platform import Platform
 from daybreak.ray.pods import merge_template
 

@@ -7,9 +7,9 @@ import math
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.platform import Platform
 from daybreak.ray import ports
 from daybreak.ray.pods import pod_spec, weights

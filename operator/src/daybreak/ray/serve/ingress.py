@@ -11,8 +11,8 @@ set how many there may be; the first is always there.
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.runtime import HeadResources
+from daybreak.api.schema.scalars import parse_quantity
 
 _GIB = 2**30
 _BASE_MEMORY = 3 * _GIB

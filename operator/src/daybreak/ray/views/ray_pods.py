@@ -6,8 +6,8 @@ from datetime import datetime
 from decimal import Decimal
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, parse_time, text
+from daybreak.api.schema.scalars import parse_quantity
 
 HEAD = "head"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType
-from daybreak.api.common.custom_object import InvalidSpec
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.decide.decision import Decision, decide
 from daybreak.kinds.llmservice.objects.desired import desired

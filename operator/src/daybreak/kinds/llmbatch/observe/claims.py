@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import at, parse_time, text
+from daybreak.api.schema.scalars import seconds
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
 from daybreak.ray.views.ray_pods import pod_views

@@ -6,14 +6,14 @@ from datetime import datetime
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import read_object
-from daybreak.api.common.resource import Resource
 from daybreak.api.llmbatch import validation
 from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
 from daybreak.api.llmbatch.spec import ServiceKind
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.schema.custom_object import read_object
+from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import MAX_AFTER
-from daybreak.api.common.custom_object import known_status
 from daybreak.api.common.unstructured import written
 from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.status import (
@@ -14,6 +13,7 @@ from daybreak.api.llmbatch.status import (
     RowCounts,
     TokenCounts,
 )
+from daybreak.api.schema.custom_object import known_status
 from daybreak.controller.events import Event
 from daybreak.controller.jobs import status
 from daybreak.kinds.llmbatch.decide.decision import Decision

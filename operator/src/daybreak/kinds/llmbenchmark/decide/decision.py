@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import known_status
 from daybreak.api.common.unstructured import condition, mapping, text, written
 from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
+from daybreak.api.schema.custom_object import known_status
 from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict, leads_nowhere
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn

@@ -7,12 +7,12 @@ it, before there is a Job. So no start is taken twice, whenever the operator die
 from dataclasses import dataclass
 from datetime import datetime
 
-from daybreak.api.common.custom_object import known_status
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.common.unstructured import parse_time
 from daybreak.api.gates.schedule_rules import next_start
 from daybreak.api.llmbenchmark.spec import BenchmarkSchedule
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
+from daybreak.api.schema.custom_object import known_status
+from daybreak.api.schema.scalars import parse_duration
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 
 

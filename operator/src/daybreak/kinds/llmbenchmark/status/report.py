@@ -1,10 +1,10 @@
 """The status of a benchmark, put together from what was decided."""
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import known_status
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbenchmark.status import BenchmarkPhase, LLMBenchmarkStatus
+from daybreak.api.schema.custom_object import known_status
 from daybreak.controller.events import Event
 from daybreak.controller.jobs import status
 from daybreak.kinds.llmbenchmark.decide.decision import Decision

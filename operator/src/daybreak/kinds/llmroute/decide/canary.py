@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 
 from pydantic import ValidationError
 
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.common.unstructured import Manifest, parse_time, written
 from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState
+from daybreak.api.schema.scalars import parse_duration
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.compare import worse
 

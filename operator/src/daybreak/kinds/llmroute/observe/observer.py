@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from daybreak.api.common import names
-from daybreak.api.common.resource import Resource
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.served_models import protocol
 from daybreak.api.llmroute.definition import LLM_ROUTES
 from daybreak.api.llmroute.spec import Address
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.plan import label_of
 from daybreak.gates.gateways.port_allocator import PortAllocator

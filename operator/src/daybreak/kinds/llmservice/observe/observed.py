@@ -7,11 +7,11 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.schema.scalars import seconds
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload

@@ -9,10 +9,10 @@ import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from daybreak.api.common.scalars import parse_duration
 from daybreak.api.common.unstructured import Manifest, at, parse_time, text, whole, written
 from daybreak.api.modelserver.spec import Autoscaling, ModelServerSpec
 from daybreak.api.modelserver.status import AutoscalingStatus
+from daybreak.api.schema.scalars import parse_duration
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.view import View
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.common.scalars import seconds
 from daybreak.api.common.unstructured import at, whole
 from daybreak.api.gates.gate_status import GateState, Phase
 from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus, RolloutStrategy
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.ray.model import Model
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed

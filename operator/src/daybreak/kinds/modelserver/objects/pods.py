@@ -5,12 +5,12 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.canonical import digest
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.common.unstructured import at
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.kinds.modelserver.objects.engine import (
     command,
     drain_seconds,

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver import validation
 from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
 from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.parts import Parts
 from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.scalars import parse_quantity
 from daybreak.api.ray.model import EngineArgs
+from daybreak.api.schema.scalars import parse_quantity
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.deployment import Autoscaling, Bundle, Deployment
 from daybreak.api.serveapplication.groups import by_deployment

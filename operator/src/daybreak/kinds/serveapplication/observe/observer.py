@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.custom_object import read_object
 from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.custom_object import read_object
 from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
 from daybreak.controller.parts import Parts
