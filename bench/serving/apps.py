@@ -20,10 +20,15 @@ class Linear(Model):
         return predict(x)  # type: ignore[no-any-return]
 
 
-def _port(name: str) -> dict[str, object]:
-    return {"runtime_env": {"env_vars": {"DAYBREAK_HTTP_PORT": os.environ.get(name, "")}}}
+def _options(port: str, threads: int = 1) -> dict[str, object]:
+    """Where a replica listens, by the variable's name, and what it computes with."""
+    variables = {"DAYBREAK_HTTP_PORT": os.environ.get(port, ""), "OMP_NUM_THREADS": str(threads)}
+    return {"runtime_env": {"env_vars": variables}}
 
 
-linear = application(Linear, ray_actor_options=_port("BENCH_LINEAR_PORT"))
-batched = application(Classifier, ray_actor_options=_port("BENCH_BATCHED_PORT"))
-alone = application(Classifier, ray_actor_options=_port("BENCH_ALONE_PORT"))
+linear = application(Linear, ray_actor_options=_options("BENCH_LINEAR_PORT"))
+# As with `num_cpus` of the whole machine: Ray lets a replica compute with as many threads.
+batched = application(
+    Classifier, ray_actor_options=_options("BENCH_BATCHED_PORT", threads=os.cpu_count() or 1)
+)
+alone = application(Classifier, ray_actor_options=_options("BENCH_ALONE_PORT", threads=os.cpu_count() or 1))

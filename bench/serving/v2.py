@@ -2,11 +2,12 @@
 
 `alone` and `batched` are the sample classifier (manifests/samples/applications/classifier.py, 5760 wide:
 66 million weights, as many as DistilBERT has), one row for each request, without and with `batch:
-{maxSize: 32, wait: 5ms}`. `own_port`, `proxy` and `kserve` are one linear model of ten features, JSON in
-and out: asked at the port of our replica, through Serve's proxy before the same replica, and in KServe's
-Python server with one worker. Every replica and server is one process; who asks is another on the same
-cores. KServe comes from PyPI into an environment of its own, .daybreak/kserve-venv, and Ray with the rest
-from images/ray-cpu's lock into .daybreak/ray-venv; both are made by the first run.
+{maxSize: 32, wait: 5ms}`; both compute on every core of the machine. `own_port`, `proxy` and `kserve` are one
+linear model of ten features, JSON in and out: asked at the port of our replica, through Serve's proxy before
+the same replica, and in KServe's Python server with one worker. Every replica and server is one process; who
+asks is another on the same cores. KServe comes from PyPI into an environment of its own,
+.daybreak/kserve-venv, and Ray with the rest from images/ray-cpu's lock into .daybreak/ray-venv; both are made
+by the first run.
 """
 
 import argparse
