@@ -91,7 +91,7 @@ async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
 async def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
     nodes: int, foreign: tuple[str, ...]
 ) -> None:
-    spread = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
+    spread: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
     metadata = manifest()["metadata"] | {"name": "chat-server", "uid": "u-2"}
     cache, other = Cache(), ModelServer.from_manifest(manifest() | {"metadata": metadata})
     front = front_service(other, 20000)
