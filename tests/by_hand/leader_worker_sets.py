@@ -68,6 +68,12 @@ def images(admin: Admin) -> dict[str, str]:
     return {each["metadata"]["name"]: image_of(each) for each in pods(admin)}
 
 
+def all_new(admin: Admin, before: dict[str, str]) -> bool:
+    """Whether each of its pods is another one than before."""
+    now = ids(admin)
+    return now.keys() == before.keys() and not set(now.values()) & set(before.values())
+
+
 def group(*numbers: int, size: int = 2) -> list[str]:
     """Names of the pods of groups."""
     return sorted(f"{SET}-{number}{f'-{at}' if at else ''}" for number in numbers for at in range(size))
@@ -219,11 +225,7 @@ def test_a_container_that_starts_again_makes_the_group_new(player: Player, which
     eventually("why", lambda: "no such device" in CHAT.condition(admin, "Ready")["message"])
     is_gone(admin, which)
 
-    def new() -> bool:
-        now = ids(admin)
-        return now.keys() == before.keys() and not set(now.values()) & set(before.values())
-
-    eventually("a new group", new)
+    eventually("a new group", lambda: all_new(admin, before))
     player.answers()
     player.reaches("Awake", "Open")
     eventually("counted", lambda: CHAT.status(admin)["replicas"] == 1)
@@ -236,11 +238,8 @@ def test_a_pod_that_is_deleted(player: Player, which: str) -> None:
     awake(player)
     before = ids(admin)
     admin.delete("Pod", which)
-    eventually("the pod is new", lambda: ids(admin).get(which, before[which]) != before[which])
-    time.sleep(SETTLES)
-    eventually("its group", there(admin, group(0)))
-    now = ids(admin)
-    print(which, "deleted; new:", sorted(name for name in now if now[name] != before[name]))
+    eventually("a new group", lambda: all_new(admin, before))
+    eventually("its pods", there(admin, group(0)))
     player.reaches("Awake", "Open")
 
 
@@ -251,18 +250,16 @@ def test_a_worker_that_has_failed(player: Player) -> None:
     worker = group(0)[1]
     failed = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
     admin.merge("Pod", worker, {"status": failed}, subresource="status")
-    eventually("the pod is new", lambda: ids(admin).get(worker, before[worker]) != before[worker])
-    time.sleep(SETTLES)
-    eventually("its group", there(admin, group(0)))
-    now = ids(admin)
-    print("failed; new:", sorted(name for name in now if now[name] != before[name]))
+    eventually("a new group", lambda: all_new(admin, before))
+    eventually("its pods", there(admin, group(0)))
 
 
 def test_deleted_it_takes_all_with_it(player: Player) -> None:
     admin = player.admin
     awake(player, replicas=2)
     eventually("its groups", there(admin, group(0, 1)))
-    print("there:", left(admin))
+    made = {each.partition("/")[0] for each in left(admin)}
+    assert {"StatefulSet", "Pod", "Service", "ControllerRevision"} <= made
     admin.delete("ModelServer", NAME)
     eventually("nothing is left", lambda: not left(admin))
 
