@@ -1,8 +1,8 @@
 """A minimal CustomResourceDefinition of LeaderWorkerSet, for tests: the project's own is 30 times as large.
 
-Fields, defaults and allowed values are those of leaderworkerset.x-k8s.io/v1 as far as Daybreak writes or
-reads them; what is not here the API server would drop, so that a field of another name shows. Of the pods'
-templates nothing is checked.
+Fields, defaults and allowed values are those of leaderworkerset.x-k8s.io/v1 in v0.10.0, as far as Daybreak
+writes or reads them; what is not here the API server would drop, so that a field of another name shows. Of
+the pods' templates nothing is checked. `tests/api/playing/leader_worker_set.py` plays its controller.
 """
 
 from typing import Any

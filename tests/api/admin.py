@@ -40,6 +40,7 @@ _PATHS = {
     "ControllerRevision": "/apis/apps/v1/{}controllerrevisions",
     "Deployment": "/apis/apps/v1/{}deployments",
     "LeaderWorkerSet": "/apis/leaderworkerset.x-k8s.io/v1/{}leaderworkersets",
+    "StatefulSet": "/apis/apps/v1/{}statefulsets",
     "Role": "/apis/rbac.authorization.k8s.io/v1/{}roles",
     "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/{}rolebindings",
     "ConfigMap": "/api/v1/{}configmaps",

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,8 @@ from daybreak.api.common import names
 from tests import leader_worker_sets
 from tests.api.admin import Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny
-from tests.api.objects.servers import CHAT, NAME, Player, image_of, pods
+from tests.api.objects.servers import CHAT, CRASHED, NAME, Player, image_of, is_gone, pods, stays_a_while
+from tests.api.playing.leader_worker_set import PlayedGroups
 
 pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}
@@ -92,9 +92,14 @@ def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) ->
     eventually("no gateway", lambda: admin.get("Deployment", names.GATEWAY) is None)
 
 
+SET = CHAT.objects["Deployment"]
+"""Name of its LeaderWorkerSet too."""
+SEVERAL = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2, "pipeline": 2}, "nodes": 2}
+
+
 @pytest.fixture
 def leader_worker_set(admin: Admin) -> Iterator[Callable[[], None]]:
-    """Installs LeaderWorkerSet's kind, for the rest of the test; nobody plays its controller."""
+    """Installs LeaderWorkerSet's kind, for the rest of the test."""
     yield lambda: admin.create(leader_worker_sets.crd())
     if admin.get("CustomResourceDefinition", leader_worker_sets.NAME):
         admin.delete("ModelServer", NAME)
@@ -102,43 +107,82 @@ def leader_worker_set(admin: Admin) -> Iterator[Callable[[], None]]:
         admin.delete("CustomResourceDefinition", leader_worker_sets.NAME)
 
 
-def group(admin: Admin) -> dict[str, Any]:
-    """The pods' templates, by the names that LeaderWorkerSet would give the pods."""
-    found = eventually("its LeaderWorkerSet", lambda: admin.get("LeaderWorkerSet", "chat-server"))
-    made = found["spec"]["leaderWorkerTemplate"]
-    return {"chat-server-0": made["leaderTemplate"], "chat-server-0-1": made["workerTemplate"]}
+@pytest.fixture
+def group(admin: Admin) -> PlayedGroups:
+    """LeaderWorkerSet's controller, played where it is told to look."""
+    return PlayedGroups(admin, SET)
 
 
-def test_a_replica_on_several_nodes(player: Player, leader_worker_set: Callable[[], None]) -> None:
+def ids(admin: Admin) -> dict[str, str]:
+    """The pods that are to stay, by name."""
+    stay = [each["metadata"] for each in pods(admin) if not each["metadata"].get("deletionTimestamp")]
+    return {each["name"]: each["uid"] for each in stay}
+
+
+def starts(group: PlayedGroups, admin: Admin) -> dict[str, str]:
+    """The pods of its one group come, run and are ready. Returns their ids by name."""
+
+    def there() -> dict[str, str] | None:
+        group.look()
+        found = ids(admin)
+        return found if sorted(found) == [f"{SET}-0", f"{SET}-0-1"] else None
+
+    found = eventually("its pods", there)
+    ready = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
+    for number, name in enumerate(sorted(found), 1):
+        address = {"podIP": f"127.0.0.{number}", "podIPs": [{"ip": f"127.0.0.{number}"}]}
+        running = {"phase": "Running", "conditions": ready, **address}
+        admin.merge("Pod", name, {"status": running}, subresource="status")
+    return found
+
+
+def written_to_group(admin: Admin) -> int:
+    """How often its LeaderWorkerSet was made or changed."""
+    return int(admin.get("LeaderWorkerSet", SET)["metadata"]["generation"])
+
+
+def test_a_replica_on_several_nodes(
+    player: Player, leader_worker_set: Callable[[], None], group: PlayedGroups
+) -> None:
     admin = player.admin
-    several = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2, "pipeline": 2}, "nodes": 2}
-    admin.create(CHAT.manifest(**several, sleep=SOON))
+    admin.create(CHAT.manifest(**SEVERAL, sleep=SOON))
     missing = "LeaderWorkerSetMissing"
     eventually("said", lambda: CHAT.condition(admin, "Stalled").get("reason") == missing)
     leader_worker_set()
     eventually("goes on", lambda: CHAT.condition(admin, "Stalled").get("status") == "False")
-    for number, (name, template) in enumerate(group(admin).items()):
-        metadata = {**template["metadata"], "name": name}
-        admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
-        ready = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
-        address = {"podIP": f"127.0.0.{1 + number}", "podIPs": [{"ip": f"127.0.0.{1 + number}"}]}
-        running = {"phase": "Running", "conditions": ready, **address}
-        admin.merge("Pod", name, {"status": running}, subresource="status")
+    eventually("its LeaderWorkerSet", lambda: admin.get("LeaderWorkerSet", SET))
+    before = starts(group, admin)
     player.answers()
     player.reaches("Awake", "Open")
     assert CHAT.status(admin)["replicas"] == 1, "of two pods"
-    assert admin.get("LeaderWorkerSet", "chat-server")["metadata"]["generation"] == 1
+
+    player.traffic(in_flight=1)
+    player.silent()
+    stays_a_while(admin, f"{SET}-0-1")
+    admin.merge("Pod", f"{SET}-0-1", {"status": CRASHED}, subresource="status")
+    eventually("the leader goes with its worker", lambda: group.look() and f"{SET}-0" not in ids(admin))
+    eventually("it is told", lambda: CHAT.status(admin)["replicas"] == 0)
+    eventually("why", lambda: "no such device" in CHAT.condition(admin, "Ready")["message"])
+    is_gone(admin, f"{SET}-0-1")
+    after = starts(group, admin)
+    assert not set(before.values()) & set(after.values()), "all of the group are new"
+    player.answers()
+    eventually("it is told", lambda: CHAT.status(admin)["replicas"] == 1)
+    player.reaches("Awake", "Open")
+    assert "crash" not in CHAT.status(admin)
+    assert written_to_group(admin) == 1, "made once, and not written to since"
 
     player.idle()
     player.reaches("Asleep", "Closed")
-
-    def replicas_of_set() -> int:
-        return int(admin.get("LeaderWorkerSet", "chat-server")["spec"]["replicas"])
-
-    eventually("no replica is to be", lambda: replicas_of_set() == 0)
-    found = admin.get("LeaderWorkerSet", "chat-server")
-    assert found["metadata"]["generation"] == 2, "made once, and written once since, for its sleep"
-    assert admin.get("Deployment", "chat-server") is None
+    eventually("no replica is to be", lambda: written_to_group(admin) == 2)
+    assert admin.get("LeaderWorkerSet", SET)["spec"]["replicas"] == 0
+    eventually("no pod", lambda: group.look() and not pods(admin))
+    assert admin.get("Deployment", SET) is None
+    owners = [
+        each["metadata"]["ownerReferences"][0]["kind"]
+        for each in admin.list("ControllerRevision", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+    ]
+    assert "StatefulSet" in owners, "revisions of others have its labels, and are left to them"
 
 
 def edit(admin: Admin, **spec: object) -> None:

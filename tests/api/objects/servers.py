@@ -40,11 +40,44 @@ CHAT = Subject(
     },
 )
 
+CRASHED = {
+    "containerStatuses": [
+        {
+            "name": "engine",
+            "image": "engine:1",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 1,
+            "state": {"running": {}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such device"}},
+        }
+    ]
+}
+"""What is said of a pod whose engine has ended once, and was started again."""
+_KUBELET = "tests.daybreak.dev/kubelet"
+
 
 def pods(admin: Admin) -> list[dict[str, Any]]:
     """Its pods."""
     found: list[dict[str, Any]] = admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
     return found
+
+
+def ready(pod: dict[str, Any]) -> bool:
+    """Whether a pod says that it is ready."""
+    said = pod["status"].get("conditions", ())
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in said)
+
+
+def stays_a_while(admin: Admin, pod: str) -> None:
+    """When it is deleted a pod stays, as it does for as long as its kubelet needs, until `is_gone`."""
+    admin.merge("Pod", pod, {"metadata": {"finalizers": [_KUBELET]}})
+
+
+def is_gone(admin: Admin, pod: str) -> None:
+    """Its kubelet has ended a pod."""
+    found = admin.get("Pod", pod)["metadata"].get("finalizers", [])
+    admin.merge("Pod", pod, {"metadata": {"finalizers": [each for each in found if each != _KUBELET]}})
 
 
 def image_of(pod: dict[str, Any]) -> str:

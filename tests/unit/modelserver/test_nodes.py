@@ -67,6 +67,12 @@ def test_vllm_is_told_of_the_whole_and_its_workers_open_no_port() -> None:
     assert not container["ports"]
 
 
+def test_a_worker_has_nothing_to_end() -> None:
+    leader, worker = templates(gracefulShutdownTimeout="5m")
+    assert leader["spec"]["terminationGracePeriodSeconds"] == 315
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 10, "nobody wakes before its name is free"
+
+
 def test_sglangs_pods_are_started_alike() -> None:
     leader, worker = templates(**SGLANG)
     assert words(leader) == words(worker)

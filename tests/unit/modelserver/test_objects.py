@@ -106,6 +106,7 @@ def test_sglang_is_started_with_its_own_names() -> None:
     )
     assert found["image"] == "sglang:1"
     assert found["readinessProbe"]["httpGet"] == {"path": "/health", "port": 30000}
+    assert {"name": "SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION", "value": "false"} in found["env"]
     assert "--revision" not in container(**SGLANG)["args"]
 
 

@@ -10,13 +10,14 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import with_own
 from daybreak.kinds.modelserver.decide.decision import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.kinds.modelserver.objects.network import front_service
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.resources import CONTROLLER_REVISIONS
+from daybreak.kube.resources import CONTROLLER_REVISIONS, SERVICES
 from daybreak.kube.watching.cache import Cache
 from tests.unit.modelserver.rolling import ANSWERS, Rolling
-from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod
+from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod, seen
 
 PROFILE = {"image": "own:1", "args": ["--at={port}"], "flags": "none", "port": 8090, "readinessPath": "/up"}
 
@@ -84,3 +85,18 @@ async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
     assert written[0]["data"]["image"] == "engine:4"
     assert "sleep" not in written[0]["data"]
     assert sorted(each["revision"] for each in plan.surplus) == [1, 2], "one that is not in use is kept"
+
+
+@pytest.mark.parametrize(("nodes", "foreign"), [(1, ()), (2, ("Service/chat-server",))])
+async def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
+    nodes: int, foreign: tuple[str, ...]
+) -> None:
+    spread: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
+    metadata = manifest()["metadata"] | {"name": "chat-server", "uid": "u-2"}
+    cache, other = Cache(), ModelServer.from_manifest(manifest() | {"metadata": metadata})
+    front = front_service(other, 20000)
+    front["metadata"]["resourceVersion"] = "1"
+    cache.put(SERVICES, front)
+    found = Applier(live(ModelServer.from_manifest(manifest(**spread))))
+    plan = await make_plan(view_of(seen(spec=spread)), PLATFORM, cache, found)  # type: ignore[arg-type]
+    assert plan.foreign == foreign

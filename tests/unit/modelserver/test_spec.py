@@ -110,6 +110,10 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ),
     (LLAMA | {"engineArgs": {"model": "/m"}}, "spec.engineArgs.model: the spec's own fields say it"),
     (LLAMA | {"engineArgs": {"hf_repo": "o/m"}}, "spec.engineArgs.hf_repo: the spec's own fields say it"),
+    (
+        LLAMA | {"engineArgs": {"docker_repo": "ai/m"}},
+        "spec.engineArgs.docker_repo: the spec's own fields say it",
+    ),
     (SGLANG | {"engineArgs": {"tp": 2}}, "spec.engineArgs.tp: the spec's own fields say it"),
     (SGLANG | {"engineArgs": {"tensor_parallel_size": 2}}, "tensor_parallel_size: the spec's own fields"),
     (SGLANG | {"engineArgs": {"a; b": 1}}, "spec.engineArgs: 'a; b' is no name of an argument"),

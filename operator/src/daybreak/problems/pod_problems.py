@@ -36,6 +36,15 @@ def pod_problem(pod: PodView) -> Problem | None:
     return _not_placed(status)
 
 
+def ended_by_itself(pod: PodView) -> str:
+    """How a container of a pod ended before it was started again; empty: none did, or somebody ended it."""
+    for container in _containers(mapping(pod.manifest.get("status"))):
+        last = at(container, "lastState", "terminated")
+        if last and (last.get("reason") == "OOMKilled" or whole(last.get("exitCode")) not in _KILLED):
+            return _ended(text(container.get("name")), last)
+    return ""
+
+
 def _containers(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from mappings(status.get("initContainerStatuses"))
     yield from mappings(status.get("containerStatuses"))

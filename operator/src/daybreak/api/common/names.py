@@ -126,6 +126,8 @@ RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
 RAY_GROUP_LABEL = "ray.io/group"
 RAY_SERVE_LABEL = "ray.io/serve"
+POD_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
+"""LeaderWorkerSet's: which replica a pod belongs to."""
 
 FIELD_MANAGER = "daybreak-operator"
 APPLICATION = "llm"

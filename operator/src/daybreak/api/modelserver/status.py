@@ -24,6 +24,19 @@ class AutoscalingStatus(ApiModel):
     """Since when another number is wanted without a break."""
 
 
+class CrashStatus(ApiModel):
+    """A replica on several nodes that was started anew, since one of its containers had ended."""
+
+    configuration: Annotated[str, Field(max_length=64)]
+    """Digest of what it ran."""
+    group: Annotated[str, Field(max_length=64)]
+    """Which replica it was: the uid of its first pod."""
+    again: bool = False
+    """Whether another one had ended so before it, and none has answered since: then somebody must act."""
+    message: str
+    """What the container said last."""
+
+
 class ModelServerStatus(ApiModel):
     """What the operator has seen and done."""
 
@@ -52,6 +65,8 @@ class ModelServerStatus(ApiModel):
     """Label selector of its pods, for the scale subresource."""
     answered: Annotated[str, Field(max_length=64)] | None = None
     """What has answered: a digest of what the pods run. Another one is asked anew, and one that slept."""
+    crash: CrashStatus | None = None
+    """The last replica on several nodes that ended before one answered; absent once one does."""
     rollout: RolloutStatus | None = None
     """The last change of what runs."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(

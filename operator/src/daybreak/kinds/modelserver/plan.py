@@ -4,14 +4,14 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
-from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, of
+from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
@@ -23,7 +23,7 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
     seen, server = view.seen, view.server
     owner = Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
     targets: list[Target] = []
-    foreign: list[str] = []
+    foreign = _taken_from_its_group(server, cache)
     leaving = False
     port = seen.gateway.port if seen.gateway else None
     objects = desired(server, platform, port, _replicas(view), unproven=_unproven(view))
@@ -40,6 +40,17 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
         targets.append(Target(wanted, live))
     surplus = owner.surplus(cache, OF_SERVERS, [*kept, *objects])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
+
+
+def _taken_from_its_group(server: ModelServer, cache: Cache) -> list[str]:
+    """A Service of ours that has the name by which the pods of a replica on several nodes find each other.
+
+    LeaderWorkerSet makes that Service only where none has the name: its pods would wait for ever for an
+    address that nobody gives them.
+    """
+    key = Key(server.namespace, names.server_deployment(server.name))
+    taken = server.spec.nodes > 1 and cache.get(SERVICES, key) is not None
+    return [f"{SERVICES.kind}/{key.name}"] if taken else []
 
 
 def _unproven(view: View) -> bool:

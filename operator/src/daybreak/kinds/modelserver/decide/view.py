@@ -7,8 +7,11 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.status import CrashStatus
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
+from daybreak.kinds.modelserver.decide import groups
+from daybreak.kinds.modelserver.decide.groups import takes_requests
 from daybreak.kinds.modelserver.objects.deployment import configuration, wishes
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
@@ -108,6 +111,13 @@ class View(view.View[Observed, ModelServer]):
         return self.late or bool(others) or (bool(self.answered) and self.answered != self.current)
 
     @cached_property
+    def crash(self) -> CrashStatus | None:
+        """The last replica on several nodes that ended before one answered; None: none has, or one does."""
+        if self.seen.asleep or self.answering or self.server.spec.nodes == 1:
+            return None
+        return groups.crash(self.pods, self.current, self.seen.status)
+
+    @cached_property
     def problem(self) -> Problem | None:
         """What keeps pods from being ready, what somebody must act on first."""
         if self.seen.asleep:
@@ -117,6 +127,8 @@ class View(view.View[Observed, ModelServer]):
             said = f"no pod can be made: {excerpt(text(failed.get('message')))}"
             return Problem(Reason.REFUSED, said, stalled=True)
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
+        if self.crash is not None:
+            found.append(Problem(Reason.CONTAINER_CRASHING, self.crash.message, stalled=self.crash.again))
         stalled = condition(self.seen.status, ConditionType.STALLED)
         standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
         worst = min(found, key=lambda problem: not problem.stalled, default=None)
@@ -140,9 +152,3 @@ class View(view.View[Observed, ModelServer]):
         if any(pod.placed for pod in self.current_pods):
             return "its engine is starting"
         return "its pods wait for a node"
-
-
-def takes_requests(pod: PodView) -> bool:
-    """Whether requests are sent to a pod; they are not to the workers of a replica on several nodes."""
-    component = at(pod.manifest, "metadata", "labels").get(names.COMPONENT_LABEL)
-    return component != names.SERVER_WORKER_COMPONENT

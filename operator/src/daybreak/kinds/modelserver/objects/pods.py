@@ -50,7 +50,8 @@ def _mark(configuration: str, *templates: dict[str, Any]) -> None:
 def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
     """A pod that takes requests. The label of its model is what gateways find it by."""
     labels = {names.MODEL_LABEL: names.worker_group(server.model.name)}
-    found = _pod(server, platform, names.SERVER_COMPONENT, labels, _ports(server))
+    grace = LEAVE_SECONDS + drain_seconds(server) + EXIT_SECONDS
+    found = _pod(server, platform, names.SERVER_COMPONENT, labels, _ports(server), grace)
     container = found["spec"]["containers"][0]
     if server.profile.metrics_at is not None:
         said = at(found, "metadata", "annotations")
@@ -62,14 +63,23 @@ def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
 
 
 def _working(server: ModelServer, platform: Platform) -> dict[str, Any]:
-    """A pod that computes for a leader. It goes after it: nobody asks it, and it has nothing to end."""
-    found = _pod(server, platform, names.SERVER_WORKER_COMPONENT, {}, {})
+    """A pod that computes for a leader. It goes after it: nobody asks it, and it has nothing to end.
+
+    Its name is free only when it has ended, and the next one waits for it: an engine that hears no request to
+    end, as the first process of a container, must not stay as long as requests may take.
+    """
+    found = _pod(server, platform, names.SERVER_WORKER_COMPONENT, {}, {}, EXIT_SECONDS)
     found["spec"]["containers"][0] |= worker_command(server, _weights(server))
     return found
 
 
 def _pod(
-    server: ModelServer, platform: Platform, component: str, labels: dict[str, str], ports: dict[str, int]
+    server: ModelServer,
+    platform: Platform,
+    component: str,
+    labels: dict[str, str],
+    ports: dict[str, int],
+    grace_seconds: int,
 ) -> dict[str, Any]:
     """A pod with what its engine needs of weights, devices and environment."""
     model, workload = server.model, server.workload
@@ -93,7 +103,7 @@ def _pod(
         overlay=model.pod_template,
         node_selector=dict(need.node_selector),
         tolerations=need.tolerations,
-        grace_seconds=LEAVE_SECONDS + drain_seconds(server) + EXIT_SECONDS,
+        grace_seconds=grace_seconds,
         container_name=ENGINE_CONTAINER,
     )
     # Its last words say why it did not start.

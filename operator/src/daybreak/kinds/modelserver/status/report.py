@@ -11,7 +11,7 @@ from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import report
 from daybreak.gates.one_gate.outcome import Outcome
 from daybreak.gates.one_gate.view import View as AnyView
-from daybreak.kinds.modelserver.decide import autoscaling, rollout
+from daybreak.kinds.modelserver.decide import autoscaling, groups, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts import record
@@ -36,6 +36,7 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         gpus=view.gpus,
         selector=f"{names.SERVICE_LABEL}={server.owner}",
         answered=None if asleep else view.answered or None,
+        crash=view.crash,
         rollout=None if rolled is None else record.said(rolled.state, rolled.history.revisions, rolled.limit),
     )
 
@@ -51,6 +52,7 @@ def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus
         gpus=whole(before.get("gpus")),
         selector=text(before.get("selector")) or None,
         answered=text(before.get("answered")) or None,
+        crash=groups.as_before(before),
         rollout=record.kept(before),
     )
 

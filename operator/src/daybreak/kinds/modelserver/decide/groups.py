@@ -1,0 +1,63 @@
+"""Replicas on several nodes: who of them takes requests, and which one was started anew after a crash.
+
+LeaderWorkerSet ends all pods of a replica of which one has started again, and makes others at once: no pod
+backs off, and what was said last goes with its pod. So the status keeps it until something answers.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest, at, text
+from daybreak.api.modelserver.status import CrashStatus
+from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.problems.pod_problems import ended_by_itself
+from daybreak.ray.views.ray_pods import PodView
+
+
+def takes_requests(pod: PodView) -> bool:
+    """Whether requests are sent to a pod; they are not to the workers of a replica on several nodes."""
+    return _labels(pod).get(names.COMPONENT_LABEL) != names.SERVER_WORKER_COMPONENT
+
+
+def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatus | None:
+    """The last replica that was started anew since a container of it had ended; None: none was.
+
+    Args:
+        pods: The server's pods.
+        current: Digest of what they are made to run: of others nothing is told.
+        status: What was said before.
+    """
+    before = as_before(status)
+    if before is not None and before.configuration != current:
+        before = None
+    for leader in pods:
+        uid = text(at(leader.manifest, "metadata").get("uid"))
+        if not leader.leaving or not takes_requests(leader) or configuration(leader.manifest) != current:
+            continue
+        said = next(filter(None, map(ended_by_itself, _group(leader, pods))), "")
+        if said and (before is None or before.group != uid):
+            return CrashStatus(configuration=current, group=uid, again=before is not None, message=said)
+    return before
+
+
+def as_before(status: Manifest) -> CrashStatus | None:
+    """What stands in a status."""
+    found = at(status, "crash")
+    if not found:
+        return None
+    return CrashStatus(
+        configuration=text(found.get("configuration")),
+        group=text(found.get("group")),
+        again=found.get("again") is True,
+        message=text(found.get("message")),
+    )
+
+
+def _group(leader: PodView, pods: Iterable[PodView]) -> list[PodView]:
+    """The pods of a leader's replica."""
+    index = _labels(leader).get(names.POD_GROUP_LABEL)
+    return [pod for pod in pods if pod.leaving and _labels(pod).get(names.POD_GROUP_LABEL) == index]
+
+
+def _labels(pod: PodView) -> Manifest:
+    return at(pod.manifest, "metadata", "labels")

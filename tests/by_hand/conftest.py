@@ -1,0 +1,41 @@
+"""A cluster with the real controller of LeaderWorkerSet; nodes and kubelets are played by kwok."""
+
+import os
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import ControlPlane, FakeNode, paths
+from tests.api.admin import Admin, eventually
+from tests.api.conftest import CRDS
+from tests.api.fixtures import answers, gated, operator, player, traffic
+from tests.by_hand.lws import crds, lws
+
+__all__ = ("answers", "gated", "operator", "player", "traffic")  # fixtures
+
+
+@pytest.fixture(scope="session")
+def plane() -> Iterator[ControlPlane]:
+    """The cluster, with nodes of 8 GPUs."""
+    nodes = [FakeNode(f"node-{number}", taints=()) for number in range(4)]
+    directory = paths.DAYBREAK / "tests" / f"lws-{os.getpid()}"
+    with (
+        ControlPlane(
+            directory, crds=[CRDS, crds()], controllers=True, scheduler=True, fake_nodes=nodes
+        ) as cluster,
+        lws(cluster),
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def admin(plane: ControlPlane) -> Iterator[Admin]:
+    """An administrator's hands in a namespace of the test's own."""
+    everywhere = Admin(plane.kubeconfig)
+    name = f"lws-{uuid.uuid4().hex[:8]}"
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    own = everywhere.within(name)
+    eventually("the default account", lambda: own.get("ServiceAccount", "default"))
+    yield own
+    everywhere.delete("Namespace", name)

@@ -1,0 +1,119 @@
+"""Replicas on several nodes that were started anew: what is told of them, and until when."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
+
+SPREAD: dict[str, Any] = {
+    "accelerator": {"kind": "gpu"},
+    "parallelism": {"tensor": 4, "pipeline": 2},
+    "nodes": 2,
+    "image": "engine:1",
+}
+GROUP = {"leaderworkerset.sigs.k8s.io/group-index": "0"}
+ENDED = {"exitCode": 1, "reason": "Error", "message": "no such device"}
+
+
+def leader(world: Rolling, uid: str, *, ready: bool = False, leaving: bool = False) -> dict[str, Any]:
+    """The leader of its group."""
+    pod = world.pod(ready=ready)
+    pod["metadata"] |= {"name": "chat-server-0", "uid": uid, "labels": pod["metadata"]["labels"] | GROUP}
+    return _leaving(pod) if leaving else pod
+
+
+def worker(world: Rolling, *, ended: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A worker that goes with its leader, since it has ended, or something else has."""
+    pod = world.pod(ready=True)
+    labels = pod["metadata"]["labels"] | GROUP | {"app.kubernetes.io/component": "server-worker"}
+    pod["metadata"] |= {"name": "chat-server-0-1", "labels": labels}
+    last = {} if ended is None else {"terminated": ended}
+    pod["status"]["containerStatuses"] = [{"name": "engine", "restartCount": 1, "lastState": last}]
+    return _leaving(pod)
+
+
+def _leaving(pod: dict[str, Any]) -> dict[str, Any]:
+    pod["metadata"]["deletionTimestamp"] = "2026-05-04T12:00:00Z"
+    return pod
+
+
+def crashes(world: Rolling, uid: str, **ended: Any) -> None:
+    """Its group goes, since a worker has ended; then another one starts."""
+    world.pods = [leader(world, uid, leaving=True), worker(world, ended=ENDED | ended)]
+    world.step()
+    world.pods = [leader(world, f"after-{uid}")]
+    world.step()
+
+
+def first() -> Rolling:
+    """One that has never answered."""
+    world = Rolling(**SPREAD)
+    world.step()
+    return world
+
+
+def test_what_a_worker_said_last_is_told_while_the_next_group_starts() -> None:
+    world = first()
+    crashes(world, "one")
+    assert world.says("Ready") == ("False", "ContainerCrashing", world.says("Ready")[2])
+    assert "container engine ended with exit code 1: no such device" in world.says("Ready")[2]
+    assert world.says("Stalled")[0] == "False", "once may be chance"
+
+
+def test_a_second_group_that_ends_so_is_for_somebody_to_act_on() -> None:
+    world = first()
+    crashes(world, "one")
+    crashes(world, "two")
+    assert world.says("Stalled")[:2] == ("True", "ContainerCrashing")
+    assert "no such device" in world.says("Stalled")[2]
+    world.pods = [leader(world, "three", ready=True)]
+    world.step(ANSWERS)
+    assert world.says("Stalled")[0] == "False"
+    assert world.status is not None
+    assert "crash" not in world.status, "it answers"
+
+
+def test_one_group_is_counted_once_however_often_it_is_looked_at() -> None:
+    world = first()
+    for _ in range(3):
+        world.pods = [leader(world, "one", leaving=True), worker(world, ended=ENDED)]
+        world.step()
+    assert world.says("Stalled")[0] == "False"
+
+
+@pytest.mark.parametrize("ended", [None, {"exitCode": 143}, {"exitCode": 137, "reason": "Error"}])
+def test_what_was_ended_by_somebody_is_no_crash(ended: dict[str, Any] | None) -> None:
+    world = first()
+    world.pods = [leader(world, "one", leaving=True), worker(world, ended=ended)]
+    world.step()
+    assert world.says("Ready")[1] != "ContainerCrashing"
+
+
+def test_memory_that_was_too_small_is_one() -> None:
+    world = first()
+    crashes(world, "one", exitCode=137, reason="OOMKilled")
+    assert "give it more memory" in world.says("Ready")[2]
+
+
+def test_a_change_that_crashes_twice_goes_back_at_once() -> None:
+    world = Rolling(**SPREAD).up()
+    world.edit(image="engine:2")
+    world.step()
+    replaced(world)
+    world.step()
+    world.step(seconds=20)
+    crashes(world, "one")
+    assert world.rollout["phase"] == "Progressing"
+    crashes(world, "two")
+    assert world.rollout["phase"] == "RollingBack"
+    assert "no such device" in world.rollout["message"]
+    world.pods = []
+    world.step()
+    world.step()
+    world.pods = [leader(world, "before")]
+    world.step(seconds=60)
+    assert world.rollout["phase"] == "RollingBack", "what the other one said is not said of this one"
+    world.pods = [leader(world, "before", ready=True)]
+    world.step(ANSWERS)
+    assert world.rollout["phase"] == "RolledBack"
