@@ -21,9 +21,14 @@ def service(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
     return found
 
 
+def pods(kubernetes: Kubernetes, name: str, node_type: str) -> list[str]:
+    """Its Ray pods that are `head` or `worker`."""
+    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type={node_type}")
+
+
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
     """Its worker pods."""
-    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=worker")
+    return pods(kubernetes, name, "worker")
 
 
 def base_url(kubernetes: Kubernetes, name: str) -> str:
@@ -60,6 +65,8 @@ def test_it_sleeps_and_a_request_wakes_it(
     fall_asleep(kubernetes, tiny, depth)
     eventually(lambda: workers(kubernetes, tiny), lambda seen: not seen, minutes=5)
     if depth == "Cluster":
+        # Accelerators first: a worker that outlives the head waits a minute for it to come back.
+        assert pods(kubernetes, tiny, "head"), "the head outlives the workers"
         eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
     assert kubernetes.condition(tiny, "Ready")["status"] == "True", "asleep is healthy"
     eventually(lambda: kubernetes.condition(tiny, "Active")["reason"], lambda seen: seen == "Asleep")

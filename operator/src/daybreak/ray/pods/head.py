@@ -20,7 +20,8 @@ store."""
 DRAIN_SECONDS = 30
 """How long the head's own requests may finish when the pod is told to stop (Ray's own default). The whole
 is always used up: a head never becomes idle, so a longer time would hold up every deletion."""
-GRACE_SECONDS = DRAIN_SECONDS + 30
+GRACE_SECONDS = DRAIN_SECONDS + 10
+"""When the kubelet kills what is left: always the autoscaler, which does not hear that it is to stop."""
 
 ROUTER_TIMEOUT_SECONDS = 1800
 """How long the ingress lets one request wait and run. Ray's own 600 seconds are less than a large model

@@ -30,6 +30,11 @@ from daybreak.scheduling.replica_size import (
 
 LEAST_DRAIN_SECONDS = 30
 """Ray's own time for a node to drain."""
+PROXY_DRAIN_SECONDS = 5
+"""How long the Serve proxy of a pod that is told to stop goes on though nobody is there; who is there ends
+first in any case. Ray's own 30 seconds are for load balancers, which hear late of it; endpoints of a Service
+change within seconds. Where a whole Ray cluster goes, the head ends after 30 seconds, and a worker that is
+still there then waits a minute for it to come back, with its accelerators."""
 EXIT_SECONDS = 30
 """What Ray's processes may take to end after the drain, before the kubelet kills them."""
 
@@ -136,6 +141,7 @@ def _environment(workload: RayWorkload, model: Model, drain_seconds: int) -> dic
         # of a draining node this long before its deadline, at once therefore, and the pod leaves when
         # the last request is done.
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_seconds),
+        "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": str(PROXY_DRAIN_SECONDS),
         "XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY,
     }
     if workload.runtime.direct_ingress:
