@@ -1,0 +1,103 @@
+"""What one LLMService costs beside others: a reconcile reads as much, however many there are."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from daybreak.api.common.resource import Resource
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.controller.asking.model_client import ModelClient
+from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.parts import Parts
+from daybreak.controller.watching.booked_watch import BookedWatch
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch
+from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.kinds.llmservice.kind import llm_services
+from daybreak.kinds.llmservice.observe.observer import GatewaySource
+from daybreak.kube.client import Api
+from daybreak.kube.resources import NODES, PODS
+from daybreak.kube.watching.cache import Key
+from daybreak.kube.watching.watches import Watches
+from daybreak.kube.writing.apply import Applier
+from tests.unit.kube.counted import Counted
+from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, PLATFORM, Manifest, manifest, pod
+
+ONE = Key("default", "chat")
+
+
+class Server:
+    """An API server that keeps what it is told to, and counts it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.asked: list[str] = []
+
+    def stored(self, found: Manifest) -> Manifest:
+        """With what the API server gives an object."""
+        self.version += 1
+        given = {"uid": f"uid-{self.version}", **found["metadata"], "resourceVersion": str(self.version)}
+        return {**found, "metadata": given}
+
+    async def request(
+        self, verb: str, resource: Resource, path: str, *, body: Any = None, **_: Any
+    ) -> Manifest:
+        self.asked.append(f"{verb} {resource.kind}")
+        return self.stored(body)
+
+
+class NoGateway:
+    """No gateway runs."""
+
+    def heard(self, _: Key) -> tuple[()]:
+        return ()
+
+    def remains(self, _: str) -> bool:
+        return False
+
+
+async def _cost(others: int) -> tuple[int, int, list[str]]:
+    """What making one service takes beside so many others, each with a pod: objects that are read, names
+    that are gone through, and requests."""
+    server, cache = Server(), Counted()
+    for number in range(others):
+        for namespace in ("default", "other"):
+            name, version = f"s{number}", {"namespace": namespace}
+            other = manifest(GPU_MODEL)
+            other["metadata"] |= {"name": name, "uid": f"{namespace}-{name}", **version}
+            cache.put(LLM_SERVICES, server.stored(other))
+            its = pod(f"{name}-w", gpus=1)
+            its["metadata"] |= version
+            its["metadata"]["labels"] |= {"daybreak.dev/service": name}
+            cache.put(PODS, server.stored(its))
+    cache.put(LLM_SERVICES, server.stored(manifest(GPU_MODEL)))
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    node = {"metadata": {"name": "a"}, "status": {"allocatable": allocatable}}
+    cache.put(NODES, server.stored(node))
+    watches = cast(Watches, SimpleNamespace(kuberay_installed=True, nodes_known=True))
+    api, nodes = cast(Api, server), NodeWatch(cache, watches)
+    nodes.nodes()
+    parts = Parts(
+        api=api,
+        cache=cache,
+        watches=watches,
+        platform=PLATFORM,
+        applier=Applier(api, cache),
+        nodes=nodes,
+        turns=TurnWatch(nodes, lambda _: None),
+        booked=BookedWatch(cache),
+        others=OtherPods(api),
+        enqueue=lambda *_: None,
+        may_act=lambda: True,
+    )
+    ports = PortAllocator(cache)
+    kind = llm_services(parts, cast(ModelClient, None), cast(GatewaySource, NoGateway()), ports)
+    cache.read = cache.named = 0
+    await kind.reconcile(ONE)
+    return cache.read, cache.named, server.asked
+
+
+async def test_a_reconcile_reads_as_much_beside_many_as_beside_few() -> None:
+    few, many = await _cost(2), await _cost(60)
+    assert many == few
+    assert "create RayService" in few[2]
+    assert few[2][-1] == "update LLMService", "its status"
