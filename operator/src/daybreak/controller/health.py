@@ -6,16 +6,16 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from daybreak.controller.operator import Operator
 
 STUCK_SECONDS = 180.0
-"""A service that waits or is worked on for so long means that the queue does not move."""
+"""When one object is worked on, or none is taken, for so long, the queue does not move."""
 LAG_SECONDS = 30.0
 """An event loop that comes so late to a timer does nothing else in time either."""
 
 
 def unhealthy(operator: Operator) -> str:
     """Why the operator should be started afresh; empty when it works."""
-    oldest = operator.queue.oldest()
-    if oldest > STUCK_SECONDS:
-        return f"an LLMService has waited {oldest:.0f} s for its reconcile"
+    stuck = operator.queue.stuck()
+    if stuck > STUCK_SECONDS:
+        return f"the queue has not moved for {stuck:.0f} s"
     if operator.lag > LAG_SECONDS:
         return f"the event loop is {operator.lag:.0f} s late"
     return ""
