@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from daybreak.api.common.resource import Resource
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.asking.model_client import ModelClient
@@ -16,9 +18,11 @@ from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.llmservice.observe.observer import GatewaySource
 from daybreak.kube.client import Api
 from daybreak.kube.resources import NODES, PODS
+from daybreak.kube.watching import cache
 from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.watches import Watches
 from daybreak.kube.writing.apply import Applier
+from tests.unit.clock import Clock
 from tests.unit.kube.counted import Counted
 from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, PLATFORM, Manifest, manifest, pod
 
@@ -44,6 +48,10 @@ class Server:
         self.asked.append(f"{verb} {resource.kind}")
         return self.stored(body)
 
+    async def find(self, resource: Resource, path: str) -> None:
+        """Nothing is found."""
+        self.asked.append(f"get {resource.kind}")
+
 
 class NoGateway:
     """No gateway runs."""
@@ -55,49 +63,63 @@ class NoGateway:
         return False
 
 
-async def _cost(others: int) -> tuple[int, int, list[str]]:
-    """What making one service takes beside so many others, each with a pod: objects that are read, names
-    that are gone through, and requests."""
-    server, cache = Server(), Counted()
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The cache's clock."""
+    found = Clock()
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=found))
+    return found
+
+
+async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, int, list[str]]:
+    """What making one service takes beside so many others, each with a pod, after it has waited in the queue
+    for so many seconds: objects that are read, names that are gone through, and requests."""
+    server, known = Server(), Counted()
     for number in range(others):
         for namespace in ("default", "other"):
             name, version = f"s{number}", {"namespace": namespace}
             other = manifest(GPU_MODEL)
             other["metadata"] |= {"name": name, "uid": f"{namespace}-{name}", **version}
-            cache.put(LLM_SERVICES, server.stored(other))
+            known.put(LLM_SERVICES, server.stored(other))
             its = pod(f"{name}-w", gpus=1)
             its["metadata"] |= version
             its["metadata"]["labels"] |= {"daybreak.dev/service": name}
-            cache.put(PODS, server.stored(its))
-    cache.put(LLM_SERVICES, server.stored(manifest(GPU_MODEL)))
+            known.put(PODS, server.stored(its))
+    known.put(LLM_SERVICES, server.stored(manifest(GPU_MODEL)))
     allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     node = {"metadata": {"name": "a"}, "status": {"allocatable": allocatable}}
-    cache.put(NODES, server.stored(node))
+    known.put(NODES, server.stored(node))
     watches = cast(Watches, SimpleNamespace(kuberay_installed=True, nodes_known=True))
-    api, nodes = cast(Api, server), NodeWatch(cache, watches)
+    api, nodes = cast(Api, server), NodeWatch(known, watches)
     nodes.nodes()
     parts = Parts(
         api=api,
-        cache=cache,
+        cache=known,
         watches=watches,
         platform=PLATFORM,
-        applier=Applier(api, cache),
+        applier=Applier(api, known),
         nodes=nodes,
         turns=TurnWatch(nodes, lambda _: None),
-        booked=BookedWatch(cache),
+        booked=BookedWatch(known),
         others=OtherPods(api),
         enqueue=lambda *_: None,
         may_act=lambda: True,
     )
-    ports = PortAllocator(cache)
+    ports = PortAllocator(known)
     kind = llm_services(parts, cast(ModelClient, None), cast(GatewaySource, NoGateway()), ports)
-    cache.read = cache.named = 0
+    known.read = known.named = 0
+    clock.now += waited
     await kind.reconcile(ONE)
-    return cache.read, cache.named, server.asked
+    return known.read, known.named, server.asked
 
 
-async def test_a_reconcile_reads_as_much_beside_many_as_beside_few() -> None:
-    few, many = await _cost(2), await _cost(60)
+async def test_a_reconcile_reads_as_much_beside_many_as_beside_few(clock: Clock) -> None:
+    few, many = await _cost(clock, 2), await _cost(clock, 60)
     assert many == few
     assert "create RayService" in few[2]
     assert few[2][-1] == "update LLMService", "its status"
+
+
+async def test_the_last_of_many_that_are_made_at_once_asks_for_no_more_than_the_first(clock: Clock) -> None:
+    first, last = await _cost(clock, 2), await _cost(clock, 2, waited=200)
+    assert last == first
