@@ -95,7 +95,7 @@ def assemble(
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
-    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload), platform.node_wait)
+    turns = TurnWatch(nodes_seen, lambda each, after: _enqueue(queue, *each, after), platform.node_wait)
     parts = Parts(
         api=api,
         cache=cache,

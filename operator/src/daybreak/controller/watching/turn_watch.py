@@ -1,5 +1,6 @@
 """Whose turn it is among all workloads, from what was seen of each when it was observed last."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -9,10 +10,14 @@ from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.turns import Claim, Turn, turns
+from daybreak.scheduling.turns import NO_MATTER, Claim, Turn, turns
 
 FRESH = timedelta(milliseconds=200)
 """How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
+
+TOLD_SECONDS = 2.0
+"""Over how long those are looked at of whose turn only the words have changed. Every start and every sleep
+changes them for all that wait, and must not wait for a hundred statuses itself."""
 
 Turns = Mapping[str, Turn]
 """By model."""
@@ -30,14 +35,14 @@ class TurnWatch:
 
     Args:
         nodes: Knows the nodes.
-        enqueue: Called with a workload that is to be looked at.
+        enqueue: Called with a workload that is to be looked at, in so many seconds.
         node_wait: How long who finds no room waits for nodes, until anybody makes room.
     """
 
     def __init__(
         self,
         nodes: NodeWatch,
-        enqueue: Callable[[Workload], None],
+        enqueue: Callable[[Workload, float], None],
         node_wait: timedelta = timedelta(0),
     ) -> None:
         self._nodes = nodes
@@ -119,6 +124,14 @@ class TurnWatch:
         for name, turn in turns(claims, offered, now, self._node_wait).items():
             decided.setdefault(contested[name][0], {})[name[1]] = turn
         for workload in {*self._turns, *decided}:
-            if workload != own and self._turns.get(workload) != decided.get(workload):
-                self._enqueue(workload)
+            before, after = self._turns.get(workload, {}), decided.get(workload, {})
+            if workload != own and before != after:
+                only_words = _acted_on(before) == _acted_on(after)
+                later = random.uniform(0, TOLD_SECONDS)  # noqa: S311 -- spread, not secrecy
+                self._enqueue(workload, later if only_words else 0.0)
         self._turns = dict(decided)
+
+
+def _acted_on(turns: Turns) -> dict[str, tuple[object, ...]]:
+    """What of the turns of a workload's models makes it do something."""
+    return {model: turn.acted_on for model, turn in turns.items() if turn.acted_on != NO_MATTER.acted_on}

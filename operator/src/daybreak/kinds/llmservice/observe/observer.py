@@ -83,7 +83,7 @@ class Observer:
         self._fit = FitWatch()
         self._booked = booked or BookedWatch(cache)
         self._nodes = nodes or NodeWatch(cache, watches)
-        self._turns = turns or TurnWatch(self._nodes, lambda workload: enqueue(workload.key))
+        self._turns = turns or TurnWatch(self._nodes, lambda workload, _: enqueue(workload.key))
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of an LLMService, or None when there is none."""
