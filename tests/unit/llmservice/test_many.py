@@ -14,7 +14,10 @@ from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.kinds.llmservice.decide import defaults
 from daybreak.kinds.llmservice.kind import llm_services
+from daybreak.kinds.llmservice.objects import desired
+from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from daybreak.kinds.llmservice.observe.observer import GatewaySource
 from daybreak.kube.client import Api
 from daybreak.kube.resources import NODES, PODS
@@ -123,3 +126,16 @@ async def test_a_reconcile_reads_as_much_beside_many_as_beside_few(clock: Clock)
 async def test_the_last_of_many_that_are_made_at_once_asks_for_no_more_than_the_first(clock: Clock) -> None:
     first, last = await _cost(clock, 2), await _cost(clock, 2, waited=200)
     assert last == first
+
+
+async def test_its_ray_service_is_built_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def noted(*given: Any) -> Manifest:
+        built.append(given[0].name)
+        return ray_service(*given)
+
+    for module in (desired, defaults):
+        monkeypatch.setattr(module, "ray_service", noted)
+    await _cost(clock, 0)
+    assert built == ["chat"]
