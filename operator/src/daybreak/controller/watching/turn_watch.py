@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from daybreak.scheduling.turns import NO_MATTER, Claim, Turn, turns
 FRESH = timedelta(milliseconds=200)
 """How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
 
+SAME = timedelta(seconds=1)
+"""By how much the time from which on a model gives way may be told differently: it follows from how long
+gateways say that nobody has asked, and what they say takes some time."""
 TOLD_SECONDS = 2.0
 """Over how long those are looked at of whose turn only the words have changed. Every start and every sleep
 changes them for all that wait, and must not wait for a hundred statuses itself."""
@@ -80,7 +84,9 @@ class TurnWatch:
 
     def _note(self, workload: Workload, found: Sequence[Claim]) -> bool:
         """Keep what a workload claims. Returns whether that is something else than before."""
-        changed = self._claims.get(workload, ()) != tuple(found)
+        before = self._claims.get(workload, ())
+        if len(before) == len(found) and all(map(_same, before, found)):
+            return False
         if found:
             self._claims[workload] = tuple(found)
         else:
@@ -89,7 +95,7 @@ class TurnWatch:
             self._short.add(workload)
         else:
             self._short.discard(workload)
-        return changed
+        return True
 
     def _measure(self, claims: Sequence[Claim], now: datetime) -> None:
         """Count how long models have waited for room, when they have found it."""
@@ -135,3 +141,12 @@ class TurnWatch:
 def _acted_on(turns: Turns) -> dict[str, tuple[object, ...]]:
     """What of the turns of a workload's models makes it do something."""
     return {model: turn.acted_on for model, turn in turns.items() if turn.acted_on != NO_MATTER.acted_on}
+
+
+def _same(before: Claim, now: Claim) -> bool:
+    """Whether a claim is as it was."""
+    if before.yields_at is not None and now.yields_at is not None:
+        if abs(now.yields_at - before.yields_at) >= SAME:
+            return False
+        now = replace(now, yields_at=before.yields_at)
+    return before == now
