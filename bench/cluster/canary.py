@@ -25,7 +25,8 @@ from typing import Any
 import aiohttp
 
 from bench import report
-from bench.cluster.waking import PATIENCE_SECONDS, delete, is_ready, room
+from bench.cluster.waking import PATIENCE_SECONDS, delete, room
+from bench.ready import is_ready
 from cluster import paths
 from cluster.images import catalog
 from cluster.tools.report import Report

@@ -24,7 +24,8 @@ from typing import Any
 from bench import report
 from bench.cluster.load import Load, asked, p99
 from bench.cluster.slots import SLOT, set_slots, slots
-from bench.cluster.waking import PATIENCE_SECONDS, delete, is_ready, room, sample_manifest, with_rays_class
+from bench.cluster.waking import PATIENCE_SECONDS, delete, room, sample_manifest, with_rays_class
+from bench.ready import is_ready
 from cluster import paths
 from cluster.tools.report import Report
 from quickstart import install

@@ -21,7 +21,8 @@ import aiohttp
 
 from bench import report
 from bench.cluster.slots import SLOT, slots
-from bench.cluster.waking import PATIENCE_SECONDS, delete, is_ready, room, sample_manifest
+from bench.cluster.waking import PATIENCE_SECONDS, delete, room, sample_manifest
+from bench.ready import is_ready
 from cluster import paths
 from cluster.images import catalog
 from cluster.tools.report import Report

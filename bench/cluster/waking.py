@@ -30,6 +30,7 @@ from typing import Any
 import yaml
 
 from bench import report
+from bench.ready import is_ready
 from cluster import paths
 from cluster.tools.report import Report
 from daybreak.api.common import names
@@ -310,11 +311,6 @@ def _init_seconds(admin: Admin, name: str) -> int:
 
 def _is_of(pod: Any, name: str) -> bool:
     return str(pod["metadata"]["labels"]["ray.io/cluster"]).startswith(name)
-
-
-def is_ready(manifest: Any) -> bool:
-    conditions = (manifest.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def delete(admin: Admin, kind: str, name: str) -> None:

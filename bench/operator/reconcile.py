@@ -7,12 +7,13 @@ every few seconds whatever is going on; they are told apart. So are the objects 
 as many for one LLMService as for a thousand; nothing makes its pods here. Everybody has a token, as pods
 have. The clock starts when the API server has finished with its own start.
 
-At the end the same once more with five thousand, a thousand in each namespace, since a namespace's gateway
+Between these runs the same once with five thousand, a thousand in each namespace, since a namespace's gateway
 has ports for no more than 1,024: `large_…` are what that costs, and for each one beside what it costs for
 each of a thousand.
 
 How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
-control plane by a loader that does nothing else (`bench.operator.bare_writes`), and the two are compared.
+control plane by a loader that does nothing else (`bench.operator.bare_writes`), and the two are compared;
+and there are runs of a thousand before and after the large one.
 """
 
 import argparse
@@ -71,12 +72,15 @@ GOALS: dict[str, report.Goal] = {
 
 def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None:
     """Measure and write bench/results/reconcile.json; `large` may be 0, to leave that out."""
-    done = [_run(number, services) for number in range(1, runs + 1)]
-    measures = {name: report.median([run[name] for run in done]) for name in done[0]}
+    sizes = [services] * runs
     if large:
-        last = _run(runs + 1, large, bare=False)
-        measures |= _compared(measures, services, last, large)
-        done.append(last)
+        sizes.insert(runs // 2, large)
+    done = [_run(number, size) for number, size in enumerate(sizes, 1)]
+    many = done.pop(runs // 2) if large else None
+    measures = {name: report.median([run[name] for run in done]) for name in done[0]}
+    if many is not None:
+        measures |= _compared(measures, services, many, large)
+        done.append(many)
     report.write(
         "reconcile",
         f"python -m bench.operator.reconcile --services {services} --runs {runs} --large {large}",
@@ -84,31 +88,39 @@ def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None
         goals={name: goal for name, goal in GOALS.items() if name in measures},
         runs=done,
         notes=f"Medians of {runs} runs of {services} LLMServices"
-        + (f", and one run of {large}" if large else "")
+        + (f", and one run of {large} between them" if large else "")
         + ". RSS is the highest of a run. "
         f"Writes are without the {GATEWAY_WRITES} for each namespace's gateway. "
         "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
     )
 
 
-def _compared(usual: dict[str, float], services: int, last: dict[str, float], large: int) -> dict[str, float]:
+def _compared(usual: dict[str, float], services: int, many: dict[str, float], large: int) -> dict[str, float]:
     """What many services cost, and one of them beside one of few."""
-    kept = ("seconds_until_all_exist", "operator_rss_mib", "operator_idle_cpu_percent", "idle_writes")
-    found = {f"large_{name}": last[name] for name in kept}
+    kept = (
+        "seconds_until_all_exist",
+        "requests_per_service",
+        "operator_rss_mib",
+        "operator_idle_cpu_percent",
+        "idle_writes",
+        "ratio_to_bare_writes",
+    )
+    found = {f"large_{name}": many[name] for name in kept}
     for name, measure in (
         ("seconds", "seconds_until_all_exist"),
         ("operator_cpu", "operator_cpu_seconds"),
         ("apiserver_cpu", "apiserver_cpu_seconds"),
+        ("bare_writes_seconds", "bare_writes_seconds"),
     ):
-        ratio = (last[measure] / large) / (usual[measure] / services)
+        ratio = (many[measure] / large) / (usual[measure] / services)
         found[f"large_{name}_per_service_ratio"] = round(ratio, 3)
-    for name, run, count in (("", usual, services), ("large_", last, large)):
+    for name, run, count in (("", usual, services), ("large_", many, large)):
         grown = run["operator_rss_mib"] - run["operator_rss_empty_mib"]
         found[f"{name}rss_kib_per_service"] = round(grown * 1024 / count, 1)
     return found
 
 
-def _run(number: int, services: int, *, bare: bool = True) -> dict[str, Any]:
+def _run(number: int, services: int) -> dict[str, Any]:
     namespaces = [_namespace(index) for index in range(0, services, PER_NAMESPACE)]
     with _plane() as plane, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -171,12 +183,11 @@ def _run(number: int, services: int, *, bare: bool = True) -> dict[str, Any]:
                 "idle_requests": _requests(operator) - idle_requests,
             }
             written = bare_writes.read(admin, _name(0))
-    if bare:
-        seconds = _bare(written, services)
-        result |= {
-            "bare_writes_seconds": round(seconds, 2),
-            "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / seconds, 3),
-        }
+    seconds = _bare(written, services)
+    result |= {
+        "bare_writes_seconds": round(seconds, 2),
+        "ratio_to_bare_writes": round(result["seconds_until_all_exist"] / seconds, 3),
+    }
     print(f"reconcile: run {number}: {result}", flush=True)
     return result
 
@@ -187,7 +198,7 @@ def _settings() -> dict[str, str]:
 
 
 def _bare(written: bare_writes.Written, services: int) -> float:
-    """Seconds that the same writes take without an operator."""
+    """Seconds that the same writes take without an operator, all in one namespace."""
     with _plane() as plane, tempfile.TemporaryDirectory() as folder:
         admin = Admin(accounts.loader(plane, Path(folder)), NAMESPACE)
         _wait_until_quiet(plane)

@@ -36,6 +36,7 @@ from bench.operator.reconcile import CRDS, NAMESPACE
 from bench.operator.turns_arrivals import HOUR, Request, Shape, arrivals
 from bench.operator.turns_schedule import Fleet, omniscient, unlimited, within
 from bench.operator.turns_stage import ADDRESSES, MODEL, Stage, addresses_here, prompt
+from bench.ready import is_ready
 from cluster import ControlPlane, FakeNode, kuberay_crds, paths
 from tests.api.admin import Admin, eventually
 from tests.api.operator_process import OperatorProcess
@@ -270,21 +271,12 @@ def _asleep(admin: Admin, services: int) -> list[int]:
     """The services' ports, once all of them sleep, with a Ray head each, and hold requests."""
 
     def look() -> list[int]:
-        found = {each["metadata"]["name"]: each.get("status") or {} for each in admin.list("LLMService")}
-        ready = [
-            status
-            for status in (found.get(_name(index), {}) for index in range(services))
-            if status.get("asleep") and (status.get("gate") or {}).get("port") and _is_ready(status)
-        ]
+        found = {each["metadata"]["name"]: each for each in admin.list("LLMService") if is_ready(each)}
+        statuses = [found.get(_name(index), {}).get("status", {}) for index in range(services)]
+        ready = [each for each in statuses if each.get("asleep") and (each.get("gate") or {}).get("port")]
         return [status["gate"]["port"] for status in ready] if len(ready) == services else []
 
     return eventually("all asleep", look, seconds=300, pause=1)
-
-
-def _is_ready(status: dict[str, Any]) -> bool:
-    return any(
-        each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions") or ()
-    )
 
 
 def _name(index: int) -> str:

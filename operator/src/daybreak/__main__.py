@@ -17,6 +17,11 @@ from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
 from daybreak.settings import InvalidSettings, Settings
 
+COLLECT = (10_000, 10, 10)
+"""When garbage is collected: after so many new objects, and each tenth time among older ones. With Python's
+700 the reconciles that are under way are gone through over and over, and all that is known of thousands of
+services with them: work that grows with their number, in pauses of the whole operator."""
+
 
 async def run(
     settings: Settings,
@@ -74,6 +79,7 @@ def main() -> int:
     logs.configure(settings.log_level)
     # What the imports have made stays for good: the collector need not go through all of it again and again.
     gc.freeze()
+    gc.set_threshold(*COLLECT)
     return 0 if asyncio.run(run(settings, HttpModelClient())) else 1
 
 

@@ -13,10 +13,12 @@ from daybreak.api.modelserver.profiles import EngineProfile
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.kind import Kind
 from daybreak.controller.operator import Operator
 from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
+from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.gates.gateways.gateway_controller import GatewayController
@@ -93,9 +95,20 @@ def assemble(
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
-    turns = TurnWatch(nodes_seen, lambda workload: _enqueue(queue, *workload), platform.node_wait)
-    enqueue = partial(_enqueue, queue)
-    parts = Parts(api, cache, watches, platform, applier, nodes_seen, turns, enqueue, may_act)
+    turns = TurnWatch(nodes_seen, lambda each, after: _enqueue(queue, *each, after), platform.node_wait)
+    parts = Parts(
+        api=api,
+        cache=cache,
+        watches=watches,
+        platform=platform,
+        applier=applier,
+        nodes=nodes_seen,
+        turns=turns,
+        booked=BookedWatch(cache),
+        others=OtherPods(api),
+        enqueue=partial(_enqueue, queue),
+        may_act=may_act,
+    )
     routes = LLMRoutes(api, cache, platform, applier, reports, may_act, route_ports)
 
     def follow(resource: Resource, key: Key) -> None:

@@ -10,6 +10,7 @@ from kubernetes.aio.config import load_kube_config
 from cluster import ControlPlane
 from daybreak.api.llmservice.definition import LLM_SERVICES
 from daybreak.controller.asking.model_client import HttpModelClient
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.writer import FRESH_SECONDS
 from daybreak.kinds.llmservice.observe import copy_reports
@@ -135,6 +136,5 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     observer = Observer(cache, watches, None)
     adapters = adapter_prober(http_reporter(), lambda _: None)
     copies = CopyProber(copy_reports.http_reporter(), lambda _: None)
-    return Reconciler(
-        api, cache, observer, platform, prober, adapters, copies, Applier(api, cache), lambda: True
-    )
+    applier, others = Applier(api, cache), OtherPods(api)
+    return Reconciler(api, cache, observer, platform, prober, adapters, copies, applier, others, lambda: True)

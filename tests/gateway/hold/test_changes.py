@@ -26,6 +26,9 @@ async def test_only_what_changed_is_told(bench: Bench) -> None:
     await bench.until(lambda state: state.held == 1)
     since, told = await bench.gateway.changes(since)
     assert [(state.slot, state.arrivals, state.held) for state in told.slots.values()] == [("s0", 1, 1)]
+    for _ in range(3):
+        since, quiet = await bench.gateway.changes(since)
+        assert not quiet.slots, "who is held waits, and nothing else happens"
     await bench.wake()
     await asking
     assert (await bench.gateway.changes(since))[1].slots["s0"].ends == {"passed": 1}
@@ -48,6 +51,26 @@ async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
     since, told = await bench.gateway.changes(since)
     assert told.slots["s0"].in_flight == 0
     assert not (await bench.gateway.changes(since))[1].slots
+
+
+async def test_the_last_end_beside_those_that_are_held_is_told(bench: Bench) -> None:
+    await bench.wake()
+    bench.serve.hold_answers = True
+    streams = asyncio.create_task(bench.ask("streams"))
+    await bench.until(lambda state: state.in_flight == 1)
+    await bench.gate(Gate.CLOSED)
+    waits = asyncio.create_task(bench.ask("waits"))
+    await bench.until(lambda state: state.held == 1)
+    since, told = await bench.gateway.changes(0)
+    assert (told.slots["s0"].in_flight, told.slots["s0"].held) == (1, 1)
+    bench.serve.finish.set()
+    await streams
+    await bench.until(lambda state: state.in_flight == 0)
+    since, told = await bench.gateway.changes(since)
+    assert (told.slots["s0"].in_flight, told.slots["s0"].held) == (0, 1)
+    assert not (await bench.gateway.changes(since))[1].slots
+    await bench.wake()
+    await waits
 
 
 async def test_servers_that_come_and_go_are_told(bench: Bench) -> None:

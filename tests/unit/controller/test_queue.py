@@ -1,12 +1,14 @@
 """The work queue: each key once, one worker each, later again when it failed."""
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from daybreak.controller import queue
 from daybreak.controller.queue import Item, Queue
 from daybreak.kube.watching.cache import Key
+from tests.unit.clock import Clock
 
 A, B = Item("LLMService", Key("ns", "a")), Item("LLMService", Key("ns", "b"))
 
@@ -157,3 +159,36 @@ async def test_what_asks_to_be_looked_at_at_once_without_end_waits_ever_longer(
     assert await work.take() == A
     work.done(A, again_after=0.0)
     assert len(work), "and it begins anew once it is at rest"
+
+
+async def test_thousands_that_wait_their_turn_are_no_queue_that_is_stuck(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, work = Clock(), Queue()
+    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=clock))
+    assert work.stuck() == 0
+    for number in range(100):
+        work.add(Item("LLMService", Key("ns", f"s{number}")))
+    for _ in range(99):
+        clock.now += 10
+        work.done(await work.take())
+    clock.now += 10
+    assert work.oldest() == 1000
+    assert work.stuck() == 10, "something was taken lately"
+    clock.now += 200
+    assert work.stuck() == 210, "nothing is taken any more"
+    await work.take()
+    clock.now += 300
+    assert work.stuck() == 300, "what is worked on does not end"
+
+
+async def test_what_has_just_come_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, work = Clock(), Queue()
+    monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=clock))
+    work.add(A)
+    work.done(await work.take())
+    clock.now += 3600
+    assert work.stuck() == 0
+    work.add(A)
+    clock.now += 1
+    assert work.stuck() == 1

@@ -200,3 +200,32 @@ def test_forgetting(resource: Resource, cache: Cache, told: list[Key]) -> None:
     assert not cache.forget(resource, TINY)
     assert cache.keys(resource) == []
     assert told == [TINY, TINY]
+
+
+def test_a_namespace_is_asked_about_without_the_others(cache: Cache) -> None:
+    front = service(5)
+    other = {"metadata": {**service(6, name="other")["metadata"], "namespace": "elsewhere"}}
+    cache.put(SERVICES, front)
+    cache.put(SERVICES, other)
+    assert cache.keys(SERVICES, "ns") == [Key("ns", "front")]
+    assert sorted(cache.keys(SERVICES)) == [Key("elsewhere", "other"), Key("ns", "front")]
+    assert cache.has_any(SERVICES, "elsewhere")
+    cache.forget(SERVICES, Key("elsewhere", "other"))
+    assert not cache.has_any(SERVICES, "elsewhere")
+    assert not cache.has_any(SERVICES, "unknown")
+    cache.settle(SERVICES, [Key("ns", "front")], "9", "ns")
+    assert cache.lost(SERVICES, Key("elsewhere", "other")), "the list was of another namespace"
+    cache.settle(SERVICES, [Key("ns", "front")], "9")
+    assert not cache.lost(SERVICES, Key("elsewhere", "other"))
+    assert cache.keys(SERVICES) == [Key("ns", "front")]
+
+
+def test_an_object_is_the_same_as_long_as_its_version_is(cache: Cache) -> None:
+    front = Key("ns", "front")
+    assert cache.version(SERVICES, front) is None
+    cache.put(SERVICES, service(5))
+    assert cache.version(SERVICES, front) == 5
+    cache.put(SERVICES, service(7))
+    assert cache.version(SERVICES, front) == 7
+    cache.forget(SERVICES, front)
+    assert cache.version(SERVICES, front) is None

@@ -7,6 +7,7 @@ from typing import cast
 import pytest
 
 from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.modelserver.decide.decision import Decision
 from daybreak.kinds.modelserver.observe.observed import Observed
@@ -55,7 +56,8 @@ class Sees:
 async def decided_on(what: Observed, api: PlayedApi) -> Observed:
     """What it decides on when this is observed."""
     observer, nobody = cast(Observer, Sees(what)), cast(Prober, None)
-    one = Stops(cast(Api, api), Cache(), observer, PLATFORM, nobody, cast(Applier, None), lambda: True)
+    asks, others = cast(Api, api), OtherPods(cast(Api, api))
+    one = Stops(asks, Cache(), observer, PLATFORM, nobody, cast(Applier, None), others, lambda: True)
     with pytest.raises(Decides) as stopped:
         await one.reconcile(ONE)
     return stopped.value.seen

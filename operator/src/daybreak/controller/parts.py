@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from daybreak.api.schema.resource import Resource
+from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.kube.client import Api
@@ -32,6 +34,10 @@ class Parts:
     """Knows the nodes."""
     turns: TurnWatch
     """Knows whose turn it is where accelerators are scarce."""
+    booked: BookedWatch
+    """Knows what pods of workloads hold on nodes."""
+    others: OtherPods
+    """Asks what pods of others hold there."""
     enqueue: Callable[[str, Key], None]
     """Has an object of a kind reconciled."""
     may_act: Callable[[], bool]

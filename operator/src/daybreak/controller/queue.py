@@ -48,6 +48,8 @@ class Queue:
         """When a delayed item becomes ready."""
         self._heap: list[tuple[float, int, Item]] = []
         self._sequence = 0
+        self._moved = 0.0
+        """When the last item was taken."""
         self._failures: dict[Item, int] = {}
         self._at_once: dict[Item, int] = {}
         """How often in a row an item asked to be looked at again at once."""
@@ -75,6 +77,15 @@ class Queue:
         times = [*([self._since[self._ready[0]]] if self._ready else []), *self._running.values()]
         return time.monotonic() - min(times) if times else 0.0
 
+    def stuck(self) -> float:
+        """Seconds since anything was taken of what waits, or since the longest running item was taken.
+
+        Thousands that wait for their turn are work, and no fault.
+        """
+        waits = [max(self._moved, self._since[self._ready[0]])] if self._ready else []
+        times = [*waits, *self._running.values()]
+        return time.monotonic() - min(times) if times else 0.0
+
     async def quiet(self) -> None:
         """Wait until nothing is worked on."""
         await self._quiet.wait()
@@ -99,7 +110,7 @@ class Queue:
             await self._wakeup.wait()
         item = self._ready.popleft()
         del self._since[item]
-        self._running[item] = time.monotonic()
+        self._running[item] = self._moved = time.monotonic()
         self._quiet.clear()
         # What was to be looked at later is looked at now.
         self._due.pop(item, None)

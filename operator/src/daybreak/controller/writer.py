@@ -21,8 +21,9 @@ from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing import scale, status, upgrades
 from daybreak.kube.writing.apply import Applier, is_controlled_by, key_of
 
-FRESH_SECONDS = 60.0
-"""How long after an owner was last heard of it is believed to be there."""
+FRESH_SECONDS = 300.0
+"""How long after an owner was last heard of it is believed to be there. Of thousands that are made at
+once the last ones wait for minutes, and for each of them a question would be one request more."""
 
 log = structlog.get_logger("daybreak.writer")
 

@@ -137,6 +137,11 @@ class Turn:
         """Whether it waits for accelerators that others hold, or want before it."""
         return bool(self.after or (self.place and self.held_by))
 
+    @property
+    def acted_on(self) -> tuple[object, ...]:
+        """What of it makes somebody do something; the rest is told to people, and counted."""
+        return bool(self.after), self.gives_way_to, self.place == 1, self.in_queue
+
 
 NO_MATTER = Turn()
 """Nobody waits for it, and it waits for nobody."""

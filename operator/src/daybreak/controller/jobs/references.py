@@ -41,8 +41,7 @@ class References:
         manifest, place = self._cache.get(resource, Key(owner.namespace, name)), (resource, owner.namespace)
         others: tuple[str, ...] = ()
         if manifest is None:
-            there = (key.name for key in self._cache.keys(resource) if key.namespace == owner.namespace)
-            others = tuple(sorted(there))
+            others = tuple(sorted(key.name for key in self._cache.keys(resource, owner.namespace)))
         self._places[owner] = place
         noted = _Noted(name, None if manifest is not None else frozenset(others))
         self._named.setdefault(place, {})[owner] = noted

@@ -1,6 +1,8 @@
 """Whose turn it is among all workloads, from what was seen of each when it was observed last."""
 
+import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -9,10 +11,17 @@ from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.turns import Claim, Turn, turns
+from daybreak.scheduling.turns import NO_MATTER, Claim, Turn, turns
 
 FRESH = timedelta(milliseconds=200)
 """How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
+
+SAME = timedelta(seconds=1)
+"""By how much the time from which on a model gives way may be told differently: it follows from how long
+gateways say that nobody has asked, and what they say takes some time."""
+TOLD_SECONDS = 2.0
+"""Over how long those are looked at of whose turn only the words have changed. Every start and every sleep
+changes them for all that wait, and must not wait for a hundred statuses itself."""
 
 Turns = Mapping[str, Turn]
 """By model."""
@@ -30,14 +39,14 @@ class TurnWatch:
 
     Args:
         nodes: Knows the nodes.
-        enqueue: Called with a workload that is to be looked at.
+        enqueue: Called with a workload that is to be looked at, in so many seconds.
         node_wait: How long who finds no room waits for nodes, until anybody makes room.
     """
 
     def __init__(
         self,
         nodes: NodeWatch,
-        enqueue: Callable[[Workload], None],
+        enqueue: Callable[[Workload, float], None],
         node_wait: timedelta = timedelta(0),
     ) -> None:
         self._nodes = nodes
@@ -75,7 +84,9 @@ class TurnWatch:
 
     def _note(self, workload: Workload, found: Sequence[Claim]) -> bool:
         """Keep what a workload claims. Returns whether that is something else than before."""
-        changed = self._claims.get(workload, ()) != tuple(found)
+        before = self._claims.get(workload, ())
+        if len(before) == len(found) and all(map(_same, before, found)):
+            return False
         if found:
             self._claims[workload] = tuple(found)
         else:
@@ -84,7 +95,7 @@ class TurnWatch:
             self._short.add(workload)
         else:
             self._short.discard(workload)
-        return changed
+        return True
 
     def _measure(self, claims: Sequence[Claim], now: datetime) -> None:
         """Count how long models have waited for room, when they have found it."""
@@ -119,6 +130,23 @@ class TurnWatch:
         for name, turn in turns(claims, offered, now, self._node_wait).items():
             decided.setdefault(contested[name][0], {})[name[1]] = turn
         for workload in {*self._turns, *decided}:
-            if workload != own and self._turns.get(workload) != decided.get(workload):
-                self._enqueue(workload)
+            before, after = self._turns.get(workload, {}), decided.get(workload, {})
+            if workload != own and before != after:
+                only_words = _acted_on(before) == _acted_on(after)
+                later = random.uniform(0, TOLD_SECONDS)  # noqa: S311 -- spread, not secrecy
+                self._enqueue(workload, later if only_words else 0.0)
         self._turns = dict(decided)
+
+
+def _acted_on(turns: Turns) -> dict[str, tuple[object, ...]]:
+    """What of the turns of a workload's models makes it do something."""
+    return {model: turn.acted_on for model, turn in turns.items() if turn.acted_on != NO_MATTER.acted_on}
+
+
+def _same(before: Claim, now: Claim) -> bool:
+    """Whether a claim is as it was."""
+    if before.yields_at is not None and now.yields_at is not None:
+        if abs(now.yields_at - before.yields_at) >= SAME:
+            return False
+        now = replace(now, yields_at=before.yields_at)
+    return before == now

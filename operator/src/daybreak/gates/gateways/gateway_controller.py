@@ -1,17 +1,17 @@
 """The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
 from daybreak.api.common import names
-from daybreak.api.common.https import port_of
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
+from daybreak.gates.gateways.gateway_needs import GatewayNeeds, needs, together
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.gateways.gateway_settings import InvalidGatewaySettings, of_namespace
@@ -85,6 +85,7 @@ class GatewayController:
         self._platform = platform
         self._reports = reports
         self._may_act = may_act
+        self._needs = GatewayNeeds(cache)
         self._refused: dict[str, tuple[str, str]] = {}
         """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
@@ -132,18 +133,16 @@ class GatewayController:
         ]
         if not self._platform.gateway_image:
             return await self._remove(namespace, there, again)
-        needed = any(self._known(namespace, self._workloads))
+        needed = any(self._cache.has_any(kind, namespace) for kind in self._workloads)
         # A new operator may know the gateway before it knows the LLMServices: only the API server can say
         # that there are none. If there are, the gateway stays as it is until they are known: what they need
         # of it, such as Secrets, is not known either.
         if not needed and there and await self._has_services(namespace):
             return UNTOLD_SECONDS
-        secrets = await self._secrets(namespace) if needed else set()
+        secrets = await self._secrets(namespace) if needed else frozenset[str]()
         said = self._cache.get(CONFIG_MAPS, Key(namespace, names.GATEWAY)) if needed else None
         platform, refusal = _settings(self._platform, said)
-        outside = _external_ports(
-            self._cache.get(kind, key) for kind, key in self._known(namespace, self._routes)
-        )
+        outside = self._needs.of(namespace, self._routes).ports
         wanted = (
             gateway(namespace, self._workloads, platform, secrets, self._routes, outside) if needed else []
         )
@@ -210,30 +209,24 @@ class GatewayController:
 
     def _fronts(self, namespace: str) -> Iterator[Manifest | None]:
         """The addresses of the namespace's workloads, also of those that are being deleted."""
-        for key in self._cache.keys(SERVICES):
-            if key.namespace == namespace:
-                yield self._cache.get(SERVICES, key)
+        for key in self._cache.keys(SERVICES, namespace):
+            yield self._cache.get(SERVICES, key)
 
-    async def _secrets(self, namespace: str) -> set[str]:
+    async def _secrets(self, namespace: str) -> frozenset[str]:
         """Names of the Secrets with API keys that the gateway shall have.
 
         What it has is taken from it only when the API server says that no service needs it: a new operator
         may know some LLMServices of the namespace before the others.
         """
         kinds = (*self._workloads, *self._routes)
-        needed = _secrets_of(self._cache.get(kind, key) for kind, key in self._known(namespace, kinds))
+        needed = self._needs.of(namespace, kinds).secrets
         deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
         if _mounted(deployment) <= needed | {names.SHARED_KEYS}:
             return needed
         for kind in kinds:
             found = await self._api.request("list", kind, kind.path(namespace))
-            needed |= _secrets_of(mappings(found.get("items")))
+            needed |= together(needs(each) for each in mappings(found.get("items"))).secrets
         return needed
-
-    def _known(self, namespace: str, kinds: Collection[Resource]) -> Iterator[tuple[Resource, Key]]:
-        """Objects of a namespace, as far as the watches have told."""
-        for kind in kinds:
-            yield from ((kind, key) for key in self._cache.keys(kind) if key.namespace == namespace)
 
     async def _has_services(self, namespace: str) -> bool:
         for kind in self._workloads:
@@ -263,23 +256,6 @@ def _is_ours(live: Manifest) -> bool:
     name = names.ROUTER if of(live) is SERVICES else names.GATEWAY
     ours = names.gateway_labels().items() <= mapping(metadata.get("labels")).items()
     return ours and bool(metadata["name"] == name)
-
-
-def _secrets_of(services: Iterable[Mapping[str, Any] | None]) -> set[str]:
-    """Names of the Secrets with API keys of these services, and of external models of these routes."""
-    found = list(services)
-    keys = (key for service in found for key in mappings(at(service, "spec", "access").get("apiKeys")))
-    asked = [mapping(key.get("secretRef")) for key in keys]
-    for route in found:
-        external = at(route, "spec", "externalFallback")
-        asked += [mapping(external.get(field)) for field in ("apiKeySecretRef", "caSecretRef")]
-    return {name for each in asked if (name := text(each.get("name")))}
-
-
-def _external_ports(routes: Iterable[Mapping[str, Any] | None]) -> set[int]:
-    """Ports of the hosts outside of the cluster that these routes lead to."""
-    urls = (text(at(route, "spec", "externalFallback").get("url")) for route in routes)
-    return {port for url in urls if url and (port := port_of(url))}
 
 
 def _mounted(deployment: Mapping[str, Any] | None) -> set[str]:

@@ -188,10 +188,9 @@ class GatewayReports:
 
     def _all_of(self, namespace: str) -> None:
         for kind in self._workloads:
-            for key in self._cache.keys(kind):
-                if key.namespace == namespace:
-                    owner = Key(namespace, names.of_owner(kind.kind, key.name))
-                    self._enqueue(owner, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
+            for key in self._cache.keys(kind, namespace):
+                owner = Key(namespace, names.of_owner(kind.kind, key.name))
+                self._enqueue(owner, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
 
 
 def _left(pod: Mapping[str, Any], now: datetime) -> float | None:

@@ -34,6 +34,7 @@ class Reconciler(ABC, Generic[S, R]):
         observer: Reads it.
         owned: The kinds of objects that are made.
         applier: Writes objects.
+        others: Asks what pods of others hold on nodes.
         may_act: Whether the lease is held this moment.
     """
 
@@ -44,12 +45,13 @@ class Reconciler(ABC, Generic[S, R]):
         observer: Observer[S],
         owned: Collection[Resource],
         applier: Applier,
+        others: OtherPods,
         may_act: Callable[[], bool],
     ) -> None:
         self._observer = observer
         self._owned = owned
         self._applier = applier
-        self._others = OtherPods(api)
+        self._others = others
         self._writer = Writer(api, cache, applier, observer.resource, may_act)
 
     @abstractmethod

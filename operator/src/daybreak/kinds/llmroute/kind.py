@@ -65,7 +65,7 @@ class LLMRoutes:
             return (mine, 0.0) if names.name_of(self.name, key.name) is not None else None
         if resource is LLM_ROUTES:
             return mine, 0.0
-        return (mine, GATHER_SECONDS) if mine in self.objects() else None
+        return (mine, GATHER_SECONDS) if self._cache.has_any(LLM_ROUTES, key.namespace) else None
 
     def objects(self) -> Collection[Key]:
         """One for every namespace with an LLMRoute."""

@@ -36,9 +36,19 @@ def llm_services(
         parts.nodes,
         parts.turns,
         ports,
+        parts.booked,
     )
     reconciler = Reconciler(
-        parts.api, cache, observer, platform, prober, adapters, copies, parts.applier, parts.may_act
+        parts.api,
+        cache,
+        observer,
+        platform,
+        prober,
+        adapters,
+        copies,
+        parts.applier,
+        parts.others,
+        parts.may_act,
     )
     owned = (*OWNED, RAY_CLUSTERS, PODS, NODES)
     beside: list[Closes] = [prober, adapters, copies]

@@ -85,7 +85,7 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
             continue
         elif of(wanted) is RAY_SERVICES:
             at_present = replace(service, asleep=seen.without_replicas)
-            choice = choose(seen, at_present, platform, live, partial(_equal, live))
+            choice = choose(seen, at_present, platform, live, partial(_equal, live), wanted)
             own = choice.own
             if choice.wanted is None:
                 kept += [wanted] * (not choice.replaced)

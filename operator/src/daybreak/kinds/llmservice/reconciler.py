@@ -41,6 +41,7 @@ class Reconciler:
         adapters: Asks replicas about their adapters.
         copies: Asks the Jobs that fill claims.
         applier: Writes objects.
+        others: Asks what pods of others hold on nodes.
         may_act: Whether the lease is held this moment.
     """
 
@@ -54,6 +55,7 @@ class Reconciler:
         adapters: AdapterProber,
         copies: CopyProber,
         applier: Applier,
+        others: OtherPods,
         may_act: Callable[[], bool],
     ) -> None:
         self._api = api
@@ -64,7 +66,7 @@ class Reconciler:
         self._adapters = adapters
         self._copies = copies
         self._applier = applier
-        self._others = OtherPods(api)
+        self._others = others
         self._writer = Writer(api, cache, applier, LLM_SERVICES, may_act)
 
     async def reconcile(self, key: Key) -> float | None:

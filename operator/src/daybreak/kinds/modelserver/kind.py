@@ -35,5 +35,7 @@ def model_servers(
     prober = Prober(client, parts.enqueue_of(MODEL_SERVERS))
     behind = gateways if platform.gateway_image else None
     observer = Observer(parts, behind, ports, engines)
-    reconciler = Reconciler(parts.api, cache, observer, platform, prober, parts.applier, parts.may_act)
+    reconciler = Reconciler(
+        parts.api, cache, observer, platform, prober, parts.applier, parts.others, parts.may_act
+    )
     return OwnerKind(MODEL_SERVERS, cache, (*OF_SERVERS, PODS), reconciler, [prober])

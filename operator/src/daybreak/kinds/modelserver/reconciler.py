@@ -5,6 +5,7 @@ from collections.abc import Callable
 from daybreak.api.common.unstructured import at, text, whole
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
@@ -32,6 +33,7 @@ class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):
         platform: Settings of the installation.
         prober: Asks models.
         applier: Writes objects.
+        others: Asks what pods of others hold on nodes.
         may_act: Whether the lease is held this moment.
     """
 
@@ -43,9 +45,10 @@ class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):
         platform: Platform,
         prober: Prober,
         applier: Applier,
+        others: OtherPods,
         may_act: Callable[[], bool],
     ) -> None:
-        super().__init__(api, cache, observer, OF_SERVERS, applier, may_act)
+        super().__init__(api, cache, observer, OF_SERVERS, applier, others, may_act)
         self._cache = cache
         self._platform = platform
         self._prober = prober

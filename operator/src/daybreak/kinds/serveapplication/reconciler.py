@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.controller.again import SOON_SECONDS
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.plan import Plan
 from daybreak.gates.one_gate import reconciler
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
@@ -32,6 +33,7 @@ class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):
         observer: Reads it.
         platform: Settings of the installation.
         applier: Writes objects.
+        others: Asks what pods of others hold on nodes.
         may_act: Whether the lease is held this moment.
     """
 
@@ -42,9 +44,10 @@ class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):
         observer: Observer,
         platform: Platform,
         applier: Applier,
+        others: OtherPods,
         may_act: Callable[[], bool],
     ) -> None:
-        super().__init__(api, cache, observer, OF_APPLICATIONS, applier, may_act)
+        super().__init__(api, cache, observer, OF_APPLICATIONS, applier, others, may_act)
         self._api = api
         self._cache = cache
         self._platform = platform

@@ -52,7 +52,8 @@ class Cache:
     """Every watched object, by kind and key."""
 
     def __init__(self) -> None:
-        self._entries: dict[Resource, dict[Key, _Entry]] = {}
+        self._entries: dict[Resource, dict[str, dict[Key, _Entry]]] = {}
+        """By namespace: whoever asks about one shall not go through all of them."""
         self._by_owner: dict[Resource, dict[Key, set[str]]] = {}
         self._listeners: list[Listener] = []
         self._followers: list[Listener] = []
@@ -74,31 +75,44 @@ class Cache:
 
     def get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
         """The object as last seen, or None."""
-        entry = self._entries.get(resource, {}).get(key)
+        entry = self._entry(resource, key)
         return _unpack(entry.packed) if entry is not None and entry.packed is not None else None
+
+    def version(self, resource: Resource, key: Key) -> int | None:
+        """The object's version, or None when it is not there: an equal one means the same object."""
+        entry = self._entry(resource, key)
+        return entry.version if entry is not None and entry.packed is not None else None
 
     def uid(self, resource: Resource, key: Key) -> str | None:
         """The object's uid, or None when it is not there."""
-        entry = self._entries.get(resource, {}).get(key)
+        entry = self._entry(resource, key)
         return entry.uid if entry is not None and entry.packed is not None else None
 
     def lost(self, resource: Resource, key: Key) -> bool:
         """Whether the object was there and is deleted, as far as that is remembered."""
-        entry = self._entries.get(resource, {}).get(key)
+        entry = self._entry(resource, key)
         return entry is not None and entry.packed is None
 
-    def keys(self, resource: Resource) -> list[Key]:
-        """Every object of a kind."""
-        return [key for key, entry in self._entries.get(resource, {}).items() if entry.packed is not None]
+    def keys(self, resource: Resource, namespace: str | None = None) -> list[Key]:
+        """Every object of a kind; of one namespace, or of all."""
+        return [key for key, entry in self._of(resource, namespace) if entry.packed is not None]
+
+    def has_any(self, resource: Resource, namespace: str) -> bool:
+        """Whether a namespace has an object of a kind."""
+        return any(entry.packed is not None for _, entry in self._of(resource, namespace))
+
+    def owners(self, resource: Resource) -> list[Key]:
+        """Those to whom objects of a kind belong."""
+        return list(self._by_owner.get(resource, {}))
 
     def age(self, resource: Resource, key: Key) -> float:
         """Seconds since the object was last heard of; endless when it is not known."""
-        entry = self._entries.get(resource, {}).get(key)
+        entry = self._entry(resource, key)
         return time.monotonic() - entry.at if entry is not None and entry.packed is not None else float("inf")
 
     def all(self, resource: Resource) -> Iterator[dict[str, Any]]:
         """Every object of a kind, one after the other."""
-        for entry in self._entries.get(resource, {}).values():
+        for _, entry in self._of(resource):
             if entry.packed is not None:
                 yield _unpack(entry.packed)
 
@@ -129,7 +143,7 @@ class Cache:
             yield take
         finally:
             told = self._writing.pop((resource, key))
-            entry = self._entries.get(resource, {}).get(key)
+            entry = self._entry(resource, key)
             if entry is None or entry.packed is None or entry.version != answered:
                 self._tell(resource, told)
             else:
@@ -141,7 +155,7 @@ class Cache:
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         version = _version(metadata.get("resourceVersion"))
-        entries = self._entries.setdefault(resource, {})
+        entries = self._entries.setdefault(resource, {}).setdefault(key.namespace, {})
         before = entries.get(key)
         if before is not None and version and version <= before.version:
             if version == before.version:
@@ -168,14 +182,14 @@ class Cache:
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         version = _version(metadata.get("resourceVersion"))
-        before = self._entries.get(resource, {}).get(key)
+        before = self._entry(resource, key)
         if before is not None and (version < before.version or before.packed is None):
             return False
         return self._remove(resource, key, version)
 
     def forget(self, resource: Resource, key: Key) -> bool:
         """Forget an object that the API server says does not exist."""
-        before = self._entries.get(resource, {}).get(key)
+        before = self._entry(resource, key)
         return (
             before is not None and before.packed is not None and self._remove(resource, key, before.version)
         )
@@ -188,26 +202,41 @@ class Cache:
         `namespace` is that of the list; None: it was of all.
         """
         known, at = set(listed), _version(version)
-        for key, entry in list(self._entries.get(resource, {}).items()):
-            if key in known or entry.version > at or namespace not in (None, key.namespace):
+        for key, entry in list(self._of(resource, namespace)):
+            if key in known or entry.version > at:
                 continue
             if entry.packed is None:
-                del self._entries[resource][key]
+                self._delete(resource, key)
             else:
                 self._remove(resource, key, at)
 
     def clear(self, resource: Resource, namespace: str | None = None) -> None:
         """Forget a kind, in one namespace or in all: it is not served, or may not be read."""
-        entries = self._entries.get(resource, {})
-        for key in [key for key in entries if namespace in (None, key.namespace)]:
+        for key, _ in list(self._of(resource, namespace)):
             self.forget(resource, key)
-            del entries[key]
+            self._delete(resource, key)
+
+    def _entry(self, resource: Resource, key: Key) -> _Entry | None:
+        return self._entries.get(resource, {}).get(key.namespace, {}).get(key)
+
+    def _of(self, resource: Resource, namespace: str | None = None) -> Iterator[tuple[Key, _Entry]]:
+        """What is kept of a kind; of one namespace, or of all."""
+        found = self._entries.get(resource, {})
+        for entries in found.values() if namespace is None else (found.get(namespace, {}),):
+            yield from entries.items()
+
+    def _delete(self, resource: Resource, key: Key) -> None:
+        """Keep nothing of an object."""
+        entries = self._entries[resource][key.namespace]
+        del entries[key]
+        if not entries:
+            del self._entries[resource][key.namespace]
 
     def _remove(self, resource: Resource, key: Key, version: int) -> bool:
-        before = self._entries.get(resource, {}).get(key)
+        before = self._entry(resource, key)
         if before is None:
             return False
-        self._entries[resource][key] = _Entry(
+        self._entries[resource][key.namespace][key] = _Entry(
             max(version, before.version), before.uid, time.monotonic(), None, None
         )
         metrics.CACHED.labels(resource.plural).dec()

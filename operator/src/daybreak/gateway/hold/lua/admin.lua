@@ -127,14 +127,15 @@ local function row(id, slot, flying, now)
 end
 
 -- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in
--- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed.
+-- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed. One whose requests
+-- are all held does not: a hundred that wait for accelerators would be told at every look.
 local function show(applet, _, _, what, since)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = slots.now_ms()
     local rows = {}
     for id, slot in pairs(all) do
         local flying = slots.in_flight(slot, now)
-        if slot.busy or slot.changed > since then
+        if slot.busy and not slot.only_held or slot.changed > since then
             rows[#rows + 1] = row(id, slot, flying, now)
         end
     end

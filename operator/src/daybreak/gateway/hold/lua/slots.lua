@@ -127,6 +127,7 @@ function slots.fresh(id)
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua; if so, who answers
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
+        only_held = false,  -- whether all of its streams are held: as long as they are, Lua hears of all that happens
         came = {}, oldest = 1,  -- when those came that are held, by their order; the first order that may be there
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
@@ -304,6 +305,11 @@ function slots.in_flight(slot, now)
         slots.changed(slot)
     end
     slot.swept = slot.arrivals
+    local only_held = streams > 0 and streams <= slot.held
+    if only_held and not slot.only_held then
+        slots.changed(slot)  -- the last of the others has ended
+    end
+    slot.only_held = only_held
     if slot.past_lua and not slot.busy and now - slot.last > LATELY then
         set_past_lua(slot, false)  -- nobody can have passed since HAProxy was asked
     end

@@ -97,8 +97,7 @@ class Observer:
         ]
 
     def _of(self, kind: Resource, namespace: str) -> list[Manifest]:
-        keys = (key for key in self._cache.keys(kind) if key.namespace == namespace)
-        found = (self._cache.get(kind, key) for key in keys)
+        found = (self._cache.get(kind, key) for key in self._cache.keys(kind, namespace))
         return [manifest for manifest in found if manifest is not None]
 
 

@@ -42,7 +42,12 @@ class Choice:
 
 
 def choose(
-    seen: Observed, svc: LLMService, platform: Platform, live: Manifest | None, equal: Callable[[Any], bool]
+    seen: Observed,
+    svc: LLMService,
+    platform: Platform,
+    live: Manifest | None,
+    equal: Callable[[Any], bool],
+    built: dict[str, Any] | None = None,
 ) -> Choice:
     """Choose for a service that has a RayService, or is to have one.
 
@@ -52,10 +57,13 @@ def choose(
         platform: Settings of the installation.
         live: The RayService that is there.
         equal: Whether that one is what a manifest asks for.
+        built: What `ray_service` makes of service and platform, where that is known: it takes a millisecond.
     """
     was = BuiltWith.of(live) if live is not None else None
     known = was or (adopted(svc, live) if live is not None else None)
-    wanted = _built(seen, svc, platform, _known_ray_version(svc, known), live)
+    ray_version = _known_ray_version(svc, known)
+    plain = built if built is not None and not ray_version else ray_service(svc, platform, ray_version)
+    wanted = _built(seen, svc, platform, ray_version, live, plain)
     own = _record(wanted)
     if live is None:
         return Choice(wanted, own)
@@ -121,14 +129,14 @@ def _built(
     platform: Platform,
     ray_version: str,
     live: Manifest | None,
+    plain: dict[str, Any],
     kept: BuiltWith | None = None,
 ) -> dict[str, Any]:
     """The RayService, where a new Ray cluster begins with as many replicas as run now.
 
-    That is counted once, when the RayService is changed, and stays as it is until the next change. `kept`:
-    the Ray cluster stays the one of that record, whatever this operator builds.
+    That is counted once, when the RayService is changed, and stays as it is until the next change. `plain`:
+    it without that. `kept`: the Ray cluster stays the one of that record, whatever this operator builds.
     """
-    plain = ray_service(svc, platform, ray_version)
     record, was = _record(plain), BuiltWith.of(live) if live is not None else None
     if live is None or was is None:
         return plain
@@ -172,7 +180,8 @@ def _as_built(
         ray_head_image=was.head_image,
         assigned_users=was.assigned_users,
     )
-    again = _built(seen, svc, before, was.ray_version, live, was)
+    plain = ray_service(svc, before, was.ray_version)
+    again = _built(seen, svc, before, was.ray_version, live, plain, was)
     now = replace(was, spec=_record(again).spec, running=_record(again).running)
     if _record(again).same(was):
         return _recorded(again, now)

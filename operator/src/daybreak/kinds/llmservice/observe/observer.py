@@ -10,6 +10,7 @@ from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
 from daybreak.api.schema.custom_object import read_object
+from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
@@ -59,6 +60,7 @@ class Observer:
         nodes: Knows the nodes; None: it looks itself.
         turns: Knows whose turn it is among all workloads; None: among LLMServices alone.
         ports: Gives out the gateways' ports; None: to LLMServices alone.
+        booked: Knows what pods hold on nodes; None: it looks itself.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Observer:
         nodes: NodeWatch | None = None,
         turns: TurnWatch | None = None,
         ports: PortAllocator | None = None,
+        booked: BookedWatch | None = None,
     ) -> None:
         self._cache = cache
         self._watches = watches
@@ -78,8 +81,9 @@ class Observer:
         self._wanted = wanted
         self._ports = ports or PortAllocator(cache, enqueue)
         self._fit = FitWatch()
+        self._booked = booked or BookedWatch(cache)
         self._nodes = nodes or NodeWatch(cache, watches)
-        self._turns = turns or TurnWatch(self._nodes, lambda workload: enqueue(workload.key))
+        self._turns = turns or TurnWatch(self._nodes, lambda workload, _: enqueue(workload.key))
 
     def observe(self, key: Key) -> Observed | None:
         """What is seen of an LLMService, or None when there is none."""
@@ -115,7 +119,7 @@ class Observer:
         self._fit.note(key, checked, seen.nodes, lambda asked: fit.questions(asked.workload))
         seen = self._with_objects(key, seen)
         if seen.wanted != seen.own_revision:
-            seen = replace(seen, booked=reads.booked(self._cache))
+            seen = replace(seen, booked=self._booked.booked())
         own = Workload(LLM_SERVICES.kind, key)
         return replace(seen, turns=self._turns.turns(own, claims(seen), seen.now))
 

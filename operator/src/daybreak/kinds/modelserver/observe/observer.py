@@ -47,6 +47,7 @@ class Observer(observer.Observer[Observed]):
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._engines = engines
         self._watches = parts.watches
+        self._booked = parts.booked
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says, and the revisions that are kept."""
@@ -61,7 +62,7 @@ class Observer(observer.Observer[Observed]):
         name = Key(key.namespace, names.server_deployment(key.name))
         booked = None
         if seen.history is not None and seen.history.wanted != seen.history.built:
-            booked = reads.booked(self._cache)
+            booked = self._booked.booked()
         several = seen.subject is not None and seen.subject.spec.nodes > 1
         return replace(
             seen,

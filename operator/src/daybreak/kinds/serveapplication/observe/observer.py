@@ -41,6 +41,7 @@ class Observer(observer.Observer[Observed]):
     ) -> None:
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._watches = parts.watches
+        self._booked = parts.booked
         self._fit = FitWatch()
         self._code = code
 
@@ -77,7 +78,7 @@ class Observer(observer.Observer[Observed]):
             written=written if subject is not written else None,
             history=history,
             contents=contents,
-            booked=reads.booked(self._cache) if turns else None,
+            booked=self._booked.booked() if turns else None,
         )
 
     def objects(self, key: Key, seen: Observed) -> Observed:

@@ -1,0 +1,54 @@
+"""What pods of all workloads hold on nodes, kept up to date with each change of one of them."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from daybreak.api.schema.resource import Resource
+from daybreak.kube.resources import PODS
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.ray.views.ray_pods import pod_views, requests_by_node
+from daybreak.scheduling.room import Booked
+
+
+class BookedWatch:
+    """Sums up the pods of the cache: whoever asks causes only those to be read that have changed.
+
+    A new default of an installation can have thousands of workloads ask at the same time, and each of them
+    would otherwise read the pods of all.
+
+    Args:
+        cache: What is known of the cluster.
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._of: dict[Key, Mapping[str, Mapping[str, Decimal]]] = {}
+        """What the pods of each owner hold."""
+        self._sums: dict[str, dict[str, Decimal]] = {}
+        self._changed = set(cache.owners(PODS))
+        """Owners of which pods have changed since they were read."""
+        cache.subscribe(self._note)
+
+    def booked(self) -> Booked:
+        """What pods hold of each node, as it is now: whoever keeps it copies it."""
+        for owner in self._changed:
+            self._add(self._of.pop(owner, {}), -1)
+            if now := requests_by_node(pod_views(self._cache.of_service(PODS, owner))):
+                self._of[owner] = now
+                self._add(now, 1)
+        self._changed.clear()
+        return {node: dict(taken) for node, taken in self._sums.items()}
+
+    def _note(self, resource: Resource, owner: Key) -> None:
+        if resource is PODS:
+            self._changed.add(owner)
+
+    def _add(self, booked: Booked, sign: int) -> None:
+        for node, amounts in booked.items():
+            sums = self._sums.setdefault(node, {})
+            for resource, amount in amounts.items():
+                sums[resource] = sums.get(resource, Decimal(0)) + sign * amount
+                if not sums[resource]:
+                    del sums[resource]
+            if not sums:
+                del self._sums[node]

@@ -1,0 +1,36 @@
+"""Whether the operator works, and what it has counted."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from daybreak.controller import health
+from daybreak.controller.operator import Operator
+
+
+@pytest.mark.parametrize(
+    ("stuck", "lag", "why"),
+    [
+        (0, 0, ""),
+        (health.STUCK_SECONDS, health.LAG_SECONDS, ""),
+        (200, 0, "the queue has not moved for 200 s"),
+        (0, 40, "the event loop is 40 s late"),
+    ],
+)
+def test_what_is_no_fault_and_what_is(stuck: float, lag: float, why: str) -> None:
+    queue = SimpleNamespace(stuck=lambda: stuck, oldest=lambda: 10_000.0)
+    assert health.unhealthy(cast(Operator, SimpleNamespace(queue=queue, lag=lag))) == why
+
+
+async def test_a_page_of_metrics_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_in: list[Any] = []
+
+    def page() -> bytes:
+        made_in.append(threading.current_thread())
+        return b"page"
+
+    monkeypatch.setattr(health, "generate_latest", page)
+    assert await health.metrics_page() == b"page"
+    assert made_in != [threading.main_thread()]

@@ -1,0 +1,85 @@
+"""What pods of workloads hold on nodes, as they come, change and go."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.common import names
+from daybreak.controller.watching.booked_watch import BookedWatch
+from daybreak.kube.resources import PODS
+from tests.unit.kube.counted import Counted
+from tests.unit.llmservice.decide.scenes.services import Manifest, pod
+
+
+class World:
+    """Pods, and who sums them up."""
+
+    def __init__(self) -> None:
+        self.cache = Counted()
+        self.watch = BookedWatch(self.cache)
+        self._version = 0
+
+    def put(self, name: str, node: str, gpus: int, *, owner: str = "chat", **more: Any) -> Manifest:
+        """A pod as it is now."""
+        self._version += 1
+        found = pod(name, gpus=gpus, placed=bool(node), **more)
+        found["metadata"] |= {"resourceVersion": str(self._version), "uid": name}
+        found["metadata"]["labels"] = found["metadata"]["labels"] | {names.SERVICE_LABEL: owner}
+        found["spec"]["nodeName"] = node or None
+        self.cache.put(PODS, found)
+        return found
+
+    def drop(self, manifest: Manifest) -> None:
+        """It has gone."""
+        self._version += 1
+        gone = manifest["metadata"] | {"resourceVersion": str(self._version)}
+        self.cache.drop(PODS, manifest | {"metadata": gone})
+
+    def gpus(self) -> dict[str, int]:
+        """What is held of each node."""
+        return {node: int(taken["nvidia.com/gpu"]) for node, taken in self.watch.booked().items()}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_what_pods_hold_follows_them(world: World) -> None:
+    one = world.put("one", "a", 2)
+    world.put("two", "a", 1)
+    world.put("three", "b", 4, owner="other")
+    assert world.gpus() == {"a": 3, "b": 4}
+    world.put("three", "", 4, owner="other")
+    assert world.gpus() == {"a": 3}, "it stands on no node"
+    world.put("three", "a", 4, owner="other")
+    world.drop(one)
+    assert world.gpus() == {"a": 5}
+    world.put("three", "a", 4, owner="other", status={"phase": "Succeeded"})
+    assert world.gpus() == {"a": 1}, "it has ended"
+
+
+def test_pods_that_were_there_before_count(world: World) -> None:
+    world.put("one", "a", 2)
+    world.watch = BookedWatch(world.cache)
+    assert world.gpus() == {"a": 2}
+
+
+def test_what_was_told_stays_as_it_was(world: World) -> None:
+    world.put("one", "a", 2)
+    told = world.watch.booked()
+    world.put("one", "a", 3)
+    assert world.gpus() == {"a": 3}
+    assert told["a"]["nvidia.com/gpu"] == 2
+
+
+def test_only_what_has_changed_is_read_again(world: World) -> None:
+    for number in range(50):
+        world.put(f"p{number}", "a", 1, owner=f"s{number}")
+    assert world.gpus() == {"a": 50}
+    world.cache.read = 0
+    assert world.gpus() == {"a": 50}
+    assert world.cache.read == 0
+    world.put("p7", "b", 1, owner="s7")
+    assert world.gpus() == {"a": 49, "b": 1}
+    assert world.cache.read == 1

@@ -1,0 +1,79 @@
+"""What a gateway needs for the workloads and routes of its namespace, read once for each version of them."""
+
+from typing import Any
+
+import pytest
+
+from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.gates.gateways.gateway_needs import NOTHING, GatewayNeeds, Needs, needs
+from daybreak.kube.watching.cache import Key
+from tests.unit.kube.counted import Counted
+
+BOTH = (LLM_SERVICES, LLM_ROUTES)
+
+
+def service(name: str, *secrets: str, version: int = 1, namespace: str = "ns") -> dict[str, Any]:
+    """An LLMService whose API keys are in these Secrets."""
+    keys = [{"secretRef": {"name": secret, "key": "key"}} for secret in secrets]
+    metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": {"access": {"apiKeys": keys}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({}, NOTHING),
+        ({"access": {"apiKeys": [{"secretRef": {"name": "a"}}, {"secretRef": {}}]}}, Needs(frozenset({"a"}))),
+        (
+            {
+                "externalFallback": {
+                    "url": "https://api.example.com:8443/v1",
+                    "apiKeySecretRef": {"name": "k"},
+                }
+            },
+            Needs(frozenset({"k"}), frozenset({8443})),
+        ),
+        (
+            {"externalFallback": {"url": "https://api.example.com", "caSecretRef": {"name": "ca"}}},
+            Needs(frozenset({"ca"}), frozenset({443})),
+        ),
+        ({"externalFallback": {"url": "https://api.example.com:99999"}}, NOTHING),
+    ],
+)
+def test_what_an_object_needs(spec: dict[str, Any], found: Needs) -> None:
+    assert needs({"metadata": {}, "spec": spec}) == found
+
+
+def test_each_object_is_read_once_for_each_of_its_versions() -> None:
+    cache = Counted()
+    for number in range(100):
+        cache.put(LLM_SERVICES, service(f"s{number}", f"k{number % 3}"))
+    found = GatewayNeeds(cache)
+    assert found.of("ns", BOTH).secrets == {"k0", "k1", "k2"}
+    cache.read = 0
+    cache.put(LLM_SERVICES, service("s7", "new", version=2))
+    cache.put(LLM_SERVICES, service("late", "late"))
+    cache.forget(LLM_SERVICES, Key("ns", "s8"))
+    assert found.of("ns", BOTH).secrets == {"k0", "k1", "k2", "late", "new"}
+    assert cache.read == 2
+
+
+def test_other_namespaces_are_not_gone_through() -> None:
+    cache = Counted()
+    for number in range(100):
+        cache.put(LLM_SERVICES, service(f"s{number}", "key", namespace="other"))
+    cache.put(LLM_SERVICES, service("s", "own"))
+    assert GatewayNeeds(cache).of("ns", BOTH).secrets == {"own"}
+    assert (cache.read, cache.named) == (1, 1)
+
+
+def test_what_has_gone_needs_nothing() -> None:
+    cache = Counted()
+    cache.put(LLM_SERVICES, service("s", "own"))
+    found = GatewayNeeds(cache)
+    assert found.of("ns", BOTH).secrets == {"own"}
+    cache.forget(LLM_SERVICES, Key("ns", "s"))
+    assert found.of("ns", BOTH) == NOTHING
+    cache.put(LLM_SERVICES, service("s", "own", version=9))
+    assert found.of("ns", BOTH).secrets == {"own"}

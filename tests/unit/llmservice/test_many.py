@@ -1,0 +1,141 @@
+"""What one LLMService costs beside others: a reconcile reads as much, however many there are."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.schema.resource import Resource
+from daybreak.controller.asking.model_client import ModelClient
+from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.parts import Parts
+from daybreak.controller.watching.booked_watch import BookedWatch
+from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.turn_watch import TurnWatch
+from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.kinds.llmservice.decide import defaults
+from daybreak.kinds.llmservice.kind import llm_services
+from daybreak.kinds.llmservice.objects import desired
+from daybreak.kinds.llmservice.objects.ray_service import ray_service
+from daybreak.kinds.llmservice.observe.observer import GatewaySource
+from daybreak.kube.client import Api
+from daybreak.kube.resources import NODES, PODS
+from daybreak.kube.watching import cache
+from daybreak.kube.watching.cache import Key
+from daybreak.kube.watching.watches import Watches
+from daybreak.kube.writing.apply import Applier
+from tests.unit.clock import Clock
+from tests.unit.kube.counted import Counted
+from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, PLATFORM, Manifest, manifest, pod
+
+ONE = Key("default", "chat")
+
+
+class Server:
+    """An API server that keeps what it is told to, and counts it."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.asked: list[str] = []
+
+    def stored(self, found: Manifest) -> Manifest:
+        """With what the API server gives an object."""
+        self.version += 1
+        given = {"uid": f"uid-{self.version}", **found["metadata"], "resourceVersion": str(self.version)}
+        return {**found, "metadata": given}
+
+    async def request(
+        self, verb: str, resource: Resource, path: str, *, body: Any = None, **_: Any
+    ) -> Manifest:
+        self.asked.append(f"{verb} {resource.kind}")
+        return self.stored(body)
+
+    async def find(self, resource: Resource, path: str) -> None:
+        """Nothing is found."""
+        self.asked.append(f"get {resource.kind}")
+
+
+class NoGateway:
+    """No gateway runs."""
+
+    def heard(self, _: Key) -> tuple[()]:
+        return ()
+
+    def remains(self, _: str) -> bool:
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The cache's clock."""
+    found = Clock()
+    monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=found))
+    return found
+
+
+async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, int, list[str]]:
+    """What making one service takes beside so many others, each with a pod, after it has waited in the queue
+    for so many seconds: objects that are read, names that are gone through, and requests."""
+    server, known = Server(), Counted()
+    for number in range(others):
+        for namespace in ("default", "other"):
+            name, version = f"s{number}", {"namespace": namespace}
+            other = manifest(GPU_MODEL)
+            other["metadata"] |= {"name": name, "uid": f"{namespace}-{name}", **version}
+            known.put(LLM_SERVICES, server.stored(other))
+            its = pod(f"{name}-w", gpus=1)
+            its["metadata"] |= version
+            its["metadata"]["labels"] |= {"daybreak.dev/service": name}
+            known.put(PODS, server.stored(its))
+    known.put(LLM_SERVICES, server.stored(manifest(GPU_MODEL)))
+    allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    node = {"metadata": {"name": "a"}, "status": {"allocatable": allocatable}}
+    known.put(NODES, server.stored(node))
+    watches = cast(Watches, SimpleNamespace(kuberay_installed=True, nodes_known=True))
+    api, nodes = cast(Api, server), NodeWatch(known, watches)
+    nodes.nodes()
+    parts = Parts(
+        api=api,
+        cache=known,
+        watches=watches,
+        platform=PLATFORM,
+        applier=Applier(api, known),
+        nodes=nodes,
+        turns=TurnWatch(nodes, lambda *_: None),
+        booked=BookedWatch(known),
+        others=OtherPods(api),
+        enqueue=lambda *_: None,
+        may_act=lambda: True,
+    )
+    ports = PortAllocator(known)
+    kind = llm_services(parts, cast(ModelClient, None), cast(GatewaySource, NoGateway()), ports)
+    known.read = known.named = 0
+    clock.now += waited
+    await kind.reconcile(ONE)
+    return known.read, known.named, server.asked
+
+
+async def test_a_reconcile_reads_as_much_beside_many_as_beside_few(clock: Clock) -> None:
+    few, many = await _cost(clock, 2), await _cost(clock, 60)
+    assert many == few
+    assert "create RayService" in few[2]
+    assert few[2][-1] == "update LLMService", "its status"
+
+
+async def test_the_last_of_many_that_are_made_at_once_asks_for_no_more_than_the_first(clock: Clock) -> None:
+    first, last = await _cost(clock, 2), await _cost(clock, 2, waited=200)
+    assert last == first
+
+
+async def test_its_ray_service_is_built_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[str] = []
+
+    def noted(*given: Any) -> Manifest:
+        built.append(given[0].name)
+        return ray_service(*given)
+
+    for module in (desired, defaults):
+        monkeypatch.setattr(module, "ray_service", noted)
+    await _cost(clock, 0)
+    assert built == ["chat"]
