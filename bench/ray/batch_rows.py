@@ -45,7 +45,7 @@ NOTES = "BATCH_ROWS_NOTES"
 """As in batch_rows_engine, which only a Python with Ray can import."""
 _STATES = ("Reading", "Starting", "Running")
 _LOOK_SECONDS = 0.25
-_SECONDS = 600.0
+_SECONDS = 1200.0
 
 
 @dataclass(frozen=True)
