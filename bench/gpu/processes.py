@@ -43,6 +43,19 @@ class Process:
         if self._popen.poll() is not None:
             raise Failed(f"{self.name} ended with {self._popen.returncode}:\n{tail(self.log)}")
 
+    @property
+    def peak_mib(self) -> float:
+        """Its highest memory (RSS) so far, without that of its descendants."""
+        status = Path(f"/proc/{self._popen.pid}/status").read_text()
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
+    def kill(self) -> None:
+        """Kill it and what it started, all at once, as a node that is lost does."""
+        family = self.family()
+        for one in family:
+            _send(one.kill)
+        psutil.wait_procs(family, timeout=END_SECONDS)
+
     def end(self, patience: float = END_SECONDS) -> None:
         """End it and what it started: asked first, then killed."""
         family = self.family()

@@ -51,7 +51,7 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
         for round_ in range(rounds):
             # In turns, each round in another order: a machine that slows down slows all of them.
             for way in WAYS[round_ % len(WAYS) :] + WAYS[: round_ % len(WAYS)]:
-                runs.append({"way": way, **run(python, way, folder, ENVIRONMENT)})
+                runs.append({"way": way, **run(python, way, folder, ray_environment.ENGINE_ON_CPUS)})
                 print(f"batch: {runs[-1]}", flush=True)
     report.write(
         "batch",
@@ -95,16 +95,6 @@ def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
     return found
 
 
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": str(os.cpu_count() or 1),
-    "TORCHDYNAMO_DISABLE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",
-    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-    "VLLM_USE_AOT_COMPILE": "0",
-}
-"""As of an engine on CPUs."""
-
-
 def run(python: Path, way: str, folder: Path, more: Mapping[str, str]) -> dict[str, Any]:
     """One way, in a session of its own that ends with it.
 
@@ -114,19 +104,10 @@ def run(python: Path, way: str, folder: Path, more: Mapping[str, str]) -> dict[s
         folder: With rows and settings.
         more: Variables of its environment.
     """
-    sources = [paths.REPOSITORY, paths.REPOSITORY / "images" / "ray" / "runtime" / "src"]
-    environment = {
-        **os.environ,
-        **more,
-        "PYTHONPATH": os.pathsep.join(map(str, sources)),
-        "HF_HUB_OFFLINE": "1",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "VLLM_NO_USAGE_STATS": "1",
-    }
     command = [str(python), "-m", "bench.ray.batch_ways", way, str(folder)]
     process = subprocess.Popen(  # noqa: S603 -- our own program
         command,
-        env=environment,
+        env=ray_environment.variables(more),
         cwd=paths.REPOSITORY,
         stdout=subprocess.PIPE,
         text=True,

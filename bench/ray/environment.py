@@ -3,6 +3,7 @@
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster import paths
@@ -11,6 +12,7 @@ from cluster.tools.programs import run
 from cluster.tools.report import Report
 
 LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
+RUNTIME = paths.REPOSITORY / "images" / "ray" / "runtime" / "src"
 WITHOUT_CUDA = LOCK.with_name("without_cuda.py")
 """What the image's build runs too: PyPI's torch asks for NVIDIA's libraries, which the lock leaves out."""
 FOLDER = paths.DAYBREAK / "ray-venv"
@@ -20,6 +22,26 @@ VERSION = "3.11"
 
 OTHER = "RAY_PYTHON"
 """Environment variable with a Python that has the packages already."""
+ENGINE_ON_CPUS = {
+    "OMP_NUM_THREADS": str(os.cpu_count() or 1),
+    "TORCHDYNAMO_DISABLE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+    "VLLM_USE_AOT_COMPILE": "0",
+}
+"""Environment variables of an engine on CPUs."""
+
+
+def variables(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a program of ours in such a Python: `more`, our sources, and nothing is fetched."""
+    return {
+        **{name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
+        **more,
+        "PYTHONPATH": os.pathsep.join(map(str, (paths.REPOSITORY, RUNTIME))),
+        "HF_HUB_OFFLINE": "1",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "VLLM_NO_USAGE_STATS": "1",
+    }
 
 
 def python(folder: Path = FOLDER) -> Path:

@@ -15,7 +15,6 @@ from typing import Any
 from bench.ray import environment as ray_environment
 from cluster import paths
 
-RUNTIME = paths.REPOSITORY / "images" / "ray" / "runtime" / "src"
 SAMPLES = paths.REPOSITORY / "manifests" / "samples" / "applications"
 _END_SECONDS = 30
 
@@ -40,7 +39,7 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
     """
     # Sockets of Ray's lie below the folder, so its path is short.
     folder = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))
-    sources = [RUNTIME, SAMPLES, paths.REPOSITORY, *more]
+    sources = [ray_environment.RUNTIME, SAMPLES, paths.REPOSITORY, *more]
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST")},
         "HF_HUB_OFFLINE": "1",

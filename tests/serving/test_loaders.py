@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.ray import environment as ray_environment
-from bench.serving.start import RUNTIME
+from bench.ray.environment import RUNTIME
 from cluster import paths
 from cluster.tools.locks import lock
 from cluster.tools.programs import run

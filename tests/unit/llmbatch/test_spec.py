@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from daybreak.api.llmbatch import crd, spec
 from daybreak.api.llmbatch.definition import NAME_RULES, LLMBatch
@@ -87,6 +89,20 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     assert problems(batch(**change)) == ()
     whole = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMBatch", **manifest(**change)}
     jsonschema.validate(whole, batch_json_schema())
+
+
+def examples() -> list[dict[str, Any]]:
+    """What docs/batch.md shows: a whole batch, and how another one answers."""
+    page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text()
+    found = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    found += map(dedent, re.findall(r"^    spec:\n(?:     .*\n)+", page, re.MULTILINE))
+    specs = [yaml.safe_load(text)["spec"] for text in found]
+    return [{"model": None, **each} if "serviceRef" in each else each for each in specs]
+
+
+@pytest.mark.parametrize("change", examples())
+def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
+    assert problems(batch(**change)) == ()
 
 
 def test_the_crd_names_itself_and_shows_progress() -> None:

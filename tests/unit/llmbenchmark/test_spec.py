@@ -2,10 +2,12 @@
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 
 from daybreak.api.llmbenchmark import crd, load, spec
 from daybreak.api.llmbenchmark.definition import NAME_RULES, LLMBenchmark
@@ -126,6 +128,20 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     whole = manifest(**change)
     whole["metadata"] = {"name": "tune"}
     jsonschema.validate(whole, benchmark_json_schema())
+
+
+def examples() -> list[dict[str, Any]]:
+    """What docs/tuning.md shows: a whole benchmark, and parts of others."""
+    page = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text()
+    whole = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    loads = re.findall(r"^      load:\n(?:       .*\n)+", page, re.MULTILINE)
+    return [yaml.safe_load(text)["spec"] for text in whole] + [yaml.safe_load(dedent(text)) for text in loads]
+
+
+@pytest.mark.parametrize("change", examples())
+def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
+    own = {"model": None} if "serviceRef" in change else {}
+    assert problems(benchmark(**own, **change)) == ()
 
 
 def test_the_crd_names_itself_and_shows_progress() -> None:

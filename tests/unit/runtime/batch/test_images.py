@@ -3,7 +3,9 @@
 import base64
 import io
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -12,8 +14,8 @@ from PIL import Image
 from pyarrow import parquet
 
 from daybreak_runtime.batch import images
-from daybreak_runtime.batch.order import Place, Request, Service
-from daybreak_runtime.batch.prepare import prepared
+from daybreak_runtime.batch.order import Engines, Place, Request, Service
+from daybreak_runtime.batch.prepare import prepared, tokenizer
 from daybreak_runtime.batch.row_error import RowError
 from daybreak_runtime.batch.rows import input_files, rows
 from daybreak_runtime.batch.service import ask
@@ -86,6 +88,8 @@ def test_a_url_stays_what_it_is() -> None:
         (base64.b64encode(b"some text that is long enough").decode(), "PNG, JPEG"),
         ("data:image/png,abc", "begins with data:image"),
         ("https://elsewhere/a.png", "is not fetched"),
+        ("s3://bucket/a.png", "is not fetched"),
+        ("file:///rows/a.png", "is not fetched"),
     ],
 )
 def test_what_is_no_image_is_the_rows_error(value: Any, words: str) -> None:
@@ -103,6 +107,8 @@ def test_a_service_gets_urls_and_may_fetch_them() -> None:
     assert (path, body["messages"]) == ("/chat/completions", [{"role": "user", "content": content}])
     _, body = ask(SERVICE, QUESTION, {"photo": "https://here/a.png", "name": "a"})
     assert body["messages"][0]["content"][0]["image_url"]["url"] == "https://here/a.png"
+    with pytest.raises(RowError, match="is not fetched"):
+        ask(SERVICE, QUESTION, {"photo": "gs://bucket/a.png", "name": "a"})
 
 
 def test_a_service_is_shown_images_without_a_chat_template_and_for_embeddings_too() -> None:
@@ -161,3 +167,67 @@ def test_a_prompt_as_it_is_says_itself_where_its_images_are() -> None:
     found = prepared(request, Parts(), {"photo": encoded(), "name": "a"})
     assert prompt(found) == "<image>a"
     assert found["images"] == [f"data:image/png;base64,{encoded()}"]
+
+
+class Transformers:
+    """The library's two classes, for a model whose files say where its chat template is."""
+
+    def __init__(self, tokenizers: str | None = None, processors: str | None = None) -> None:
+        self.asked: list[tuple[Any, ...]] = []
+        self._tokenizers, self._processors = tokenizers, processors
+
+    @property
+    def AutoTokenizer(self) -> Any:
+        return SimpleNamespace(from_pretrained=lambda *_, **__: self._found("tokenizer", self._tokenizers))
+
+    @property
+    def AutoProcessor(self) -> Any:
+        return SimpleNamespace(from_pretrained=lambda *args, **more: self._processor(args, more))
+
+    def _processor(self, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
+        if self._processors is None:
+            raise OSError("no processor here")
+        self.asked.append((*args, more))
+        return self._found("processor", self._processors)
+
+    def _found(self, kind: str, template: str | None) -> Any:
+        return SimpleNamespace(kind=kind, chat_template=template)
+
+
+SEER = Engines("seer", {"tokenizer_revision": "r1"}, {}, "prepare")
+
+
+@pytest.mark.parametrize(
+    ("tokenizers", "processors", "template"),
+    [("own", "other", "own"), (None, "processor's", "processor's"), (None, None, None)],
+)
+def test_a_chat_template_may_lie_with_the_processor(
+    monkeypatch: pytest.MonkeyPatch, tokenizers: str | None, processors: str | None, template: str | None
+) -> None:
+    library = Transformers(tokenizers, processors)
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    found = tokenizer(SEER, QUESTION)
+    assert (found.kind, found.chat_template) == ("tokenizer", template)
+    if template == "processor's":
+        assert library.asked == [("seer", {"revision": "r1", "trust_remote_code": False})]
+    else:
+        assert library.asked == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "wanted"),
+    [
+        (Request(prompt="a", use_chat_template=False), True),
+        (Request(prompt="a", use_chat_template=False, tokenize=False), False),
+        (Request(prompt="a", task="embed", tokenize=False), False),
+        (Request(messages_column="m", task="classify", tokenize=False), True),
+        (Request(prompt="a", chat_template="given"), True),
+    ],
+)
+def test_nobody_asks_for_a_processor_where_no_chat_template_is_missing(
+    monkeypatch: pytest.MonkeyPatch, request_: Request, wanted: bool
+) -> None:
+    library = Transformers("own" if request_.messages_column else None, "processor's")
+    monkeypatch.setitem(sys.modules, "transformers", library)
+    assert (tokenizer(SEER, request_) is not None) == wanted
+    assert library.asked == []

@@ -146,6 +146,14 @@ async def test_why_an_answer_ended() -> None:
     assert [each["finish_reason"] for each in found] == ["length", "stop", "stop"]
 
 
+async def test_what_the_engine_has_read_does_not_go_back_to_the_head() -> None:
+    async def said() -> Any:
+        yield {"i": 0, "generated_text": "a", "num_input_tokens": 1}
+        yield {"i": 1, "__inference_error__": "too long"}
+
+    assert [each["request"] async for each in in_json(said(), "i", {})] == ["", ""]
+
+
 async def test_a_score_is_one_number_and_more_are_no_score() -> None:
     async def said() -> Any:
         yield {"i": 0, "embeddings": [0.25], "num_input_tokens": 3}

@@ -168,7 +168,9 @@ async def in_json(
         answer = {} if error else _said(output, most.get(output[index]))
         if task == "score" and not error:
             answer, error = _score(answer)
-        yield {index: output[index], "answer": as_text(answer), "__inference_error__": error}
+        # The request has been read: its tokens and images need not go to the head beside the row's columns.
+        found = {"request": "", "answer": as_text(answer), "__inference_error__": error}
+        yield {index: output[index], **found}
 
 
 def _score(answer: dict[str, Any]) -> tuple[dict[str, Any], str]:

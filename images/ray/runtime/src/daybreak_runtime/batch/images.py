@@ -5,6 +5,7 @@ The form is a `data:` URL: text that goes through Ray Data and JSON as it is, an
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,8 @@ _KINDS = (
 _HEAD = 24
 """Characters of base64 that tell the kind."""
 _REMOTE = ("http://", "https://")
+_ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+"""A URL of any kind, also of a file or a bucket. Base64 has no colon."""
 
 
 def plain(value: Any) -> str:
@@ -43,9 +46,9 @@ def url(value: Any, where: str, *, remote: bool) -> str:
     if not isinstance(value, str) or not value.strip():
         raise RowError(f"{where} holds no image: bytes, base64 or a data: URL are wanted")
     value = value.strip()
-    if value.startswith(_REMOTE):
-        if remote:
-            return str(value)
+    if remote and value.startswith(_REMOTE):
+        return str(value)
+    if _ELSEWHERE.match(value):
         raise RowError(f"{where} names an image elsewhere, which is not fetched: have the image itself there")
     head, comma, content = value.rpartition(",")
     if comma and not (head.startswith("data:") and head.endswith(";base64")):

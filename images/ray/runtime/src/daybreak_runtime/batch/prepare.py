@@ -1,13 +1,16 @@
 """From a row to what the engine takes: templates, the chat template and tokens, each row by itself."""
 
 import json
+import logging
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from daybreak_runtime.batch import images, openai_format
-from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.order import Engines, Request
 from daybreak_runtime.batch.requests import messages, pictures, render, sampling_params
 from daybreak_runtime.batch.row_error import RowError
+
+log = logging.getLogger("daybreak.batch")
 
 
 class Tokenizer(Protocol):
@@ -20,6 +23,32 @@ class Tokenizer(Protocol):
     def encode(self, text: str, **kwargs: Any) -> list[int]:
         """Tokens of a text."""
         ...
+
+
+def tokenizer(engines: Engines, request: Request) -> Any:
+    """The model's tokenizer, with its chat template; None where neither a chat nor tokens are wanted.
+
+    Models that see may keep their chat template with their processor, where tokenizers do not look.
+    """
+    chat = request.use_chat_template and (request.task == "generate" or bool(request.images))
+    chat = chat or bool(request.messages) or request.messages_column is not None
+    if not (request.tokenize or chat):
+        return None
+    from transformers import AutoProcessor, AutoTokenizer
+
+    args = engines.engine_args
+    options = {
+        "revision": args.get("tokenizer_revision") or args.get("revision"),
+        "trust_remote_code": bool(args.get("trust_remote_code")),
+    }
+    source = args.get("tokenizer") or engines.source
+    found = AutoTokenizer.from_pretrained(source, **options)
+    if chat and request.chat_template is None and not found.chat_template:
+        try:
+            found.chat_template = AutoProcessor.from_pretrained(source, **options).chat_template
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the model has no such template
+            log.warning("the model has no processor with a chat template: %s", error)
+    return found
 
 
 def prepared(
