@@ -97,7 +97,7 @@ local function unset(applet, _, _, id)
     local slot = all[id]
     if slot then
         take_away(slot, "not_found", "The service has been deleted.")
-        all[id] = nil
+        slots.forget(slot)
     end
     applet:send("ok\n")
 end
@@ -132,11 +132,13 @@ end
 local function show(applet, _, _, what, since)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = slots.now_ms()
-    local rows = {}
-    for id, slot in pairs(all) do
-        local flying = slots.in_flight(slot, now)
-        if slot.busy and not slot.only_held or slot.changed > since then
-            rows[#rows + 1] = row(id, slot, flying, now)
+    local flying, told, rows = slots.look(now), slots.changed_since(since), {}
+    for slot in pairs(flying) do
+        told[slot] = told[slot] or slot.busy and not slot.only_held
+    end
+    for slot, tells in pairs(told) do
+        if tells then
+            rows[#rows + 1] = row(slot.id, slot, flying[slot] or 0, now)
         end
     end
     applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..

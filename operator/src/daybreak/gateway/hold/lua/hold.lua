@@ -165,7 +165,7 @@ local function arrive(txn, slot, now, for_replicas)
     local passes = can_pass(slot, for_replicas)
     slot.arrivals = slot.arrivals + 1
     slot.last = now
-    slot.busy = true
+    slots.use(slot)
     local full = passes and txn:get_var(FULL)
     local crowded = not passes and slot.gate ~= "failed" and slot.held >= slot.max_held
     if (full or crowded) and falls_back(txn, slot) then
@@ -196,7 +196,7 @@ end
 
 -- A request that has passed comes back: no server could be reached for it. Nothing of it was sent.
 local function come_back(txn, slot, now)
-    slot.busy = true
+    slots.use(slot)
     again.used(slot)
     if txn:get_var(TURN) > MOST_TURNS then
         slots.count(slot, "not_reached")

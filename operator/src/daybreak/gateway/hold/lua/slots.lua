@@ -20,6 +20,7 @@ for name, variable in pairs({ holds = "DAYBREAK_HOLD_BUCKETS", added = "DAYBREAK
 end
 local UNTOLD_LOOK = 50  -- ms between two looks at whether a service has been told meanwhile
 local SWEEP = 500  -- ms between two looks at who is still in flight
+local MANY_CHANGES = 1000  -- from so many on, all slots are looked at instead
 local LATELY = 2000  -- ms: requests of a service that was asked within them go past Lua
 local AWAKE = os.getenv("DAYBREAK_AWAKE")            -- the map of the backends that small requests reach without Lua
 local SMALL = tonumber(os.getenv("DAYBREAK_SMALL"))  -- bytes of the largest body of those
@@ -53,6 +54,8 @@ local slots = {
 local adapters = {}  -- <port>/<adapter> -> the slot that has it
 local origins = {}   -- <port>/<origin> -> the slot that lets it
 local routes = {}    -- <port>/<prefix>/ -> the slot that lets it
+local used = {}      -- slots that may have requests in flight, as keys
+local by_change = {} -- the slot whose latest change has a number
 
 function slots.now_ms()
     local now = core.now()
@@ -204,6 +207,7 @@ end
 local function set_past_lua(slot, way)
     if way ~= slot.past_lua then
         slot.past_lua = way
+        used[slot] = used[slot] or way and true or nil
         note(AWAKE, slot.id, way)
     end
 end
@@ -261,9 +265,48 @@ function slots.observe(slot, name, ms)
     found.sum = found.sum + ms
 end
 
+local function is_told(slot)
+    return slots.all[slot.id] == slot
+end
+
 function slots.changed(slot)
+    if slot.changed then
+        by_change[slot.changed] = nil
+    end
     slots.sequence = slots.sequence + 1
     slot.changed = slots.sequence
+    by_change[slot.changed] = is_told(slot) and slot or nil
+end
+
+-- The slots that have changed since, as keys. Nobody goes through a thousand slots for one: an agent asks every 80 ms.
+function slots.changed_since(sequence)
+    local found = {}
+    if slots.sequence - sequence > MANY_CHANGES then
+        for _, slot in pairs(slots.all) do
+            found[slot] = slot.changed > sequence or nil
+        end
+        return found
+    end
+    for number = sequence + 1, slots.sequence do
+        local slot = by_change[number]
+        if slot and is_told(slot) then
+            found[slot] = true
+        end
+    end
+    return found
+end
+
+-- A request has come to a slot.
+function slots.use(slot)
+    slot.busy = true
+    used[slot] = true
+end
+
+-- Nobody is told of a slot any more.
+function slots.forget(slot)
+    slots.all[slot.id] = nil
+    used[slot] = nil
+    by_change[slot.changed] = nil
 end
 
 -- A request has left the gate, or was turned away at it.
@@ -285,6 +328,7 @@ end
 -- ones included. Asking costs something, so nobody asks for a slot that was empty and had no arrival since.
 function slots.in_flight(slot, now)
     if not slot.busy and not slot.past_lua then
+        used[slot] = nil
         return 0
     end
     local stats = slot.backend:get_stats()
@@ -316,12 +360,22 @@ function slots.in_flight(slot, now)
     return math.max(0, streams - slot.held - again.streams(slot))
 end
 
+-- Asks HAProxy for the slots that may have requests in flight. Returns how many each of them has.
+function slots.look(now)
+    local found = {}
+    for slot in pairs(used) do
+        if is_told(slot) then
+            found[slot] = slots.in_flight(slot, now)
+        else
+            used[slot] = nil
+        end
+    end
+    return found
+end
+
 core.register_task(function()
     while true do
-        local now = now_ms()
-        for _, slot in pairs(slots.all) do
-            slots.in_flight(slot, now)
-        end
+        slots.look(now_ms())
         core.msleep(SWEEP)
     end
 end)
