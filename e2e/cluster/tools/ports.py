@@ -40,7 +40,11 @@ def _registry(file: Path) -> Iterator[dict[str, str]]:
 
 
 def reserve(file: Path, holder: Path, count: int) -> list[int]:
-    """`count` ports of the holder: the ones that it has, or new ones."""
+    """`count` ports of the holder, a folder: the ones that it has, or new ones.
+
+    The folder is made where it is not there yet: ports of one that has gone are given to others.
+    """
+    holder.mkdir(parents=True, exist_ok=True)
     with _registry(file) as taken:
         mine = [int(port) for port, owner in taken.items() if owner == str(holder)]
         for port, owner in list(taken.items()):

@@ -60,3 +60,9 @@ def test_checkouts_begin_at_different_places(tmp_path: Path) -> None:
         found.update(ports.reserve(holder / "ports", holder, 1))
     # Each has its own file, and none of them listens: from one beginning all would get the same port.
     assert len(found) > 1
+
+
+def test_a_holder_keeps_its_ports_before_it_has_written_anything(tmp_path: Path) -> None:
+    """Two that start at the same moment would get the same ones, and the second would find them in use."""
+    first = ports.reserve(tmp_path / "ports", tmp_path / "one", 3)
+    assert not set(first) & set(ports.reserve(tmp_path / "ports", tmp_path / "two", 3))

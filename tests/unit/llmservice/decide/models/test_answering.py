@@ -173,6 +173,23 @@ def test_of_a_replica_with_two_pods_both_must_stand() -> None:
     assert world.step(pods=(HEAD, both[0])).status.replicas == 0
 
 
+def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> None:
+    """The other one may wait for the accelerators of this one, which can only give way when it is awake."""
+    world = World(manifest(CPU_MODEL, OTHER_MODEL))
+    world.step(pods=(HEAD, pod("a"), pod("b", model="other")), ray_service=running(world))
+    world.step(answers={"tiny": True, "other": True})
+    waits = running(world, app="DEPLOYING", models={"tiny": "HEALTHY", "other": "UPDATING"})
+    decision = world.step(ray_service=waits, pods=(HEAD, pod("a"), unplaced_pod()))
+    assert [model.state for model in decision.status.models] == ["Ready", "Starting"]
+    assert decision.status.models[0].answered
+
+
+def unplaced_pod() -> Manifest:
+    """The pod of the other model, without a place."""
+    words = unplaced("0/1 nodes are available: 1 Insufficient cpu. preemption: none")
+    return pod("b", model="other", ready=False, placed=False, status=words)
+
+
 def test_a_change_of_configuration_is_asked_about() -> None:
     world = World()
     started(world)

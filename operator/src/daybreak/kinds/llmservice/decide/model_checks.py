@@ -177,6 +177,15 @@ def healthy(case: Case) -> Judgement | None:
     return asked(case)
 
 
+def healthy_beside_others(case: Case) -> Judgement | None:
+    """Serve calls it healthy, and is not done with the application: another model may wait long for
+    accelerators, those of this one perhaps. It has answered as what it is now, so whatever Serve works on is
+    not in it."""
+    if not case.proven or case.deployment is None or case.deployment.status != HEALTHY:
+        return None
+    return Judgement(case.scaling, case.before, answering=True)
+
+
 def numbers_changed(case: Case) -> Judgement | None:
     """Only the number of replicas changed: those that have answered stay."""
     if not case.proven or case.before is None or case.before.generation == case.ray.generation:
@@ -186,7 +195,7 @@ def numbers_changed(case: Case) -> Judgement | None:
 
 def scaled_by_serve(case: Case) -> Judgement | None:
     """Serve scales it between its bounds."""
-    if not case.proven or case.deployment is None or case.deployment.status in ("UPDATING", HEALTHY):
+    if not case.proven or case.deployment is None or case.deployment.status == "UPDATING":
         return None
     return Judgement(case.scaling, case.before, answering=True)
 
@@ -217,6 +226,7 @@ CHECKS: tuple[Check, ...] = (
     deployment_failed,
     asked_while_waking,
     healthy,
+    healthy_beside_others,
     numbers_changed,
     scaled_by_serve,
     answered_early,
