@@ -1,12 +1,14 @@
 """The test's own hands on the API server, independent of the operator's client."""
 
 import base64
+import contextlib
 import http.client
 import json
 import ssl
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -168,6 +170,15 @@ class Admin:
                     key = (found["resource"], found["verb"])
                     counted[key] = counted.get(key, 0) + int(float(value))
         return counted
+
+
+@contextlib.contextmanager
+def own_namespace(everywhere: Admin, prefix: str) -> Iterator[Admin]:
+    """The same hands in a new namespace, which goes at the end."""
+    name = f"{prefix}-{uuid.uuid4().hex[:8]}"
+    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    yield everywhere.within(name)
+    everywhere.delete("Namespace", name)
 
 
 def eventually(what: str, look: Callable[[], T | None], seconds: float = 120.0, pause: float = 0.1) -> T:

@@ -6,7 +6,6 @@ KubeRay and no node here, and the operator cannot tell.
 
 import itertools
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 
 from cluster import ControlPlane, paths
-from tests.api.admin import Admin
+from tests.api.admin import Admin, own_namespace
 from tests.api.fixtures import answers, gated, operator, player, sleeper, traffic
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.kuberay_crds import kuberay_crds
@@ -63,11 +62,8 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture
 def admin(plane: ControlPlane) -> Iterator[Admin]:
     """An administrator's hands in a namespace of the test's own."""
-    everywhere = Admin(plane.kubeconfig)
-    name = f"test-{uuid.uuid4().hex[:8]}"
-    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    yield everywhere.within(name)
-    everywhere.delete("Namespace", name)
+    with own_namespace(Admin(plane.kubeconfig), "test") as own:
+        yield own
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """A cluster with the real controller of LeaderWorkerSet; nodes and kubelets are played by kwok."""
 
 import os
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from cluster import ControlPlane, FakeNode, paths
-from tests.api.admin import Admin, eventually
+from tests.api.admin import Admin, eventually, own_namespace
 from tests.api.conftest import CRDS
 from tests.api.fixtures import answers, gated, operator, player, traffic
 from tests.by_hand.lws import crds, lws
@@ -32,10 +31,6 @@ def plane() -> Iterator[ControlPlane]:
 @pytest.fixture
 def admin(plane: ControlPlane) -> Iterator[Admin]:
     """An administrator's hands in a namespace of the test's own."""
-    everywhere = Admin(plane.kubeconfig)
-    name = f"lws-{uuid.uuid4().hex[:8]}"
-    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    own = everywhere.within(name)
-    eventually("the default account", lambda: own.get("ServiceAccount", "default"))
-    yield own
-    everywhere.delete("Namespace", name)
+    with own_namespace(Admin(plane.kubeconfig), "lws") as own:
+        eventually("the default account", lambda: own.get("ServiceAccount", "default"))
+        yield own

@@ -9,7 +9,6 @@ placed, and what is said of it; `e2e/` shows that such pods serve a model.
 """
 
 import os
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import pytest
 
 from cluster import ControlPlane, paths
 from daybreak.api.common import names
-from tests.api.admin import Admin, eventually
+from tests.api.admin import Admin, eventually, own_namespace
 from tests.api.conftest import CRDS
 from tests.api.fixtures import answers, gated, operator, traffic
 from tests.gpu.exact import NAME, Exact
@@ -95,16 +94,13 @@ def nodes(plane: ControlPlane, everywhere: Admin) -> Iterator[Nodes]:
 @pytest.fixture
 def admin(everywhere: Admin, nodes: Nodes) -> Iterator[Admin]:
     """An administrator's hands in a namespace of the test's own; its GPUs are free again after the test."""
-    name = f"gpu-{uuid.uuid4().hex[:8]}"
-    everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    own = everywhere.within(name)
-    eventually("the default account", lambda: own.get("ServiceAccount", "default"))
-    yield own
-    for kind in ("LLMService", "ServeApplication"):
-        for each in own.list(kind):
-            own.delete(kind, each["metadata"]["name"])
-    eventually("all pods gone", lambda: everything_gone(own))
-    everywhere.delete("Namespace", name)
+    with own_namespace(everywhere, "gpu") as own:
+        eventually("the default account", lambda: own.get("ServiceAccount", "default"))
+        yield own
+        for kind in ("LLMService", "ServeApplication"):
+            for each in own.list(kind):
+                own.delete(kind, each["metadata"]["name"])
+        eventually("all pods gone", lambda: everything_gone(own))
 
 
 @pytest.fixture

@@ -134,12 +134,12 @@ local function show(applet, _, _, what, since)
     local now = slots.now_ms()
     local flying, told, rows = slots.look(now), slots.changed_since(since), {}
     for slot in pairs(flying) do
-        told[slot] = told[slot] or slot.busy and not slot.only_held
-    end
-    for slot, tells in pairs(told) do
-        if tells then
-            rows[#rows + 1] = row(slot.id, slot, flying[slot] or 0, now)
+        if slot.busy and not slot.only_held then
+            told[slot] = true
         end
+    end
+    for slot in pairs(told) do
+        rows[#rows + 1] = row(slot.id, slot, flying[slot] or 0, now)
     end
     applet:send(string.format('{"boot":"%s","sequence":%d,"slots":[', slots.boot, slots.sequence) ..
         table.concat(rows, ",") .. "]}\n")

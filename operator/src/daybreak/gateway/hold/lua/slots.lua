@@ -207,7 +207,9 @@ end
 local function set_past_lua(slot, way)
     if way ~= slot.past_lua then
         slot.past_lua = way
-        used[slot] = used[slot] or way and true or nil
+        if way then
+            used[slot] = true
+        end
         note(AWAKE, slot.id, way)
     end
 end
