@@ -51,9 +51,9 @@ generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base 
 
 bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchmarks.md (two hours; starts the cluster as `up` does)
 	@$(RUN) -m cluster build --for tests
-	@$(RUN) -m bench reconcile steady lag sleeping awake held starved turns direct serving_v2
+	@$(RUN) -m bench --without-cluster
 	@$(RUN) -m quickstart up
-	@$(RUN) -m bench overhead waking storm turns-real canary
+	@$(RUN) -m bench --with-cluster
 	@$(RUN) scripts/generate.py
 
 # In the image it is /opt/ray/bin/python; elsewhere the Python with the packages of images/ray's lock.

@@ -1,18 +1,24 @@
-"""`python -m bench [NAME …]`: run the measurements named, or all of them."""
+"""`python -m bench [NAME …]`: run the measurements named, or all of them.
+
+`--without-cluster` stands for all that start what they need, `--with-cluster` for those that need Daybreak's.
+"""
 
 import importlib
 import sys
 
-from bench.names import NAMES
+from bench.names import NAMES, WITH_CLUSTER, WITHOUT_CLUSTER
+
+GROUPS = {"--without-cluster": WITHOUT_CLUSTER, "--with-cluster": WITH_CLUSTER}
 
 
 def main(arguments: list[str]) -> int:
     """Run each measurement's `main()`; the result files are in bench/results/."""
-    unknown = [name for name in arguments if name not in NAMES]
+    names = [name for argument in arguments for name in GROUPS.get(argument, (argument,))]
+    unknown = [name for name in names if name not in NAMES]
     if unknown:
         print(f"no measurement {', '.join(unknown)}; there are: {', '.join(NAMES)}", file=sys.stderr)
         return 2
-    for name in arguments or NAMES:
+    for name in names or NAMES:
         importlib.import_module(NAMES[name]).main()
     return 0
 

@@ -19,12 +19,14 @@ from daybreak.api.llmroute import crd as route_crd
 from daybreak.api.llmservice import crd
 from daybreak.api.modelserver import crd as server_crd
 from daybreak.api.serveapplication import crd as application_crd
+from daybreak.gateway.fields import fields
 from scripts import sboms
 from scripts.docs import values_table
 from scripts.docs.application_api import application_api_md
 from scripts.docs.batch_api import batch_api_md
 from scripts.docs.benchmark_api import benchmark_api_md
 from scripts.docs.benchmarks import benchmarks_md
+from scripts.docs.comparison import comparison_md
 from scripts.docs.llmservice_api import api_md
 from scripts.docs.route_api import route_api_md
 from scripts.docs.server_api import server_api_md
@@ -129,6 +131,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/modelserver.schema.json": server_schema_json,
     "docs/serveapplication.schema.json": application_schema_json,
     "docs/llmroute.schema.json": route_schema_json,
+    "images/ray/runtime/src/daybreak_runtime/http/request_fields.json": fields.shared,
     "docs/api.md": api_md,
     "docs/batch-api.md": batch_api_md,
     "docs/benchmark-api.md": benchmark_api_md,
@@ -137,6 +140,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/route-api.md": route_api_md,
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,
+    "docs/comparison.md": comparison_md,
     # After the CRD, which is part of what helm renders.
     "manifests/base/crds.yaml": kustomize_base.crds_yaml,
     "manifests/base/operator.yaml": kustomize_base.operator_yaml,

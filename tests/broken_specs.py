@@ -7,7 +7,7 @@ each, so that neither depends on the other.
 from dataclasses import dataclass
 from typing import Any
 
-from daybreak.api.llmservice.definition import KIND
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.schema.resource import API_VERSION
 
 Manifest = dict[str, Any]

@@ -1,4 +1,9 @@
-"""How property tests run: the same examples each time, and no clock, for the machine may be busy."""
+"""How property tests run: the same examples each time, and no clock, for the machine may be busy.
+
+Servers that tests share (an API server, Ray) are fixtures of the scope `package`, not `session`: on two cores
+what idles in one worker takes time from the tests of the others. For pytest a folder is a package only where
+it has an `__init__.py`; without it such a fixture silently lives as long as the session.
+"""
 
 import os
 

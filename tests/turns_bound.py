@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from daybreak.scheduling.turns import LOOK_AGAIN, PATIENCE
+from daybreak.scheduling.claim import LOOK_AGAIN, PATIENCE
 
 HANDOVER = PATIENCE + LOOK_AGAIN + timedelta(seconds=3)
 """What a turn takes beside itself: until the scheduler's word counts that there is no room, and until the

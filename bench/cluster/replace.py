@@ -45,6 +45,8 @@ GOALS: dict[str, report.Goal] = {
     "daybreak_replace_added_p99_to_seconds": {"max": 1},
     "daybreak_blue_green_failed": {"max": 0},
     "daybreak_blue_green_ended": {"min": 1},
+    # The other side of the comparison: if this one ends, the node has had room.
+    "kuberay_without_room_ended": {"max": 0},
 }
 
 

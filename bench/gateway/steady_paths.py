@@ -142,16 +142,19 @@ def model(folder: Path) -> Iterator[list[Way]]:
 
 
 @contextmanager
-def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[list[Way]]:
+def gateway(kubeconfig: Path, folder: Path, replica_port: int) -> Iterator[list[Way]]:
     """Our gateway, with requests of each length: a service's own port, that of a service that has API keys,
-    and the port that all models of a namespace share.
+    that of one whose bodies the gateway looks at itself, and the port that all models of a namespace share.
+
+    The model stands for their replicas, and says at any path that it looks at bodies: what that costs
+    a replica is not measured.
     """
     first, _ = names.GATEWAY_PORTS
     router_port, keys = free_ports(1), folder / "keys"
     environment = {
         "GATEWAY_HTTP_PORT": str(free_ports(1)),
         "GATEWAY_ROUTER_PORT": str(router_port),
-        "GATEWAY_SERVE_PORT": str(serve_port),
+        "GATEWAY_REPLICA_PORT": str(replica_port),
         "GATEWAY_KEYS_FOLDER": str(keys),
     }
     (keys / "clients").mkdir(parents=True)
@@ -161,18 +164,21 @@ def gateway(kubeconfig: Path, folder: Path, serve_port: int) -> Iterator[list[Wa
     secret = {"secretRef": {"name": "clients", "key": "key"}}
     behind_keys = f"{MODEL}-key"  # of its own, for at the shared port a name leads to one service
     _open_gate(admin, "steady-key", behind_keys, first + 1, access={"apiKeys": [secret]})
+    looked_at = f"{MODEL}-looks"
+    _open_gate(admin, "steady-looks", looked_at, first + 2, access={"extraFields": ["of_a_client"]})
     with ours.gateway(kubeconfig, NAMESPACE, folder, **environment) as agent:
         eventually("the gateway's processes", lambda: len(ours.parts(agent)["haproxy"]) == HAPROXIES)
         parts, authorization = {"gateway": agent}, f"Authorization: Bearer {KEY}"
         yield [
             *_sized("gateway", first, parts),
             *_sized("gateway-key", first + 1, parts, headers=(authorization,), model=behind_keys),
+            *_sized("gateway-looks", first + 2, parts, model=looked_at),
             *_sized("router", router_port, parts),
         ]
 
 
 def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any) -> None:
-    """A service that is awake, in name only, with `more` in its spec; and its head pod, the model's place."""
+    """A service that is awake, in name only, with `more` in its spec; and a replica, the model's place."""
     spec = {"models": [{"name": model_name, "source": "hf://org/llama"}], **more}
     kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
     admin.create(kind | {"metadata": {"name": name}, "spec": spec})
@@ -180,7 +186,8 @@ def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any)
     open_gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
     gate = {"port": port, "backends": [{"cluster": f"{name}-abcde"}], "models": [open_gate]}
     admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")
-    play_pod(admin, f"{name}-head", head_labels(name, f"{name}-abcde"))
+    labels = head_labels(name, f"{name}-abcde") | {names.RAY_NODE_TYPE_LABEL: "worker"}
+    play_pod(admin, f"{name}-worker", labels | {names.MODEL_LABEL: names.worker_group(model_name)})
 
 
 @contextmanager

@@ -69,8 +69,8 @@ def _keep(file: Path, options: argparse.Namespace, args: dict[str, Any], runs: l
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.gpu.batch", description=__doc__)
-    parser.add_argument("--rows", type=int, default=20000)
-    parser.add_argument("--naive-rows", type=int, default=1500, help="rows of the naive way (default 1500)")
+    parser.add_argument("--rows", type=int, default=20000, help="a multiple of 32 (default 20000)")
+    parser.add_argument("--naive-rows", type=int, default=1536, help="rows of the naive way (default 1536)")
     parser.add_argument("--batch-rows", type=int, default=16, help="rows of a batch, as in LLMBatch's stages")
     parser.add_argument("--slots", type=int, default=256, help="max_num_seqs of each engine (default 256)")
     parser.add_argument("--ways", default=",".join(("batch", "plain", "naive", "plain", "batch")))

@@ -3,7 +3,8 @@
     python -m bench.gpu.gateway --port 20000 --model llama --proxy 8000 [--replica 8100] --folder FOLDER
 
 In a cluster an agent tells it of services and pods; here it is told once: the replicas, with Serve's proxy as
-backup, or the proxy alone. `--replica` may stand there several times.
+backup, or the proxy alone. `--replica` may stand there several times. As the agent does, it asks replicas
+whether they look at the fields of bodies themselves, and leaves bodies to those that do.
 """
 
 import argparse
@@ -13,6 +14,8 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from daybreak.gateway.agent.proofs import Proofs, with_guard
+from daybreak.gateway.agent.wanted import WantedGate
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
@@ -20,12 +23,32 @@ from daybreak.gateway.hold.table import Gate, Slot
 
 _HOST = "127.0.0.1"
 _SLOTS = 16
+_PROOF_SECONDS = 20.0
+"""For the replicas' answers: those that give none by then are not waited for."""
 
 
 def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
     """The servers of the service's backend, as `daybreak.gateway.agent.agent.wanted` has them."""
-    own = (Server(_HOST, replica, max_connections=limit) for replica in replicas)
+    own = (Server(_HOST, replica, max_connections=limit, pod=f"replica-{replica}") for replica in replicas)
     return *own, Server(_HOST, proxy, backup=bool(replicas))
+
+
+async def with_proofs(gate: WantedGate) -> WantedGate:
+    """A gate as the agent makes it once its replicas were asked whether they look at bodies."""
+    name, answered = gate.slot.service, asyncio.Event()
+    proofs = Proofs(lambda _: answered.set())
+    proofs.watch(name, [gate])
+    asking = asyncio.create_task(proofs.run())
+    try:
+        async with asyncio.timeout(_PROOF_SECONDS):
+            while None in [proofs.of(server) for server in gate.servers if server.pod]:
+                await answered.wait()
+                answered.clear()
+    except TimeoutError:
+        pass  # nobody knows, and so the gateway looks itself
+    finally:
+        asking.cancel()
+    return with_guard(gate, proofs, None)
 
 
 async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit: int, folder: Path) -> None:
@@ -37,7 +60,6 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
     await gateway.start()
     try:
         await gateway.told_all()
-        await gateway.set_servers("s0", servers(proxy, replicas, limit))
         service = Slot(
             service="gpu-check",
             gate=Gate.OPEN,
@@ -45,7 +67,10 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
             models=(model,),
             replicas_listen=bool(replicas),
         )
-        await gateway.set_gate("s0", service)
+        gate = await with_proofs(WantedGate(service, servers(proxy, replicas, limit)))
+        print(f"bodies are looked at by {'replicas' if gate.slot.guarded else 'the gateway'}", flush=True)
+        await gateway.set_servers("s0", gate.servers)
+        await gateway.set_gate("s0", gate.slot)
         await ended.wait()
     finally:
         await gateway.kill()

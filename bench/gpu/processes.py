@@ -46,8 +46,16 @@ class Process:
     @property
     def peak_mib(self) -> float:
         """Its highest memory (RSS) so far, without that of its descendants."""
+        return self._status_mib("VmHWM")
+
+    @property
+    def own_mib(self) -> float:
+        """Its memory (RSS) now, without that of its descendants and without what it shares by a mapping."""
+        return self._status_mib("VmRSS") - self._status_mib("RssShmem")
+
+    def _status_mib(self, name: str) -> float:
         status = Path(f"/proc/{self._popen.pid}/status").read_text()
-        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+        return int(status.partition(f"{name}:")[2].split()[0]) / 1024
 
     def kill(self) -> None:
         """Kill it and what it started, all at once, as a node that is lost does."""

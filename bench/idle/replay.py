@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import ModelGate, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.schema.scalars import seconds

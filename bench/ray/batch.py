@@ -5,8 +5,9 @@ processes of its own on this machine: `naive` is what tutorials show, a `map_bat
 calls the synchronous `LLM.generate` with 32 rows at a time; `plain` is one `LLM.generate` of all rows, which
 is the engine alone; `batch` is the runtime of an LLMBatch, from staged rows to written parts.
 
-Rates are from the first answer to the last, so the start of the engine is in none of them; of `plain`, which
-gives no answer before the last, the call itself is timed.
+The clock of each way starts when its engine takes the first row, and stops at the last answer, for `batch`
+when the last part is written. So the start of the engine is in no rate, and slots that fill and empty are in
+each. What `batch` templates and tokenizes while its engine starts is not in its time, as in a cluster.
 
 Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
 """
@@ -26,10 +27,12 @@ from typing import Any
 from bench import report
 from bench.gpu import models
 from bench.ray import environment as ray_environment
+from bench.ray.batch_ways import Settings, naive_blocks
 from cluster import paths
 
 ROUNDS = 2
-ROWS = 600
+ROWS = 640
+"""A multiple of the rows of a call of the naive way."""
 MEDIAN_TOKENS, SPREAD, MOST_TOKENS = 24.0, 0.9, 256
 SLOTS = 32
 WAYS = ("naive", "plain", "batch")
@@ -61,8 +64,9 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
         runs=runs,
         notes=(
             f"{rows} rows, answers of {MEDIAN_TOKENS:g} tokens in the median (log-normal, {SPREAD:g}, "
-            f"at most {MOST_TOKENS}), {SLOTS} slots, the tiny model. Medians of {rounds} runs. The engine "
-            "has the same cores as what surrounds it, which costs `batch` more here than with a GPU."
+            f"at most {MOST_TOKENS}), {SLOTS} slots, batches of {Settings.batch_rows} rows, the tiny model. "
+            f"Medians of {rounds} runs. The engine has the same cores as what surrounds it, which costs "
+            "`batch` more here than with a GPU."
         ),
     )
 
@@ -73,7 +77,11 @@ def write_settings(folder: Path, engine_args: Mapping[str, Any], **more: int) ->
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Rows with a question and how long the answer is."""
+    """Rows with a question and how long the answer is.
+
+    Raises ValueError for a number that the naive way cannot divide into calls of the same size.
+    """
+    naive_blocks(rows)
     dice = random.Random(1)  # noqa: S311 -- lengths, not secrets
     with (folder / "rows.jsonl").open("w") as out:
         for number in range(rows):

@@ -4,9 +4,13 @@ python -m bench.ray.batch_ways naive|plain|batch FOLDER
 
 The folder has `rows.jsonl` and `settings.json`: `engine_args` that each engine is told, `gpus` of it, and
 `batch_rows` of `batch`.
+
+The clock of each way starts when its engine takes the first row, and stops at the last answer. What an engine
+does before, its start, is in no rate; what it does from then on, its slots half empty included, is in each.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -15,6 +19,10 @@ from pathlib import Path
 from typing import Any
 
 NAIVE_ROWS = 32
+"""Of a call of the naive way. So many rows are a block of its table, and their number is a multiple of this:
+otherwise Ray Data would hand out what is left of a block, and an engine would be called for a row or two."""
+FIRST_ROW = "BATCH_FIRST_ROW"
+"""Environment variable with the file in which is noted when an engine has taken the first row."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +32,8 @@ class Settings:
     engine_args: Mapping[str, Any]
     """With `model` and `max_num_seqs`."""
     gpus: int = 0
-    batch_rows: int = 8
-    """Of a batch of `batch`."""
+    batch_rows: int = 16
+    """Of a batch of `batch`: an LLMBatch's default."""
 
     @classmethod
     def read(cls, folder: Path) -> "Settings":
@@ -38,11 +46,43 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
 
 
-def rate(arrivals: list[tuple[float, int]]) -> dict[str, Any]:
-    """Rows in each second from the first answer to the last."""
-    (begun, first), total = arrivals[0], sum(count for _, count in arrivals)
-    seconds = arrivals[-1][0] - begun
-    return {"rows": total, "seconds": round(seconds, 2), "rows_per_second": (total - first) / seconds}
+def rate(rows: int, first_taken: float, last_answer: float) -> dict[str, Any]:
+    """Rows in each second, from the first row that an engine took to the last answer.
+
+    Raises ValueError when no time lies between them.
+    """
+    seconds = last_answer - first_taken
+    if rows < 1 or seconds <= 0:
+        raise ValueError(f"{rows} rows in {seconds} s are no rate")
+    return {"rows": rows, "seconds": round(seconds, 2), "rows_per_second": rows / seconds}
+
+
+def expect_first_row(folder: Path) -> None:
+    """Have this process, and those that it starts, note the first row in a file of this run."""
+    os.environ[FIRST_ROW] = str(folder / f"first-{os.getpid()}-{time.monotonic_ns()}")
+
+
+def note_row() -> None:
+    """Note that an engine takes a row now, unless one has before. One clock counts for the whole machine."""
+    now = time.monotonic()
+    try:
+        with open(os.environ[FIRST_ROW], "x") as file:
+            file.write(repr(now))
+    except FileExistsError:
+        return
+
+
+def first_row() -> float:
+    """When an engine took the first row, by `time.monotonic()`."""
+    return float(Path(os.environ[FIRST_ROW]).read_text())
+
+
+def naive_blocks(rows: int) -> int:
+    """Blocks of the naive way's table, each of them one call. Raises ValueError if a call had fewer rows."""
+    blocks, left = divmod(rows, NAIVE_ROWS)
+    if left or not blocks:
+        raise ValueError(f"{rows} rows: the naive way needs a multiple of {NAIVE_ROWS}")
+    return blocks
 
 
 def plain(folder: Path, settings: Settings) -> dict[str, Any]:
@@ -53,10 +93,9 @@ def plain(folder: Path, settings: Settings) -> dict[str, Any]:
     engine = LLM(**settings.engine_args, disable_log_stats=True)
     prompts = [f"Answer: {row['question']}" for row in rows]
     params = [SamplingParams(**row["params"]) for row in rows]
-    began = time.monotonic()
+    note_row()
     found = engine.generate(prompts, params, use_tqdm=False)
-    seconds = time.monotonic() - began
-    return {"rows": len(found), "seconds": round(seconds, 2), "rows_per_second": len(found) / seconds}
+    return rate(len(found), first_row(), time.monotonic())
 
 
 class Synchronous:
@@ -73,6 +112,7 @@ class Synchronous:
 
         prompts = [f"Answer: {question}" for question in batch["question"]]
         params = [SamplingParams(**json.loads(written)) for written in batch["params"]]
+        note_row()
         found = self._engine.generate(prompts, params, use_tqdm=False)
         return {"text": [each.outputs[0].text for each in found]}
 
@@ -83,7 +123,7 @@ def naive(folder: Path, settings: Settings) -> dict[str, Any]:
 
     _start(folder, settings)
     rows = [{"question": row["question"], "params": json.dumps(row["params"])} for row in read(folder)]
-    dataset = ray.data.from_items(rows).map_batches(
+    dataset = ray.data.from_items(rows, override_num_blocks=naive_blocks(len(rows))).map_batches(
         Synchronous,
         fn_constructor_args=(settings.engine_args,),
         batch_size=NAIVE_ROWS,
@@ -91,21 +131,24 @@ def naive(folder: Path, settings: Settings) -> dict[str, Any]:
         num_cpus=1,
         num_gpus=settings.gpus or None,
     )
-    arrivals = []
-    for batch in dataset.iter_batches(batch_size=NAIVE_ROWS, batch_format="pyarrow"):
-        arrivals.append((time.monotonic(), batch.num_rows))
-    return rate(arrivals)
+    answered, last = 0, 0.0
+    for found in dataset.iter_batches(batch_size=None, batch_format="pyarrow"):
+        answered, last = answered + found.num_rows, time.monotonic()
+    return rate(answered, first_row(), last)
 
 
 def batch(folder: Path, settings: Settings) -> dict[str, Any]:
     """The runtime of an LLMBatch, rows to written parts."""
+    from bench.ray.batch_ways_engine import Noting
+    from daybreak_runtime.batch import stage_classes
     from daybreak_runtime.batch.engines import answers
     from daybreak_runtime.batch.order import Engines, Order
     from daybreak_runtime.batch.output import Output
-    from daybreak_runtime.batch.rows import input_files, rows
-    from daybreak_runtime.batch.staging import stage
+    from daybreak_runtime.batch.rows.reading import input_files, rows
+    from daybreak_runtime.batch.rows.staging import stage
     from daybreak_runtime.jobs.storage import storage
 
+    vars(stage_classes)["JsonEngine"] = Noting
     _start(folder, settings)
     args = dict(settings.engine_args)
     slots = args["max_num_seqs"]
@@ -134,15 +177,13 @@ def batch(folder: Path, settings: Settings) -> dict[str, Any]:
     files = input_files(order.input, source)
     output.begin(files)
     staged = stage(rows(order.input, files, source), output.done, folder / "staged", settings.batch_rows)
-    arrivals = []
     for found in answers(engines, order.request, staged.blocks):
         output.take(found)
-        arrivals.append((time.monotonic(), len(found)))
     output.finish()
-    arrivals.append((time.monotonic(), 0))
+    ended = time.monotonic()
     if output.failed or len(output.done) != staged.total:
         raise SystemExit(f"{output.failed} of {staged.total} rows failed: {output.first_errors}")
-    return rate(arrivals)
+    return rate(len(output.done), first_row(), ended)
 
 
 def _start(folder: Path, settings: Settings) -> None:
@@ -163,4 +204,5 @@ def _start(folder: Path, settings: Settings) -> None:
 if __name__ == "__main__":
     way = {"naive": naive, "plain": plain, "batch": batch}[sys.argv[1]]
     place = Path(sys.argv[2])
+    expect_first_row(place)
     print(json.dumps(way(place, Settings.read(place))), flush=True)

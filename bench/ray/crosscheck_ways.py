@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from daybreak_runtime.benchmark.engines import started
-from daybreak_runtime.benchmark.load import Level, Target, measure
+from daybreak_runtime.benchmark.load.measure import Level, Target, measure
 from daybreak_runtime.benchmark.order import Engine, Lengths, Load, Objective
 
 CLIENTS = 4

@@ -1,8 +1,9 @@
 """Bad inputs become a clear condition or a refusal, and the tiny sample answers throughout."""
 
 import copy
-import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,11 +14,17 @@ from daybreak.api.llmservice.definition import NAME_LIMIT
 from story.objects.kubernetes import Kubernetes, eventually
 from story.test_02_changes import ask
 
+NO_WEIGHTS = "no-weights"
+"""A name of its own: a gateway may know the address of a service just deleted for a moment longer."""
 
-def variant(tiny_manifest: dict[str, Any], name: str) -> dict[str, Any]:
-    """The tiny sample under another name, to be spoilt."""
+
+def variant(tiny_manifest: dict[str, Any], name: str, memory: str = "2Gi") -> dict[str, Any]:
+    """The tiny sample under another name, to be spoilt. Its pods ask for little: others stand beside them."""
     manifest = copy.deepcopy(tiny_manifest)
     manifest["metadata"] = {"name": name}
+    size = {"cpu": "50m", "memory": memory}
+    manifest["spec"]["models"][0]["resources"] = size
+    manifest["spec"]["runtime"]["head"]["resources"] = size
     return manifest
 
 
@@ -44,6 +51,42 @@ def spoil_secret(manifest: dict[str, Any]) -> None:
 
 def spoil_weights(manifest: dict[str, Any]) -> None:
     manifest["spec"]["models"][0]["source"] = "file:///models/no-such-model"
+
+
+def refused(kubernetes: Kubernetes, model: str) -> tuple[InternalServerError, datetime]:
+    """Ask the service without weights, and wait until it refuses: how, and when."""
+    address = eventually(lambda: kubernetes.get("service", NO_WEIGHTS), lambda seen: seen is not None) or {}
+    base = f"http://{address['spec']['clusterIP']}/v1"
+    with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as waiting:
+        # Until gateways know of a new service there is nobody behind its address.
+        eventually(lambda: listed(waiting), bool)
+        with pytest.raises(InternalServerError) as refusal:
+            ask(waiting, model)
+    return refusal.value, datetime.now(UTC)
+
+
+def listed(client: OpenAI) -> list[str]:
+    """The models that a service lists, none while it cannot be reached."""
+    try:
+        return [model.id for model in client.models.list()]
+    except OpenAIError:
+        return []
+
+
+@pytest.fixture(scope="module", autouse=True)
+def waits(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
+) -> Iterator[Future[tuple[InternalServerError, datetime]]]:
+    """A client that waits for a model without weights. It starts and fails beside the other tests."""
+    manifest = variant(tiny_manifest, NO_WEIGHTS, memory="4Gi")
+    spoil_weights(manifest)
+    kubernetes.apply(manifest)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield pool.submit(refused, kubernetes, manifest["spec"]["models"][0]["name"])
+        finally:
+            # With the service goes whoever waits for it.
+            kubernetes.delete("llm", NO_WEIGHTS)
 
 
 @pytest.mark.parametrize(
@@ -86,44 +129,18 @@ def test_condition_says_why(
 
 
 def test_who_waits_for_a_model_that_cannot_start_hears_why(
-    kubernetes: Kubernetes, tiny_manifest: dict[str, Any]
+    kubernetes: Kubernetes, waits: Future[tuple[InternalServerError, datetime]]
 ) -> None:
     """At once when it is known, in the engine's own words, not after the longest wait."""
-    # A name of its own: a gateway may know the address of one just deleted for a moment longer.
-    name = "no-weights"
-    manifest = variant(tiny_manifest, name)
-    spoil_weights(manifest)
-    kubernetes.apply(manifest)
-    try:
-        address = eventually(lambda: kubernetes.get("service", name), lambda seen: seen is not None) or {}
-        base = f"http://{address['spec']['clusterIP']}/v1"
-        with (
-            ThreadPoolExecutor(1) as pool,
-            OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as waiting,
-        ):
-            # Until gateways know of a new service there is nobody behind its address.
-            eventually(lambda: listed(waiting), bool)
-            answer = pool.submit(ask, waiting, manifest["spec"]["models"][0]["name"])
-            eventually(
-                lambda: kubernetes.condition(name, "Stalled"),
-                lambda seen: seen.get("reason") == "ModelFailed",
-                minutes=15,
-            )
-            known = time.monotonic()
-            with pytest.raises(InternalServerError, match="no-such-model") as refusal:
-                answer.result()
-            assert time.monotonic() - known < 10
-        assert refusal.value.status_code == 503
-    finally:
-        kubernetes.delete("llm", name)
-
-
-def listed(client: OpenAI) -> list[str]:
-    """The models that a service lists, none while it cannot be reached."""
-    try:
-        return [model.id for model in client.models.list()]
-    except OpenAIError:
-        return []
+    stalled = eventually(
+        lambda: kubernetes.condition(NO_WEIGHTS, "Stalled"),
+        lambda seen: seen.get("reason") == "ModelFailed",
+        minutes=15,
+    )
+    refusal, heard = waits.result(timeout=60)
+    assert refusal.status_code == 503
+    assert "no-such-model" in str(refusal)
+    assert (heard - datetime.fromisoformat(stalled["lastTransitionTime"])).total_seconds() < 10
 
 
 def test_the_api_server_refuses_what_no_operator_needs_to_see(
@@ -139,6 +156,7 @@ def test_the_api_server_refuses_what_no_operator_needs_to_see(
     scheme["spec"]["models"][0]["source"] = "ftp://somewhere/model"
     unknown = variant(tiny_manifest, "unknown")
     unknown["spec"]["models"][0]["replica"] = 2
+    before = kubernetes.names("llm")
     for manifest, words in (
         (tensor, r"parallelism\.tensor.* greater than or equal to 1"),
         (long, rf"metadata\.name may have at most {NAME_LIMIT} characters"),
@@ -148,4 +166,4 @@ def test_the_api_server_refuses_what_no_operator_needs_to_see(
     ):
         with pytest.raises(ClusterError, match=words):
             kubernetes.apply(manifest)
-    assert kubernetes.names("llm") == [f"llmservice.daybreak.dev/{tiny}"]
+    assert kubernetes.names("llm") == before

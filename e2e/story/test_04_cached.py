@@ -15,6 +15,7 @@ from cluster.node import network
 from story.objects.fake_s3 import ACCESS_KEY, REGION, SECRET_KEY, fake_s3
 from story.objects.kubernetes import Kubernetes, eventually
 from story.objects.node_volume import node_volume
+from story.test_04_heads import before_gpus
 
 NAME = "cached"
 BUCKET = "weights"
@@ -47,6 +48,12 @@ def service(endpoint: str, prefix: str) -> dict[str, Any]:
             "runtime": {"env": [{"name": name, "value": value} for name, value in variables.items()]},
         },
     }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def head_starts(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> None:
+    """The head of the next file starts beside these tests, which leave the machine idle."""
+    installed.apply(before_gpus(tiny_manifest))
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,8 @@ from story.objects.kubernetes import Kubernetes, eventually
 NAME = "before-gpus"
 
 
-def test_a_head_before_gpus_needs_no_cuda(
-    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
-) -> None:
+def before_gpus(tiny_manifest: dict[str, Any]) -> dict[str, Any]:
+    """The LLMService, made of the sample."""
     manifest = copy.deepcopy(tiny_manifest)
     manifest["metadata"] = {"name": NAME}
     spec = manifest["spec"]
@@ -23,7 +22,13 @@ def test_a_head_before_gpus_needs_no_cuda(
     model |= {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
     spec["models"] = [model]
     spec["runtime"] = {"head": {"resources": {"cpu": "200m", "memory": "3Gi"}}}
-    kubernetes.apply(manifest)
+    return manifest
+
+
+def test_a_head_before_gpus_needs_no_cuda(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
+) -> None:
+    kubernetes.apply(before_gpus(tiny_manifest))
     try:
         deployments = eventually(
             lambda: serves(kubernetes), lambda seen: seen.get("OpenAiIngress") == "HEALTHY", minutes=10

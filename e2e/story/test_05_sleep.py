@@ -4,7 +4,6 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
 from openai import OpenAI
 
 from story.load.storm import AT_ONCE, phase, through_every_transition
@@ -57,17 +56,29 @@ def ask(base: str, model: str, *, stream: bool) -> str:
         return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
 
-@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_it_sleeps_and_a_request_wakes_it(
-    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any], depth: str
+def measured(kubernetes: Kubernetes, name: str, depth: str) -> None:
+    """The last wake was from this depth, and each of its phases was measured."""
+    wake = service(kubernetes, name)["status"]["gate"]["models"][0]["wake"]
+    assert wake["depth"] == depth
+    assert wake["seconds"] > 0
+    phases = wake["phases"]
+    assert phases["firstToken"] == wake["seconds"]
+    assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
+    # The answer may come before the kubelet has looked whether the pod is ready, every few seconds.
+    ready = phases.get("workerReady", phases["workerScheduled"])
+    assert phases["workerScheduled"] <= ready <= phases["engineStarted"], phases
+    assert phases["engineStarted"] <= phases["firstToken"], phases
+
+
+def test_it_sleeps_without_a_ray_cluster_and_requests_wake_it(
+    kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
-    fall_asleep(kubernetes, tiny, depth)
+    fall_asleep(kubernetes, tiny, "Cluster")
     eventually(lambda: workers(kubernetes, tiny), lambda seen: not seen, minutes=5)
-    if depth == "Cluster":
-        # Accelerators first: a worker that outlives the head waits a minute for it to come back.
-        assert pods(kubernetes, tiny, "head"), "the head outlives the workers"
-        eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
+    # Accelerators first: a worker that outlives the head waits a minute for it to come back.
+    assert pods(kubernetes, tiny, "head"), "the head outlives the workers"
+    eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
     assert kubernetes.condition(tiny, "Ready")["status"] == "True", "asleep is healthy"
     eventually(lambda: kubernetes.condition(tiny, "Active")["reason"], lambda seen: seen == "Asleep")
     base = base_url(kubernetes, tiny)
@@ -78,17 +89,7 @@ def test_it_sleeps_and_a_request_wakes_it(
     with ThreadPoolExecutor(4) as pool:
         answers = [pool.submit(ask, base, model, stream=number % 2 == 0) for number in range(4)]
         assert all(answer.result() for answer in answers)
-    status = service(kubernetes, tiny)["status"]
-    wake = status["gate"]["models"][0]["wake"]
-    assert wake["depth"] == depth
-    assert wake["seconds"] > 0
-    phases = wake["phases"]
-    assert phases["firstToken"] == wake["seconds"]
-    assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
-    # The answer may come before the kubelet has looked whether the pod is ready, every few seconds.
-    ready = phases.get("workerReady", phases["workerScheduled"])
-    assert phases["workerScheduled"] <= ready <= phases["engineStarted"], phases
-    assert phases["engineStarted"] <= phases["firstToken"], phases
+    measured(kubernetes, tiny, "Cluster")
     assert workers(kubernetes, tiny)
     # Events are posted after the status that opens the gate.
     eventually(
@@ -124,3 +125,4 @@ def test_a_storm_from_one_to_zero_to_one(
     assert tally.connections <= AT_ONCE, "none was closed on the way"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases
+    measured(kubernetes, tiny, "Workers")

@@ -9,6 +9,7 @@ import pytest
 from openai import AuthenticationError, InternalServerError, NotFoundError, OpenAI
 
 from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
+from story.test_06_application import CODE, MANIFEST
 
 KEY, SECRET = "sk-story-4711", "story-keys"
 
@@ -27,6 +28,13 @@ def greet(openai: OpenAI, model: str) -> int:
     answer = openai.chat.completions.create(model=model, messages=messages, max_tokens=2)
     assert answer.usage is not None
     return answer.usage.completion_tokens
+
+
+@pytest.fixture(scope="module", autouse=True)
+def application_starts(installed: Kubernetes) -> None:
+    """The application of the next file starts beside these tests, which leave the machine idle."""
+    installed.apply(CODE)
+    installed.apply(MANIFEST)
 
 
 @pytest.fixture(scope="module")

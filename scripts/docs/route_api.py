@@ -2,8 +2,9 @@
 
 from daybreak.api.llmroute import crd, definition
 from daybreak.api.llmroute.canary import CanaryPhase
-from daybreak.api.llmroute.spec import Asleep, LLMRouteSpec
+from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.llmroute.status import BackendState, LLMRouteStatus, RouteConditionType, RouteReason
+from daybreak.api.llmroute.words import Asleep
 from scripts.docs.llmservice_api import sections, words
 
 HEAD = f"""\

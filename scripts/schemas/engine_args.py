@@ -8,7 +8,7 @@ ray. The JSON on standard output is committed as operator/src/daybreak/api/commo
   JSON (`default`).
 - `owned`: keys that vLLM has and Daybreak sets itself, with the field of LLMService to use instead.
 - `refused`: keys that vLLM has and that can do nothing or do harm below Ray Serve, with the reason.
-- `accelerator_types`: names that Ray has for accelerators beside TPUs, which Daybreak does not run on.
+- `accelerator_types`: names that Ray has for GPUs. Daybreak does not run on TPUs, HPUs and the like.
 
 Ray Serve LLM takes the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
 FrontendArgs (its OpenAI layer, which the replica's own HTTP port and Ray's ingress share).
@@ -104,6 +104,10 @@ REFUSED = {
     "dp_supervisor_probe_timeout_s": _RAY_PLACES,
     "dp_supervisor_probe_failure_threshold": _RAY_PLACES,
 }
+
+# What Ray counts as another resource than GPU (TPU, HPU, neuron_cores, NPU, ...), and Apple's, which
+# no Linux has: a bundle that asks for GPU would wait for them for ever.
+_NO_GPU = re.compile(r"(TPU-|Intel-GAUDI|aws-neuron|Ascend|FURIOSA|MOBILINT|Apple-|M\d+(-(Pro|Max|Ultra))?$)")
 
 # The part of FrontendArgs that reaches vLLM's serving objects or its app (some of it only requests on the
 # replica's own port: spec.runtime.directIngress). A field that is neither
@@ -256,12 +260,12 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
 
 
 def accelerator_types() -> list[str]:
-    """Names of accelerators that Ray Serve LLM takes for GPU workers, sorted."""
+    """Names of accelerators that Ray counts as GPUs, which is what a replica's bundles ask for, sorted."""
     module = importlib.import_module("ray.util.accelerators.accelerators")
     wanted = {
         value
         for name, value in vars(module).items()
-        if isinstance(value, str) and not name.startswith(("_", "GOOGLE_TPU"))
+        if isinstance(value, str) and not name.startswith("_") and not _NO_GPU.match(value)
     }
     # Ray Serve LLM takes A10 for A10G.
     return sorted(wanted | {"A10"})

@@ -10,13 +10,17 @@ from daybreak.api.llmbenchmark import crd as benchmark_crd
 from daybreak.api.llmbenchmark import definition as benchmark_definition
 from daybreak.api.llmroute import crd as route_crd
 from daybreak.api.llmroute import definition as route_definition
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice import crd, definition
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver import crd as server_crd
 from daybreak.api.modelserver import definition as server_definition
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_resource import NAME_PATTERN
 from daybreak.api.schema.resource import API_VERSION
 from daybreak.api.serveapplication import crd as application_crd
 from daybreak.api.serveapplication import definition as application_definition
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 
 Schema = dict[str, Any]
 
@@ -28,7 +32,7 @@ NOT_THE_ROUTERS: Schema = {"not": {"const": names.ROUTER}}
 def json_schema() -> Schema:
     """Schema of a manifest as a person writes it: without status, unknown fields refused."""
     name = _name(definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(definition.KIND, name, crd.schema())
+    return _manifest(LLM_SERVICES.kind, name, crd.schema())
 
 
 def batch_json_schema() -> Schema:
@@ -45,18 +49,18 @@ def benchmark_json_schema() -> Schema:
 def server_json_schema() -> Schema:
     """The same for a ModelServer."""
     name = _name(server_definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(server_definition.KIND, name, server_crd.schema())
+    return _manifest(MODEL_SERVERS.kind, name, server_crd.schema())
 
 
 def application_json_schema() -> Schema:
     """The same for a ServeApplication."""
     name = _name(application_definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(application_definition.KIND, name, application_crd.schema())
+    return _manifest(SERVE_APPLICATIONS.kind, name, application_crd.schema())
 
 
 def route_json_schema() -> Schema:
     """The same for an LLMRoute."""
-    return _manifest(route_definition.KIND, _name(route_definition.NAME_LIMIT), route_crd.schema())
+    return _manifest(LLM_ROUTES.kind, _name(route_definition.NAME_LIMIT), route_crd.schema())
 
 
 def _name(limit: int) -> Schema:

@@ -67,6 +67,7 @@ class Refused(Exception):
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
         self.status = status
+        self.body = message
 
 
 class Admin:

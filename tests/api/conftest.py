@@ -52,7 +52,7 @@ def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """The control plane that the API tests share."""
     with start_plane("shared", controllers=True) as shared:

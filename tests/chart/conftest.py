@@ -24,7 +24,7 @@ def rendered(helm: Helm) -> list[Manifest]:
     return helm.template()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An API server that knows the kinds of KubeRay, Argo CD, LeaderWorkerSet and the Prometheus operator, as
     a user's would.

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from cluster import ClusterError, ControlPlane
-from daybreak.api.llmservice import definition
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import GROUP
 from daybreak.assembly import KINDS
 from scripts.manifests import argocd
@@ -42,7 +42,7 @@ from tests.chart.tools import (
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
 ACCOUNT = f"system:serviceaccount:{NAMESPACE}:daybreak"
-CRD = f"{definition.PLURAL}.{GROUP}"
+CRD = f"{LLM_SERVICES.plural}.{GROUP}"
 CRDS = sorted(f"{kind.plural}.{GROUP}" for kind in KINDS)
 OURS = "deployments,services,serviceaccounts,roles,rolebindings,networkpolicies,leases"
 ARGOCD = ROOT / "manifests" / "argocd"
@@ -64,18 +64,12 @@ def would_accept(plane: ControlPlane, manifests: list[Manifest]) -> str:
 
 def remove_crds(plane: ControlPlane) -> None:
     """Delete our CRDs and wait until they are gone."""
-    for crd in CRDS:
-        remove_crd(plane, crd)
+    plane.kubectl("delete", "crd", *CRDS, "--ignore-not-found", "--wait=false")
+    await_crds_gone(plane)
 
 
-def remove_crd(plane: ControlPlane, crd: str) -> None:
-    """Delete a CRD and wait until it is gone."""
-    plane.kubectl("delete", "crd", crd, "--ignore-not-found", "--wait=false")
-    await_gone(plane, crd)
-
-
-def await_gone(plane: ControlPlane, crd: str) -> None:
-    """Wait until a CRD that is deleted is gone.
+def await_crds_gone(plane: ControlPlane) -> None:
+    """Wait until our CRDs, which are deleted, are gone.
 
     The API server may forget that it has to clear custom resources away (crd_finalizer.go, Kubernetes 1.37):
     its first try fails and says so in the CRD's condition Terminating, the second one meets that change of
@@ -85,27 +79,34 @@ def await_gone(plane: ControlPlane, crd: str) -> None:
     """
     for number in range(10):
         with contextlib.suppress(ClusterError):
-            plane.kubectl("wait", "--for=delete", f"crd/{crd}", "--timeout=15s")
+            plane.kubectl("wait", "--for=delete", *(f"crd/{crd}" for crd in CRDS), "--timeout=15s")
             return
-        with contextlib.suppress(ClusterError):  # gone in between
-            plane.kubectl("annotate", "crd", crd, f"tests/again={number}", "--overwrite")
-    raise AssertionError(f"{crd} is not gone")
+        for crd in CRDS:
+            with contextlib.suppress(ClusterError):  # gone in between
+                plane.kubectl("annotate", "crd", crd, f"tests/again={number}", "--overwrite")
+    raise AssertionError("not all of our CRDs are gone")
 
 
 @pytest.fixture
 def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
-    """Helm with the API server; what it has installed is removed afterwards, the CRDs too."""
+    """Helm with the API server; what it has installed is removed afterwards, but for the CRDs: they are kept
+    for the next release of this name in this namespace."""
     make_namespace(plane, NAMESPACE)
     helm = Helm(plane.kubeconfig)
     yield helm
     for release in json.loads(helm("list", "--all-namespaces", "--output", "json")):
         helm("uninstall", release["name"], "--namespace", release["namespace"])
+
+
+@pytest.fixture
+def without_crds(plane: ControlPlane) -> None:
+    """An API server that has none of our CRDs, for tests of how they come."""
     remove_crds(plane)
 
 
 @pytest.fixture
 def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The API server with our CRDs."""
+    """The API server with our CRDs, which no release of Helm's could take over afterwards."""
     plane.install_crds([CHART / "files" / "crds"])
     yield plane
     remove_crds(plane)
@@ -155,6 +156,7 @@ def test_pod_runs_under_the_restricted_standard(
             would_accept(plane, [weaker])
 
 
+@pytest.mark.usefixtures("without_crds")
 def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluster_helm: Helm) -> None:
     install = ("upgrade", "--install", "daybreak", CHART, "--namespace", NAMESPACE)
     notes = cluster_helm(*install)
@@ -177,16 +179,17 @@ def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluste
     cluster_helm(*install)  # onto the CRD that was kept
 
 
+@pytest.mark.usefixtures("without_crds")
 def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster_helm: Helm) -> None:
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE, "--set", "crds.keep=false")
     cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE)
     left = json.loads(plane.kubectl("get", "crd", "-o", "json"))["items"]
     kept = [each["metadata"]["name"] for each in left if not each["metadata"].get("deletionTimestamp")]
     assert not set(kept) & set(CRDS)
-    for crd in CRDS:
-        await_gone(plane, crd)
+    await_crds_gone(plane)
 
 
+@pytest.mark.usefixtures("without_crds")
 def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
     """What Helm's own crds/ folder would not do."""
     older = tmp_path / "daybreak"
@@ -304,6 +307,7 @@ def test_notes_say_what_is_missing(helm: Helm) -> None:
     assert "namespace: research" in notes
 
 
+@pytest.mark.usefixtures("without_crds")
 def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
     base = str(ROOT / "manifests" / "base")
     for _ in range(2):
@@ -314,8 +318,7 @@ def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
     # Without a controller manager the namespace never finishes going; everything in it does.
     built = [m for m in load(plane.kubectl("kustomize", base)) if m["kind"] != "Namespace"]
     plane.kubectl("delete", "--wait=false", "-f", "-", stdin=dump(built))
-    for crd in CRDS:
-        await_gone(plane, crd)
+    await_crds_gone(plane)
     left = plane.kubectl("get", "-f", "-", "--ignore-not-found", "-o", "name", stdin=dump(built)).split()
     assert left == []
 

@@ -20,7 +20,8 @@ from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.status import LLMRouteStatus, RouteReason
-from daybreak.api.llmservice import definition
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.status import ModelServerStatus
@@ -39,7 +40,7 @@ TAKEN_AWAY = ("string", "math", "io", "os", "debug", "coroutine", "python")
 
 
 READ: dict[str, tuple[Any, Any, type[StrEnum]]] = {
-    "LLMService": (definition.LLMService, LLMServiceStatus, Reason),
+    "LLMService": (LLMService, LLMServiceStatus, Reason),
     "ModelServer": (ModelServer, ModelServerStatus, Reason),
     "ServeApplication": (ServeApplication, ServeApplicationStatus, Reason),
     "LLMBatch": (LLMBatch, LLMBatchStatus, BatchReason),
@@ -205,7 +206,7 @@ def test_every_image_comes_from_a_registry(helm: Helm, tmp_path: Path) -> None:
 def test_in_one_sync_models_come_after_crd_and_operator() -> None:
     """Argo CD dry-runs everything first, so the LLMService must say that its kind may be missing yet."""
     documents = list(yaml.safe_load_all((ARGOCD / "models" / "llama.yaml").read_text()))
-    (model,) = (document for document in documents if document["kind"] == definition.KIND)
+    (model,) = (document for document in documents if document["kind"] == KIND)
     annotations = model["metadata"]["annotations"]
     assert int(annotations["argocd.argoproj.io/sync-wave"]) > 0
     assert annotations["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
@@ -226,4 +227,4 @@ def test_only_replicas_are_left_to_others() -> None:
     ignored = [
         entry for application in applications() for entry in application["spec"].get("ignoreDifferences", [])
     ]
-    assert ignored == [{"group": resource.GROUP, "kind": definition.KIND, "jsonPointers": ["/spec/replicas"]}]
+    assert ignored == [{"group": resource.GROUP, "kind": KIND, "jsonPointers": ["/spec/replicas"]}]

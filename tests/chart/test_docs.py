@@ -80,3 +80,11 @@ def test_argo_cd_of_the_pages_is_the_one_tested() -> None:
     text = (ROOT / "docs" / "install.md").read_text()
     assert ARGO_CD.version.startswith("v3.")
     assert "Argo CD 3 " in text
+
+
+def test_modules_of_the_architecture_exist() -> None:
+    """Each is named by its path below the package, or below the folder that is spoken of."""
+    there = [path.as_posix() for path in ROOT.rglob("*.py") if ".daybreak" not in path.parts]
+    named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text()))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)] == []

@@ -8,7 +8,7 @@ import yaml
 
 from cluster import ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gates.gateways.gateway_objects import gateway
 from tests.chart.tools import ROOT, dump, gateway_api_crds, of_kind, one
 from tests.golden.test_samples import PLATFORM
@@ -48,6 +48,21 @@ def test_they_lead_to_the_address_of_all_models() -> None:
     assert path["backend"]["service"] == {"name": names.ROUTER, "port": {"name": port["name"]}}
     [rule] = one(documents("httproute.yaml"), "HTTPRoute")["spec"]["rules"]
     assert rule["backendRefs"] == [{"name": names.ROUTER, "port": port["port"]}]
+
+
+def test_routes_to_a_gateway_of_another_namespace_lead_to_what_daybreak_makes() -> None:
+    """To the address of all models, and to that of a route of the samples."""
+    own = yaml.safe_load((ROOT / "manifests" / "samples" / "route-address.yaml").read_text())
+    assert own["spec"]["address"] == "Own"
+    models, outside = documents("httproute-attached.yaml")
+    backends = [rule["backendRefs"] for route in (models, outside) for rule in route["spec"]["rules"]]
+    assert backends == [[{"name": names.ROUTER, "port": 80}], [{"name": own["metadata"]["name"], "port": 80}]]
+    for route in (models, outside):
+        [parent] = route["spec"]["parentRefs"]
+        assert parent["namespace"] not in (None, route["metadata"].get("namespace"))
+        assert all(
+            rule["timeouts"] == {"request": "0s", "backendRequest": "0s"} for rule in route["spec"]["rules"]
+        )
 
 
 def test_both_speak_tls() -> None:

@@ -18,7 +18,8 @@ from tests.api.admin import Admin, eventually
 from tests.api.objects.llmservice import condition, everything, model, settled, tiny
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.playing.kuberay import PlayedKubeRay
-from tests.chart.test_admission_policy import Hands, foreign_service, until
+from tests.chart.hands import Hands
+from tests.chart.test_admission_policy import foreign_service, until
 from tests.chart.test_render import environment
 from tests.chart.tools import CHART, ROOT, Helm, dump, of_kind, one
 
@@ -37,20 +38,20 @@ WATCH = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def with_crd(plane: ControlPlane) -> ControlPlane:
-    """The API server with the CRD of LLMService."""
+    """The API server with our CRDs."""
     plane.install_crds([CHART / "files" / "crds"])
     return plane
 
 
-@pytest.fixture(params=list(WATCH))
+@pytest.fixture(scope="module", params=list(WATCH))
 def mode(request: pytest.FixtureRequest) -> str:
     """What the operator watches."""
     return str(request.param)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def admin(with_crd: ControlPlane, mode: str) -> Admin:
     """An administrator's hands in the LLMService's namespace."""
     admin = Admin(with_crd.kubeconfig, SERVED[mode])
@@ -59,19 +60,22 @@ def admin(with_crd: ControlPlane, mode: str) -> Admin:
     return admin
 
 
-@pytest.fixture
-def answers(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folder that says which services answer."""
-    folder = tmp_path / "answers"
-    folder.mkdir()
-    return folder
+    return tmp_path_factory.mktemp("answers")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def operator(
-    with_crd: ControlPlane, admin: Admin, helm: Helm, mode: str, answers: Path, tmp_path: Path
+    with_crd: ControlPlane,
+    admin: Admin,
+    helm: Helm,
+    mode: str,
+    answers: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[OperatorProcess]:
-    """The operator with the chart's rights and settings, and no others.
+    """The operator with the chart's rights and settings, and no others: one for all tests of a mode.
 
     The Lease is the chart's in one mode; in the other the operator makes it.
     """
@@ -88,8 +92,10 @@ def operator(
     if of_kind(manifests, "ValidatingAdmissionPolicy"):
         foreign = foreign_service()
         foreign["metadata"]["namespace"] = admin.namespace
-        until(True, lambda: Hands(with_crd, user).create(foreign))
-    kubeconfig = tmp_path / "operator.kubeconfig"
+        hands = Hands(with_crd, user)
+        until(True, lambda: hands.create(foreign))
+    folder = tmp_path_factory.mktemp("operator")
+    kubeconfig = folder / "operator.kubeconfig"
     with_crd.write_kubeconfig(
         kubeconfig, user, ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     )
@@ -99,7 +105,7 @@ def operator(
         if name.startswith("DAYBREAK_") and name != "DAYBREAK_HTTP_PORT"
     }
     with OperatorProcess(
-        kubeconfig, tmp_path / "log", program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers), **settings
+        kubeconfig, folder / "log", program=PLAYED_OPERATOR, PLAYED_ANSWERS=str(answers), **settings
     ) as process:
         yield process
         assert process.stop() == 0
@@ -280,28 +286,6 @@ def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: Oper
     admin.delete("LLMRoute", name)
 
 
-@pytest.mark.parametrize("mode", ["cluster"], indirect=True)
-def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
-    """As any other refusal, with the chart's value that would allow it."""
-    volumes = [{"name": "host", "hostPath": {"path": "/etc"}}]
-    admin.create(tiny("reaching", models=[model(podTemplate={"spec": {"volumes": volumes}})]))
-    try:
-        refused = eventually(
-            "refused",
-            lambda: (
-                found
-                if (found := condition(admin.get("LLMService", "reaching"), "Ready")).get("reason")
-                == "Refused"
-                else None
-            ),
-        )
-        assert "hostPath" in refused["message"]
-        assert "admissionPolicy.allowHostAccess=true" in refused["message"]
-        assert admin.get("RayService", "reaching") is None
-    finally:
-        admin.delete("LLMService", "reaching")
-
-
 def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorProcess, mode: str) -> None:
     """In another namespace: made by the cluster-wide operator, left alone by one that does not watch it."""
     other = Admin.within(admin, "rights-elsewhere")
@@ -329,3 +313,28 @@ def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorP
         for kind, name in (("RayService", "tiny"), ("Service", "tiny")):
             if other.get(kind, name) is not None:
                 other.delete(kind, name)
+
+
+@pytest.mark.parametrize("mode", ["cluster"], indirect=True)
+def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
+    """As any other refusal, with the chart's value that would allow it.
+
+    The last of its mode: the operator's log tells of it in the words that the other tests look for.
+    """
+    volumes = [{"name": "host", "hostPath": {"path": "/etc"}}]
+    admin.create(tiny("reaching", models=[model(podTemplate={"spec": {"volumes": volumes}})]))
+    try:
+        refused = eventually(
+            "refused",
+            lambda: (
+                found
+                if (found := condition(admin.get("LLMService", "reaching"), "Ready")).get("reason")
+                == "Refused"
+                else None
+            ),
+        )
+        assert "hostPath" in refused["message"]
+        assert "admissionPolicy.allowHostAccess=true" in refused["message"]
+        assert admin.get("RayService", "reaching") is None
+    finally:
+        admin.delete("LLMService", "reaching")

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from cluster import ClusterError, ControlPlane
-from tests.chart.test_admission_policy import ACCOUNT, DENIED, POLICY, RIGHTS, Hands, policies, until
+from cluster import ControlPlane
+from tests.chart.hands import Denied, Hands
+from tests.chart.test_admission_policy import ACCOUNT, DENIED, POLICY, RIGHTS, policies, until
 from tests.chart.tools import CHART, NAMESPACE, Helm, Manifest, dump, of_kind
 
 pytestmark = pytest.mark.xdist_group("chart-plane")
@@ -31,15 +32,6 @@ SERVICE: dict[str, Any] = {
 }
 
 
-class Patcher(Hands):
-    """Requests that set single fields, in the name of a benchmark."""
-
-    def apply(self, *manifests: Manifest) -> str:
-        """Set fields, but for keeping them. Raises ClusterError."""
-        own = "--field-manager=daybreak-benchmark-tune-0"
-        return self._do("apply", list(manifests), "--server-side", "--force-conflicts", own)
-
-
 @pytest.fixture(scope="module")
 def operator(plane: ControlPlane, helm: Helm) -> Iterator[Hands]:
     """Requests in the operator's name, where it may patch, and a service is there."""
@@ -49,7 +41,7 @@ def operator(plane: ControlPlane, helm: Helm) -> Iterator[Hands]:
     manifests = [m for m in helm.template(*PATCH) if m["kind"] in RIGHTS | POLICY]
     plane.apply(dump(manifests))
     plane.apply(dump([SERVICE]))
-    hands = Patcher(plane, ACCOUNT)
+    hands = Hands(plane, ACCOUNT, manager="daybreak-benchmark-tune-0")
     moved = {"metadata": {"labels": {"team": "two"}}}
     until(True, lambda: hands.apply(service_with(**moved)))
     yield hands
@@ -70,7 +62,7 @@ def args(model: str, **values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("model", ["big", "small"])
 def test_engine_arguments_may_be_changed(operator: Hands, model: str) -> None:
-    assert operator.apply(service_with(spec=args(model, max_num_seqs=128)))
+    operator.apply(service_with(spec=args(model, max_num_seqs=128)))
 
 
 @pytest.mark.parametrize(
@@ -86,13 +78,13 @@ def test_engine_arguments_may_be_changed(operator: Hands, model: str) -> None:
     ],
 )
 def test_nothing_else_of_a_service_may(operator: Hands, parts: dict[str, Any]) -> None:
-    with pytest.raises(ClusterError, match=DENIED):
+    with pytest.raises(Denied, match=DENIED):
         operator.apply(service_with(**parts))
 
 
 def test_none_is_made(operator: Hands) -> None:
     other = {**SERVICE, "metadata": {"name": "other", "namespace": MODELS}}
-    with pytest.raises(ClusterError, match=r"(?i)denied|forbidden"):
+    with pytest.raises(Denied, match=r"(?i)denied|forbidden"):
         operator.apply(other)
 
 

@@ -35,7 +35,7 @@ def _place(manifest: Manifest) -> tuple[str | None, ...]:
 
 
 def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) -> None:
-    """And nothing more: of the cluster's scope the operator reads nodes alone, or not even those."""
+    """And nothing more: of the cluster it reads nodes and PriorityClasses alone, or not even those."""
 
     def rules(*options: str) -> dict[tuple[str | None, ...], Any]:
         manifests = helm.template(*options)
@@ -46,8 +46,9 @@ def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) 
     for namespace in ("research", "serving"):
         assert listed.pop(("Role", "daybreak", namespace)) == own
     assert ("Role", "daybreak", "daybreak-system") not in listed
-    [nodes] = listed.pop(("ClusterRole", "daybreak-daybreak-system", None))
+    nodes, classes = listed.pop(("ClusterRole", "daybreak-daybreak-system", None))
     assert nodes == {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}
+    assert classes == {**nodes, "apiGroups": ["scheduling.k8s.io"], "resources": ["priorityclasses"]}
     users = {"daybreak-daybreak-system-view", "daybreak-daybreak-system-edit"}
     assert {name for kind, name, _ in listed if kind == "ClusterRole"} == users
     for without in ("watch.namespaced=true", "watch.nodes=false,userRoles.create=false"):
@@ -106,6 +107,7 @@ def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
         for resource in rule["resources"]:
             if resource in {
                 "nodes",
+                "priorityclasses",
                 "pods",
                 "llmservices",
                 "llmbatches",

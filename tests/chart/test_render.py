@@ -12,7 +12,9 @@ import pytest
 import yaml
 
 from daybreak import versions
+from daybreak.api.common import names
 from daybreak.assembly import KINDS
+from daybreak.ray import ports
 from scripts.docs import values_table
 from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, ToolFailed, load, of_kind, one
 
@@ -230,6 +232,35 @@ def test_the_schema_of_engines_is_the_operators() -> None:
     assert engines["propertyNames"] == {"pattern": rules["pattern"], "maxLength": rules["maxLength"]}
 
 
+TEMPLATES = (
+    *("", "{}", "{", "}", "{{", "{weights", "weights}", "--model={weights}", "{port}{drain}", "{{port}}"),
+    *(
+        "{weight}",
+        "a{weight}",
+        "{Weights}",
+        "{weights{weight}",
+        "{weight{weights}",
+        "{wei ghts}",
+        "{we:ghts}",
+    ),
+    *("{weight{", "{{weight}}", '{"a": {"b": 1}}', '{"a": "{weight}"}', "$(LWS_GROUP_SIZE)", "{a\n}", "{_}"),
+    *("{model}", "/{model}/up", "/{port}", "{}{model}", "{tensor}\n{x}"),
+)
+
+
+def test_templates_that_the_schema_takes_are_those_that_the_operator_takes() -> None:
+    from daybreak.api.modelserver.profiles import OF_PATHS, VALUES, unknown
+
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    one = schema["properties"]["engines"]["additionalProperties"]["properties"]
+    path = one["readinessPath"]["allOf"][0]["pattern"]
+    assert one["answerPath"] == one["readinessPath"]
+    for pattern, values in ((schema["definitions"]["engineTemplate"]["pattern"], VALUES), (path, OF_PATHS)):
+        taken = {text for text in TEMPLATES if re.search(pattern, text)}
+        assert taken == {text for text in TEMPLATES if not list(unknown([text], values))}
+        assert {"{weight}", "{", "{model}"} - taken == {"{weight}"}
+
+
 def test_everything_differs_from_the_defaults() -> None:
     """The file really is everything: each value of values.yaml stands in it, and away from its default."""
     everything = yaml.safe_load(EVERYTHING.read_text())
@@ -266,7 +297,6 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
             )
         },
         "operatorNetworkPolicy.metricsFrom": ["operatorNetworkPolicy.enabled=true"],
-        "operatorNetworkPolicy.apiServerPorts": ["operatorNetworkPolicy.enabled=true"],
     }
     everything = yaml.safe_load(EVERYTHING.read_text())
     for value in values_table.values():
@@ -322,7 +352,7 @@ def test_readme_table_is_current() -> None:
         "serviceAccount.create=maybe",
         "tolerations[0].oeprator=Exists",
         "extraEnv[0].vale=1",
-        "operatorNetworkPolicy.apiServerPorts[0]=0",
+        "networkPolicy.egress.apiServerPorts[0]=0",
         "kuberay.namespace=Ray System",
         "kuberay.namespace=",
         "engines.own.port=9000",
@@ -334,6 +364,22 @@ def test_readme_table_is_current() -> None:
 def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
     with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
         helm.template("--set", option)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("args[0]=--model={weights}", "args[0]=--model={weight}"),
+        ("env.HOME=a{cache}", "env.HOME=a{home}"),
+        ("distributed.workerArgs[0]=-{nodes}", "distributed.workerArgs[0]=-{node}"),
+        ("answerPath=/{model}", "answerPath=/{port}"),
+    ],
+)
+def test_a_template_without_a_value_is_refused(helm: Helm, right: str, wrong: str) -> None:
+    whole = "engines.own.flags=none,engines.own.port=1,engines.own.readinessPath=/,engines.own."
+    assert helm.template("--set", whole + right)
+    with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
+        helm.template("--set", whole + wrong)
 
 
 def test_a_chart_above_may_hand_down_globals(helm: Helm) -> None:
@@ -404,6 +450,19 @@ def test_probes_ask_the_operators_own_server(rendered: list[Manifest]) -> None:
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
 
 
+def test_the_operators_policy_lets_it_reach_all_that_it_asks(helm: Helm) -> None:
+    options = ("operatorNetworkPolicy.enabled=true", "networkPolicy.egress.apiServerPorts={7443}")
+    manifests = helm.template(*(each for option in options for each in ("--set", option)))
+    rules = one(manifests, "NetworkPolicy")["spec"]["egress"]
+    opened = [{port["port"] for port in rule.get("ports", [])} for rule in rules]
+    assert {7443} in opened
+    assert {ports.SERVE, ports.DIRECT, ports.FILL, ports.BATCH, names.GATEWAY_HTTP_PORT} in opened
+    # Engines of ModelServers have ports of their own, also ones that only an installation knows.
+    server = {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.COMPONENT_LABEL: names.SERVER_COMPONENT}
+    peer = {"namespaceSelector": {}, "podSelector": {"matchLabels": server}}
+    assert {"to": [peer]} in rules
+
+
 @pytest.mark.parametrize("options", [(), ("--values", EVERYTHING), ("--set", "nameOverride=night")])
 def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> None:
     """By these labels policies and selectors of other people find the operator, whatever its name is."""
@@ -414,7 +473,7 @@ def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> Non
     assert one(manifests, "Deployment")["spec"]["selector"]["matchLabels"].items() <= pod_labels.items()
     for kind in ("ServiceMonitor", "PodMonitor", "NetworkPolicy"):
         for found in of_kind(manifests, kind):
-            if found["metadata"]["name"].endswith("-engines"):
+            if found["metadata"]["name"].endswith(("-engines", "-gateways", "-ray")):
                 continue  # other pods than the operator's
             selector = found["spec"].get("podSelector") or found["spec"]["selector"]
             target = (
@@ -431,9 +490,6 @@ def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> Non
     ],
 )
 def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[str, Any]) -> None:
-    # Here, so that the other tests do without the operator's libraries.
-    from daybreak.api.common import names
-
     values = ("metrics.engines.enabled=true", watch)
     monitor = one(helm.template(*(word for value in values for word in ("--set", value))), "PodMonitor")
     assert monitor["spec"]["namespaceSelector"] == where
@@ -453,6 +509,51 @@ def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[
         assert (labels["__address__"], labels["__metrics_path__"]) == (target, "/metrics")
         assert labels["model_server"] == "chat"
     assert relabelled(endpoint["relabelings"], {"__meta_kubernetes_pod_ip": "10.0.0.7"}) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "monitors"),
+    [
+        ((), {"daybreak", "daybreak-gateways", "daybreak-ray"}),
+        (("metrics.serviceMonitor.enabled=true",), {"daybreak-gateways", "daybreak-ray"}),
+        (("gateway.enabled=false",), {"daybreak", "daybreak-ray"}),
+    ],
+)
+def test_one_value_has_operator_gateways_and_ray_pods_scraped(
+    helm: Helm, options: tuple[str, ...], monitors: set[str]
+) -> None:
+    given = ("metrics.podMonitor.enabled=true", *options)
+    manifests = helm.template(*(word for value in given for word in ("--set", value)))
+    assert {each["metadata"]["name"] for each in of_kind(manifests, "PodMonitor")} == monitors
+
+
+@pytest.mark.parametrize(
+    ("watch", "where"),
+    [
+        ("watch.namespaced=false", {"any": True}),
+        ("watch.namespaces={one,two}", {"matchNames": ["one", "two"]}),
+    ],
+)
+def test_gateways_and_ray_pods_are_scraped_where_they_are(
+    helm: Helm, watch: str, where: dict[str, Any]
+) -> None:
+    # Here, so that the other tests do without the operator's libraries.
+    from daybreak.api.common import names
+    from daybreak.ray import ports
+
+    manifests = helm.template("--set", "metrics.podMonitor.enabled=true", "--set", watch)
+    found = {each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "PodMonitor")}
+    gateways, ray = found["daybreak-gateways"], found["daybreak-ray"]
+    assert gateways["namespaceSelector"] == ray["namespaceSelector"] == where
+    assert gateways["selector"]["matchLabels"].items() <= names.gateway_labels().items()
+    [expression] = ray["selector"]["matchExpressions"]
+    for component in expression["values"]:
+        assert ray["selector"]["matchLabels"].items() <= names.labels("chat", component).items()
+    [endpoint] = ray["podMetricsEndpoints"]
+    assert ports.WORKER_PORTS[endpoint["port"]] == ports.HEAD_PORTS[endpoint["port"]] == ports.METRICS
+    labels = relabelled(endpoint["relabelings"], {"__meta_kubernetes_pod_label_daybreak_dev_service": "chat"})
+    assert labels is not None
+    assert labels["llm_service"] == "chat"
 
 
 def relabelled(rules: list[dict[str, Any]], labels: dict[str, str]) -> dict[str, str] | None:
@@ -514,6 +615,13 @@ def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
     for container in pod["containers"]:
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+
+
+def test_what_pulls_names_no_user_where_the_platform_assigns_them(helm: Helm) -> None:
+    assert pulling(helm)["securityContext"]["runAsUser"] == 65532
+    context = pulling(helm, "--set", "assignedUsers=true")["securityContext"]
+    assert not {"runAsUser", "runAsGroup"} & context.keys()
+    assert context["runAsNonRoot"] is True
 
 
 def test_a_selector_of_ones_own_takes_the_place_of_the_default(helm: Helm) -> None:

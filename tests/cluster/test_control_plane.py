@@ -13,6 +13,7 @@ import pytest
 
 from cluster import ClusterError, ControlPlane, FakeNode, paths
 from cluster.tools import ports
+from story.objects.reader import Reader
 
 pytestmark = pytest.mark.xdist_group("control-plane")
 
@@ -75,6 +76,28 @@ def test_a_pod_that_does_not_tolerate_the_taint_or_needs_too_much_waits(plane: C
     message = plane.kubectl("get", "pod", "intolerant", "-o", path)
     assert "untolerated taint" in message
     assert "Insufficient nvidia.com/gpu" in message
+
+
+def test_the_reader_of_the_story_sees_what_kubectl_sees(plane: ControlPlane) -> None:
+    reader = Reader(plane.kubeconfig)
+    thing = {"apiVersion": "test.example/v1", "kind": "Thing", "metadata": {"name": "one"}}
+    plane.apply(json.dumps({**thing, "metadata": {"name": "one", "labels": {"a": "b"}}}))
+    plane.kubectl("create", "configmap", "seen")
+    kinds = "configmaps,serviceaccounts,things,deployments,pods,pvc,events,nodes"
+    for which in ((), ("-l", "a=b")):
+        printed = plane.kubectl("get", "-n", "default", kinds, *which, "-o", "name").split()
+        assert sorted(reader.names("default", kinds, *which)) == sorted(printed)
+    for words in (["things", "one"], ["cm", "seen"], ["node", "big"]):
+        seen = json.loads(plane.kubectl("get", "-n", "default", *words, "-o", "json"))
+        found = reader.get("default", *words)
+        assert found is not None
+        assert found["metadata"]["uid"] == seen["metadata"]["uid"]
+    found = reader.get("default", "thing", "-l", "a=b")
+    assert found is not None
+    assert [each["metadata"]["name"] for each in found["items"]] == ["one"]
+    assert reader.get("default", "thing", "two") is None
+    with pytest.raises(ClusterError, match="nothings"):
+        reader.names("default", "nothings")
 
 
 def test_an_outage_of_the_api_server_ends_at_the_same_address_with_all_objects(plane: ControlPlane) -> None:

@@ -19,6 +19,8 @@ class FakeApplication:
         """Bodies, in the order of their arrival."""
         self.status = 200
         """What is answered."""
+        self.dies = ""
+        """Its process ends when it has read a request: `before` its answer, or `within` it."""
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)
@@ -47,4 +49,11 @@ class FakeApplication:
             return socket
         body = await request.read()
         self.bodies.append(body)
+        if self.dies and request.transport is not None:
+            begun = web.StreamResponse()
+            if self.dies == "within":
+                await begun.prepare(request)
+                await begun.write(b"some")
+            request.transport.close()
+            return begun
         return web.Response(status=self.status, body=body)

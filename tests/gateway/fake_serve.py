@@ -26,6 +26,8 @@ class FakeServe:
         """The same for those whose body arrived to its end."""
         self.bodies: dict[str, bytes] | None = None
         """Set: the bodies that arrived, by their X-Request-Id."""
+        self.paths: dict[str, str] = {}
+        """Where each request, by its X-Request-Id, was sent to."""
         self.headers: dict[str, str] = {}
         """The headers of the latest request, names in lower case."""
         self.finish = asyncio.Event()
@@ -67,8 +69,11 @@ class FakeServe:
         return web.json_response({"object": "list", "data": [{"id": "from Serve"}]})
 
     async def _answer(self, request: web.Request) -> web.Response:
+        if request.path.startswith("/-/") and not request.path.startswith(f"{self._health_path}/"):
+            return web.json_response({"detail": "Not Found"}, status=404)
         name = request.headers["X-Request-Id"]
         self.seen[name] += 1
+        self.paths[name] = request.path
         self.headers = {name.lower(): value for name, value in request.headers.items()}
         size = 0
         async for chunk in request.content.iter_any():

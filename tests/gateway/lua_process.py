@@ -14,6 +14,7 @@ _CONFIG = """
 global
     nbthread 1
     stats socket "{socket}" mode 600 level admin
+    stats timeout 1h
 {paths}
     lua-load "{file}"
 defaults

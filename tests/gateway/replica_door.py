@@ -15,7 +15,12 @@ from daybreak_runtime.http.door import Door
 class ReplicaDoor:
     """Listens while it is entered. aiohttp stands in for uvicorn, which only the Ray images have."""
 
-    def __init__(self, *, limit: int = 100, most_waiting: int = 100, status: int = 200) -> None:
+    def __init__(
+        self, *, limit: int = 100, most_waiting: int = 100, status: int = 200, port: int = 0
+    ) -> None:
+        self._port = port
+        self.paths: list[str] = []
+        """Where requests were sent to, health checks included."""
         self.limit = limit
         self.status = status
         """What the engine answers."""
@@ -37,7 +42,7 @@ class ReplicaDoor:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port)
         await self._site.start()
         self.address = Server(*self._runner.addresses[0][:2])
         return self
@@ -70,6 +75,7 @@ class ReplicaDoor:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         answer: web.StreamResponse | None = None
+        self.paths.append(request.path)
         scope: dict[str, Any] = {
             "type": "http",
             "path": request.path,

@@ -9,7 +9,7 @@ import pytest
 
 from cluster import ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway
 from tests.api.admin import Admin
@@ -21,7 +21,7 @@ from tests.gateway.fake_serve import FakeServe
 from tests.golden.test_samples import PLATFORM
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
     """A control plane for the group `gateway-agent`: who takes its API server away brings it back."""
     with start_plane("gateway", kuberay=False) as own:

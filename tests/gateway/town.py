@@ -122,16 +122,6 @@ def router_settings() -> dict[str, Any]:
 async def town(tmp_path: Path, router_settings: dict[str, Any]) -> AsyncIterator[Town]:
     first = free_ports(SLOTS + 1 + OWN)
     folder = tmp_path / "gw"
-    gateway = Gateway(
-        GatewayConfig(
-            folder=folder,
-            address="127.0.0.1",
-            first_port=first + 1 + OWN,
-            slots=SLOTS,
-            max_connections=2000,
-            head_timeout=120,
-        )
-    )
     own = range(first + 1, first + 1 + OWN)
     settings = {
         "route_ports": own,
@@ -141,6 +131,17 @@ async def town(tmp_path: Path, router_settings: dict[str, Any]) -> AsyncIterator
         **router_settings,
     }
     router = Router(RouterConfig(folder=folder, port=first, **settings))
+    gateway = Gateway(
+        GatewayConfig(
+            folder=folder,
+            address="127.0.0.1",
+            first_port=first + 1 + OWN,
+            slots=SLOTS,
+            max_connections=2000,
+            head_timeout=120,
+            routed_requests=router.config.service_requests,
+        )
+    )
     try:
         await gateway.start()
         await router.start()

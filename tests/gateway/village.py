@@ -11,7 +11,7 @@ from typing import Any, Self
 import aiohttp
 
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gates.traffic import Report
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.assembly import WORKLOADS
 from daybreak.gates.gateways.gateway_objects import gateway

@@ -17,13 +17,14 @@ from daybreak.api.llmbatch.definition import KIND as BATCH
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbenchmark.definition import KIND as BENCHMARK
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
-from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.spec import LLMServiceSpec
-from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.resource import KIND as SERVER
 from daybreak.api.schema.base import ApiModel
-from daybreak.api.serveapplication.definition import KIND as APPLICATION
 from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.resource import KIND as APPLICATION
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.objects import desired as batch_desired
 from daybreak.kinds.llmbenchmark.objects import desired as benchmark_desired

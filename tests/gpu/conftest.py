@@ -1,4 +1,4 @@
-"""One cluster for all GPU tests: everything that places pods is real, only the nodes are fakes.
+"""A cluster for all GPU tests of a worker: everything that places pods is real, only the nodes are fakes.
 
 Real: API server, controller manager, scheduler, KubeRay's operator, Daybreak's operator. Fake: the nodes and
 their GPUs. kwok plays their kubelets: it says of every pod that the scheduler gives them that it runs and is
@@ -16,12 +16,13 @@ import pytest
 
 from cluster import ControlPlane, paths
 from daybreak.api.common import names
+from daybreak.api.common.unstructured import at
 from tests.api.admin import Admin, eventually, own_namespace
 from tests.api.conftest import CRDS
 from tests.api.fixtures import answers, gated, operator, traffic
 from tests.gpu.exact import NAME, Exact
 from tests.gpu.looks import everything_gone
-from tests.gpu.nodes import Nodes, h100, standing
+from tests.gpu.nodes import LONGEST_BACKOFF, Nodes, h100, standing
 from tests.gpu.played_serve import PlayedServe
 from tests.kuberay_crds import kuberay_crds
 from tests.kuberay_process import kuberay
@@ -29,18 +30,19 @@ from tests.kuberay_process import kuberay
 __all__ = ("answers", "gated", "operator", "traffic")  # fixtures
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def serve() -> Iterator[PlayedServe]:
     """Ray Serve, of all Ray clusters."""
     with PlayedServe() as played:
         yield played
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
     """The cluster, with the nodes that always stand.
 
-    Tests that use it share it, so they belong in the xdist group `gpu`.
+    Tests that use it share it, so they belong in one of two xdist groups, each of which may have one of its
+    own: `gpu-turns`, of workloads that want what others hold, and `gpu`.
     """
     with (
         ControlPlane(
@@ -48,6 +50,7 @@ def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
             crds=[CRDS, kuberay_crds()],
             controllers=True,
             scheduler=True,
+            longest_backoff=LONGEST_BACKOFF,
             fake_nodes=standing(),
         ) as cluster,
         kuberay(cluster, proxy=serve.proxy),
@@ -55,7 +58,7 @@ def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def everywhere(plane: ControlPlane) -> Admin:
     """An administrator's hands."""
     return Admin(plane.kubeconfig)
@@ -63,20 +66,27 @@ def everywhere(plane: ControlPlane) -> Admin:
 
 @pytest.fixture
 def serve_by_pods(serve: PlayedServe, everywhere: Admin) -> Iterator[None]:
-    """Ray Serve says of a model what its pods say: it runs where all of them do. Else it always says so."""
+    """Ray Serve says of a model what its pods say: it runs where all that its group is to have at least are
+    there, and all that are there run. Else it always says so."""
 
     def running(head: str) -> set[str]:
         service, namespace = head.split(".")[:2]
         cluster = service.removesuffix("-head-svc")
-        found = everywhere.within(namespace).list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
+        hands = everywhere.within(namespace)
+        groups = at(hands.get("RayCluster", cluster) or {}, "spec").get("workerGroupSpecs", ())
+        found = hands.list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
         there = [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
-        groups = {pod["metadata"]["labels"]["ray.io/group"] for pod in there}
-        waiting = {
-            pod["metadata"]["labels"]["ray.io/group"]
-            for pod in there
-            if pod["status"].get("phase") != "Running"
+        phases: dict[str, list[str]] = {}
+        for pod in there:
+            group = pod["metadata"]["labels"]["ray.io/group"]
+            phases.setdefault(group, []).append(pod["status"].get("phase", ""))
+        # KubeRay makes pods one after the other: the first one runs before the next is there.
+        fewest = {group["groupName"]: group["minReplicas"] for group in groups}
+        return {
+            group
+            for group, each in phases.items()
+            if len(each) >= fewest.get(group, 1) and set(each) == {"Running"}
         }
-        return groups - waiting
 
     serve.running = running
     yield

@@ -28,10 +28,10 @@ class Exact(PlayedWords):
         self.make({"afterIdle": "1s", "depth": depth})
         self.opens()
 
-    def make(self, sleep: dict[str, str], **model: Any) -> None:
-        """Make it."""
+    def make(self, sleep: dict[str, str] | None, **model: Any) -> None:
+        """Make it. Without `sleep` it never sleeps by itself."""
         manifest = service(self.name, small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED) | model)
-        manifest["spec"] |= {"sleep": sleep, "runtime": {"image": OLD}}
+        manifest["spec"] |= {"runtime": {"image": OLD}} | ({} if sleep is None else {"sleep": sleep})
         self.answers()
         self.gateways()
         self.admin.create(manifest)

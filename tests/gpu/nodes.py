@@ -23,6 +23,10 @@ def standing() -> list[FakeNode]:
     ]
 
 
+LONGEST_BACKOFF = 1
+"""Seconds after which the scheduler tries a pod at once when something comes free."""
+
+
 class Nodes:
     """Adds nodes for a test, and takes them away."""
 

@@ -1,9 +1,12 @@
-"""Ray Serve, played: what the dashboards of all Ray clusters would answer KubeRay.
+"""Ray Serve, played: what the dashboards of all Ray clusters would answer KubeRay, and models the operator.
 
 On fake nodes nothing runs in a pod, so nobody would answer, and KubeRay would wait for ever. This is an HTTP
 proxy that KubeRay is told to use. It keeps the configuration that KubeRay hands to each head, and says of
 each deployment in it that it is healthy, as soon as its model has a worker pod that runs where it is to have
 one; and of the application that it runs when all of them are.
+
+The operator's questions to models come to the same place, where a test has it ask there
+(`tests/api/playing/operator.py`): what the models of a Ray cluster answer is the test's to say.
 """
 
 import json
@@ -18,6 +21,9 @@ from daybreak.api.common import names
 
 _APPLICATIONS = "/api/serve/applications/"
 _HEALTH = "/-/healthz"
+_MODELS, _COMPLETIONS = "/v1/models", "/v1/completions"
+COMPLETION = '{"choices": [{"text": "!"}]}'
+"""A completion."""
 
 FAILURE = "played_failure"
 """An application with this argument cannot be built, for which Serve says this."""
@@ -26,15 +32,21 @@ RunningGroups = Callable[[str], set[str]]
 """Names of the worker groups that have a pod that runs, in the Ray cluster of a head Service's address."""
 
 
+Says = Callable[[str], tuple[int, str]]
+"""Status and body of a model's answer, by the address of the Ray head that it is asked at."""
+
+
 class PlayedServe:
     """Every Ray dashboard and Serve proxy that KubeRay asks.
 
     Attributes:
         running: Which worker groups run; None: all.
+        says: What a model answers when it is asked to complete; None: a token.
     """
 
     def __init__(self) -> None:
         self.running: RunningGroups | None = None
+        self.says: Says | None = None
         self._configurations: dict[str, Any] = {}
         played = self
 
@@ -45,8 +57,19 @@ class PlayedServe:
                     self._answer(b"success")
                 elif address.path == _APPLICATIONS:
                     self._answer(json.dumps(played._said(address.netloc)).encode())
+                elif address.path.endswith(_MODELS):
+                    self._answer(json.dumps({"data": [{"id": each} for each in played._models()]}).encode())
                 else:
                     self.send_error(404)
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                _, head, path = urlsplit(self.path).path.split("/", 2)
+                if f"/{path}" != _COMPLETIONS:
+                    self.send_error(404)
+                    return
+                status, body = played.says(head) if played.says is not None else (200, COMPLETION)
+                self._answer(body.encode(), status)
 
             def do_PUT(self) -> None:
                 address = urlsplit(self.path)
@@ -57,8 +80,8 @@ class PlayedServe:
                 played._configurations[address.netloc] = json.loads(body)
                 self._answer(b"")
 
-            def _answer(self, body: bytes) -> None:
-                self.send_response(200)
+            def _answer(self, body: bytes, status: int = 200) -> None:
+                self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -84,6 +107,15 @@ class PlayedServe:
     def proxy(self) -> str:
         """Its address, for `HTTP_PROXY`."""
         return f"http://127.0.0.1:{self._server.server_port}"
+
+    def _models(self) -> list[str]:
+        """Names of the models of every configuration."""
+        return [
+            config["model_loading_config"]["model_id"]
+            for configuration in list(self._configurations.values())
+            for application in configuration.get("applications", [])
+            for config in application.get("args", {}).get("llm_configs", [])
+        ]
 
     def _said(self, head: str) -> dict[str, Any]:
         """What Serve's REST API says at a head of the configuration that it has carried out."""

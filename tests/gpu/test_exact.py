@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.scheduling.turns import PATIENCE
 from tests.api.admin import Admin, eventually
 from tests.api.objects.batches import NIGHT
+from tests.api.playing.words import PATIENCE
 from tests.gpu.exact import NAME, NEW, OLD, Exact, gate, image_of
-from tests.gpu.looks import TOLERATED, overbooked, placed, pods, service, small
-from tests.gpu.nodes import Nodes, h100
+from tests.gpu.looks import TOLERATED, node_of, overbooked, placed, pods, service, small
+from tests.gpu.nodes import LONGEST_BACKOFF, Nodes, h100
 
-pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
+pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated")]
 
 
 @pytest.fixture
@@ -142,6 +142,32 @@ def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
     assert overbooked(exact.admin) == []
 
 
+def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_needs(
+    exact: Exact, other: Exact, nodes: Nodes, urgent: str
+) -> None:
+    """The other one waits already, and the scheduler gives it the GPU that comes free."""
+    nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
+    exact.make(PATIENT, parallelism={"tensor": 1, "pipeline": 2})
+    exact.opens()
+    [lost, _] = placed(exact.admin, NAME, 2)
+    exact.gateways(in_flight=1)
+    first_in_line = {"podTemplate": {"spec": {"priorityClassName": urgent}}}
+    other.make(PATIENT, parallelism={"tensor": 1, "pipeline": 2}, **first_in_line)
+    other.gateways(held=1)
+    other.eventually("the scheduler has no room", lambda: _waits(other))
+    time.sleep(2 * LONGEST_BACKOFF)
+    exact.admin.delete("Pod", lost["metadata"]["name"])
+    other.eventually("it has half", lambda: _placed(other) == 1)
+    exact.eventually("it has lost half", lambda: _placed(exact) == 1)
+    other.reaches("it gives that back", lambda status: gate(status).get("after"))
+    placed(exact.admin, NAME, 2)
+    assert exact.is_open
+    other.reaches("it waits on", lambda status: not gate(status).get("after"))
+    exact.gateways(idle=60)
+    other.opens()
+    assert overbooked(exact.admin) == []
+
+
 def test_models_of_a_new_service_do_not_wait_for_each_other(exact: Exact) -> None:
     """Asked before KubeRay has called its Ray cluster active, which takes all that Serve is asked for."""
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
@@ -205,6 +231,10 @@ def _events(admin: Admin, name: str) -> set[str]:
 
 def _runs(pod: Any) -> bool:
     return bool(pod["status"].get("phase") == "Running")
+
+
+def _placed(service: Exact) -> int:
+    return sum(bool(node_of(pod)) for pod in pods(service.admin, service.name))
 
 
 def _waits(service: Exact) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from tests.gpu.exact import NAME, NEW, OLD, Exact, image_of
+from tests.gpu.exact import NAME, NEW, OLD, Exact, gate, image_of
 from tests.gpu.looks import GPU, TOLERATED, overbooked, placed, pods
 from tests.gpu.nodes import Nodes, h100
+from tests.gpu.played_serve import COMPLETION, PlayedServe
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
 AWAKE = {"afterIdle": "1h"}
@@ -153,6 +154,171 @@ def test_a_second_cluster_that_cannot_start_is_given_up(exact: Exact, nodes: Nod
     status = exact.admin.get("RayService", NAME)["status"]
     assert status["activeServiceStatus"]["rayClusterName"] == before, "the first one served all the time"
     assert not (status.get("pendingServiceStatus") or {}).get("rayClusterName")
+
+
+def said_of(exact: Exact) -> dict[str, Any]:
+    """The status."""
+    status: dict[str, Any] = exact.admin.get("LLMService", NAME)["status"]
+    return status
+
+
+def backends(status: dict[str, Any]) -> list[str]:
+    """The Ray clusters that gateways send requests to."""
+    return [backend["cluster"] for backend in status["gate"]["backends"]]
+
+
+@pytest.fixture
+def by_image(exact: Exact, serve: PlayedServe) -> Iterator[dict[str, tuple[int, str]]]:
+    """What models of an image say, where that is no answer; the operator asks over HTTP."""
+    said: dict[str, tuple[int, str]] = {}
+
+    def says(head: str) -> tuple[int, str]:
+        # An address of kwok's is given again as soon as a pod is asked to end: the newest pod has it.
+        every = exact.admin.list("Pod", labelSelector="ray.io/node-type=head")
+        here = [pod["metadata"] for pod in every if pod["status"].get("podIP") == head]
+        newest = max(here, key=lambda pod: (pod["creationTimestamp"], "deletionTimestamp" not in pod))
+        cluster = newest["labels"][names.RAY_CLUSTER_LABEL]
+        groups = exact.admin.get("RayCluster", cluster)["spec"]["workerGroupSpecs"]
+        image = groups[0]["template"]["spec"]["containers"][0]["image"]
+        return said.get(image, (200, COMPLETION))
+
+    serve.says = says
+    yield said
+    serve.says = None
+
+
+def beside(exact: Exact, nodes: Nodes, serve: PlayedServe) -> str:
+    """Bring it up with room for a second Ray cluster; the first one's name."""
+    nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
+    up(exact)
+    exact.answers(serve.proxy)
+    [first] = exact.admin.list("RayCluster")
+    assert backends(said_of(exact)) == [first["metadata"]["name"]]
+    return str(first["metadata"]["name"])
+
+
+def serves(exact: Exact, first: str, status: dict[str, Any]) -> None:
+    """Requests are let through to the first Ray cluster, which is as it was; no GPU is held twice."""
+    assert gate(status)["state"] == "Open"
+    assert backends(status) == [first]
+    assert _gpus_held(exact) <= 2, "no pod beyond the GPUs that there are"
+    held = [pod for pod in pods(exact.admin, NAME) if image_of(pod) == OLD]
+    assert first in {pod["metadata"]["labels"][names.RAY_CLUSTER_LABEL] for pod in held}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        pytest.param((200, '{"choices": []}'), "answered 200 without a completion", id="nonsense"),
+        pytest.param((500, '{"error": "no CUDA"}'), "answered 500: no CUDA", id="errors"),
+    ],
+)
+def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
+    exact: Exact,
+    nodes: Nodes,
+    serve: PlayedServe,
+    by_image: dict[str, tuple[int, str]],
+    answer: tuple[int, str],
+    told: str,
+) -> None:
+    first = beside(exact, nodes, serve)
+    by_image[NEW] = answer
+    edit(exact, runtime={"image": NEW})
+
+    def asked() -> bool:
+        status = said_of(exact)
+        serves(exact, first, status)
+        [model] = status["models"]
+        return "errorsSince" in model and told in model.get("message", "")
+
+    exact.eventually("it errs", asked)
+    second = exact.admin.get("RayService", NAME)["status"]["activeServiceStatus"]["rayClusterName"]
+    assert second != first, "KubeRay has switched"
+
+    def gone_back() -> bool:
+        status = said_of(exact)
+        if status["rollout"]["phase"] == "RolledBack":
+            return True
+        serves(exact, first, status)
+        return False
+
+    exact.eventually("the old one is back", gone_back)
+    said = rollout(exact)
+    assert (said["number"], said["strategy"]) == (1, "BlueGreen")
+    assert "nothing but errors" in said["message"]
+    assert told in said["message"]
+    assert exact.is_open
+    [third] = backends(said_of(exact))
+    assert third not in (first, second)
+    exact.eventually("its pods have gone", lambda: not _of(exact, second))
+    assert [image_of(pod) for pod in _of(exact, third)] == [OLD]
+
+
+def _of(exact: Exact, cluster: str) -> list[Any]:
+    labelled = pods(exact.admin, NAME)
+    return [pod for pod in labelled if pod["metadata"]["labels"][names.RAY_CLUSTER_LABEL] == cluster]
+
+
+def test_a_correction_takes_the_place_of_what_does_not_answer(
+    exact: Exact, nodes: Nodes, serve: PlayedServe, by_image: dict[str, tuple[int, str]]
+) -> None:
+    first = beside(exact, nodes, serve)
+    by_image[NEW] = (200, "{}")
+    edit(exact, runtime={"image": NEW}, rollout={"onFailure": "Pause"})
+
+    def failed() -> bool:
+        status = said_of(exact)
+        serves(exact, first, status)
+        return bool(status["rollout"]["phase"] == "Failed")
+
+    exact.eventually("it has failed", failed)
+    edit(exact, runtime={"image": "ray:newer"})
+
+    def corrected() -> bool:
+        status = said_of(exact)
+        if (status["rollout"]["phase"], status["rollout"]["number"]) == ("Complete", 3):
+            return True
+        serves(exact, first, status)
+        return False
+
+    exact.eventually("the correction answers", corrected)
+    assert rollout(exact)["strategy"] == "BlueGreen"
+    [third] = backends(said_of(exact))
+    exact.eventually("it runs", lambda: [image_of(pod) for pod in _of(exact, third)] == ["ray:newer"])
+    assert overbooked(exact.admin) == []
+
+
+def test_a_correction_without_room_for_a_third_cluster_is_a_replacement(
+    exact: Exact, nodes: Nodes, serve: PlayedServe, by_image: dict[str, tuple[int, str]]
+) -> None:
+    first = beside(exact, nodes, serve)
+    by_image[NEW] = (200, "{}")
+    edit(exact, runtime={"image": NEW}, rollout={"onFailure": "Pause"})
+    exact.eventually("it has failed", lambda: rollout(exact)["phase"] == "Failed")
+    serves(exact, first, said_of(exact))
+    [model] = exact.admin.get("LLMService", NAME)["spec"]["models"]
+    edit(exact, runtime={"image": "ray:newer"}, models=[{**model, "parallelism": {"pipeline": 2}}])
+    exact.gateways(held=2)
+    exact.eventually("the correction answers", lambda: rollout(exact)["phase"] == "Complete")
+    assert (rollout(exact)["number"], rollout(exact)["strategy"]) == (3, "Replace")
+    placed(exact.admin, NAME, 2)
+    assert overbooked(exact.admin) == []
+
+
+def test_on_one_gpu_what_does_not_answer_goes_back_while_clients_are_held(
+    exact: Exact, serve: PlayedServe, by_image: dict[str, tuple[int, str]]
+) -> None:
+    up(exact)
+    exact.answers(serve.proxy)
+    by_image[NEW] = (200, "{}")
+    edit(exact, runtime={"image": NEW})
+    exact.gateways(held=2)
+    said = reaches(exact, "RollingBack")
+    assert "nothing but errors" in said["message"]
+    assert not exact.is_open
+    exact.eventually("the old one runs", runs(exact, OLD))
+    assert reaches(exact, "RolledBack")["strategy"] == "Replace"
+    assert overbooked(exact.admin) == []
 
 
 def test_history_and_undo(exact: Exact) -> None:

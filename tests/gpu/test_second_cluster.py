@@ -63,7 +63,7 @@ def twice(admin: Admin, answers: Path, traffic: Path) -> Twice:
 def test_the_first_one_lives_as_long_as_it_has_requests(twice: Twice) -> None:
     twice.up()
     assert twice.admin.get("RayService", "one")["spec"]["rayClusterDeletionDelaySeconds"] == 3600
-    time.sleep(10)
+    time.sleep(5)
     assert sorted(twice.names()) == sorted([twice.first, twice.second])
     twice.gateways_are_at(twice.second)
     eventually("the first one gone", lambda: twice.names() == [twice.second], 30)

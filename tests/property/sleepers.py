@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from daybreak.api.gates.gate_status import GateState
+from daybreak.api.gates.gate_state import GateState
 from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, look_again, start, step
 from daybreak.gates.traffic import Report, Seen, Traffic, together
 
@@ -103,6 +103,7 @@ class Sleeper:
         failed = BROKEN if self.broken and not self.up else ""
         return Health(
             answers=self.up,
+            drain=timedelta(minutes=2),
             failed=failed,
             updating=self.updating,
             hindered=self.hindered,

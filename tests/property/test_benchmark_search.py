@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from daybreak_runtime.benchmark.order import Dimension
 from daybreak_runtime.benchmark.outcome import Noise, Settings, Trial
-from daybreak_runtime.benchmark.search import search
-from daybreak_runtime.benchmark.tried import key
+from daybreak_runtime.benchmark.search.ladders import search
+from daybreak_runtime.benchmark.search.tried import key
 from tests.unit.runtime.benchmark.steps import trial
 
 VALUES = st.one_of(st.none(), st.floats(0.1, 1000))

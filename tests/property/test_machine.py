@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
 from daybreak.gates.state_machine import (
     FORCED_ASLEEP,
@@ -254,6 +255,7 @@ traffics = st.builds(
 backends = st.builds(
     Health,
     answers=st.booleans(),
+    drain=spans,
     failed=st.sampled_from(["", BROKEN]),
     updating=st.booleans(),
     hindered=st.booleans(),

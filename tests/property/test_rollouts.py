@@ -1,6 +1,6 @@
 """Whatever is asked for, in whatever order, and whatever cannot start: it ends with what can."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,15 +9,17 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmservice.objects.revisions import applied, built_of, content, with_own
-from daybreak.rollouts.machine import SETTLE, RolloutState, Situation, Wish, step
+from daybreak.rollouts.machine import ERRORS, Errors, RolloutState, Situation, Wish, step
 from daybreak.rollouts.strategy import Change, Surroundings
 from tests.property.services import services
 from tests.unit.rollouts.situations import START
 
-REVISIONS = ("one", "two", "three", "four")
+REVISIONS = ("one", "two", "three", "four", "five")
 BROKEN = ("three", "four")
 """Those that cannot start."""
-POD_CHANGES = {"one": 1, "two": 1, "three": 1, "four": 2}
+ERRING = ("five",)
+"""Those that start, and answer nonsense."""
+POD_CHANGES = {"one": 1, "two": 1, "three": 1, "four": 2, "five": 3}
 """Those with the same number differ in place."""
 ROUNDS = 12
 
@@ -36,13 +38,16 @@ class Rollouts(RuleBasedStateMachine):
         """The revision of the Ray cluster that serves, or is to."""
         self.second: str | None = None
         """The same of one that comes up beside it."""
+        self.first: str | None = None
+        """The same of one that requests go to still, although KubeRay has switched to another one."""
+        self.erring_since: datetime | None = None
         self.asleep = False
         self.held_open = False
         for _ in range(ROUNDS):
             self.time_passes(20)
 
     def _works(self, revision: str | None) -> bool:
-        return revision is not None and revision not in BROKEN
+        return revision is not None and revision not in (*BROKEN, *ERRING)
 
     def _situation(self) -> Situation:
         built = self.state.revision if self.state is not None else self.wish.revision
@@ -53,6 +58,7 @@ class Rollouts(RuleBasedStateMachine):
                 pods = POD_CHANGES[each] != POD_CHANGES[coming]
                 changes[each] = Change(pods=pods, restarts=each != coming)
         short = self.second is not None and not self.room
+        errs = coming == built and built in ERRING and self.erring_since is not None and not self.asleep
         return Situation(
             revision=built,
             known=REVISIONS,
@@ -61,9 +67,10 @@ class Rollouts(RuleBasedStateMachine):
             answers=coming == built and self._works(built) and self.second is None and not self.asleep,
             asleep=self.asleep,
             vacated=self.cluster is None and self.state is not None and self.state.replaces,
-            beside=self.second is not None,
+            beside=self.second is not None or self.first is not None,
             no_room="no room" if short else "",
             stuck="it cannot start" if coming == built and built in BROKEN and not short else "",
+            errors=Errors(self.erring_since, "nonsense") if errs and self.erring_since else None,
             limit=timedelta(minutes=15),
             now=self.now,
         )
@@ -72,26 +79,35 @@ class Rollouts(RuleBasedStateMachine):
     def answering(self) -> bool:
         """Whether requests are answered."""
         closed = self.state is not None and self.state.replaces
-        return self._works(self.cluster) and not closed and not self.asleep
+        return self._works(self.first or self.cluster) and not closed and not self.asleep
 
     def _carry_out(self) -> None:
         """What KubeRay, Serve and the gates do of what was decided."""
         assert self.state is not None
         if self.state.replaces:
-            self.cluster = self.second = None
+            self.cluster = self.second = self.first = self.erring_since = None
             return
         built = self.state.revision
         if (
             self.cluster is None
             or POD_CHANGES[self.cluster] == POD_CHANGES[built]
-            or not self._works(self.cluster)
+            or self.cluster in BROKEN
             or self.asleep
         ):
             self.cluster, self.second = built, None
-        else:
+            self.first = None if self.asleep or self._works(built) else self.first
+        elif self.cluster != built:
             self.second = built
             if self.room and self._works(built):
-                self.cluster, self.second = built, None
+                self.cluster, self.second, self.first = built, None, None
+            elif self.room and built in ERRING:
+                self.cluster, self.second, self.first = built, None, self.first or self.cluster
+        else:
+            self.second = None
+        if self.cluster not in ERRING:
+            self.erring_since = None
+        elif self.erring_since is None:
+            self.erring_since = self.now
 
     @rule(seconds=st.sampled_from([1, 20, 300, 1000]))
     def time_passes(self, seconds: float) -> None:
@@ -139,7 +155,7 @@ class Rollouts(RuleBasedStateMachine):
         self.wish = Wish(self.wish.revision)
         self.asleep = False
         for _ in range(ROUNDS):
-            self.time_passes(2 * SETTLE.total_seconds())
+            self.time_passes(ERRORS.total_seconds())
         assert self.state is not None
         last = self.state
         self.time_passes(3600)

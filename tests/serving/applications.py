@@ -6,7 +6,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from ray import serve
 from daybreak_runtime.loaders.hugging_face import HuggingFace
 from daybreak_runtime.models import BadInput, Model, Request, Tensor, application
 from daybreak_runtime.pipelines import Chat, ChatModel, chat_application, together
-from daybreak_runtime.pipelines.chat_application import ChatArgs
+from daybreak_runtime.pipelines.chat_server import ChatArgs
 
 Rows = Annotated[np.ndarray, Tensor("FP32", -1, 2)]
 
@@ -72,6 +72,21 @@ class Sourced(Model):
         return f"{self.name} {self.version} {self.source} {text}"
 
 
+class Evicted(Model):
+    """Says which models its replica has loaded (+) and unloaded (-)."""
+
+    changes: ClassVar[list[str]] = []
+
+    def load(self) -> None:
+        self.changes.append(f"+{self.name}")
+
+    def unload(self) -> None:
+        self.changes.append(f"-{self.name}")
+
+    def predict(self, text: str) -> str:
+        return " ".join(self.changes)
+
+
 class Shouter(ChatModel):
     """Repeats word by word; fails where it is told to."""
 
@@ -83,9 +98,11 @@ class Shouter(ChatModel):
 
 
 class Slow(Model):
-    """Takes as long as it is told."""
+    """Takes as long as it is told; no time at all is an error."""
 
     async def predict(self, seconds: float) -> float:
+        if seconds < 0:
+            raise ArithmeticError("there is no such time")
         await asyncio.sleep(seconds)
         return seconds
 
@@ -168,5 +185,6 @@ hugging_face = application(TinyHuggingFace)
 whole = application(Whole)
 batched = application(Batched)
 sourced = application(Sourced)
+evicted = application(Evicted)
 shouter = chat_application(Shouter)
 joins = application(Joins, uses={"slow": Slow})

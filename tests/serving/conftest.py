@@ -37,6 +37,15 @@ APPLICATIONS: dict[str, dict[str, Any]] = {
             }
         },
     },
+    "evicted": {
+        "importPath": "applications.evicted",
+        "args": {
+            "multiplex": {
+                "maxPerReplica": 2,
+                "models": [{"name": f"m{n}", "source": "any"} for n in range(3)],
+            }
+        },
+    },
     "joins": {"importPath": "applications.joins"},
     "shouter": {"importPath": "applications.shouter", "args": {"name": "shout"}},
     "asks": {
@@ -46,6 +55,11 @@ APPLICATIONS: dict[str, dict[str, Any]] = {
     "documents": {
         "importPath": "documents.app",
         "args": {"uses": {"summary": {"settings": {"sentences": 1}}}},
+    },
+    # A number of sentences that is none fails each summary.
+    "unsummed": {
+        "importPath": "documents.app",
+        "args": {"uses": {"summary": {"settings": {"sentences": "many"}}}},
     },
     "classifier": {"importPath": "classifier.app", "args": {"batch": {"maxSize": 32, "wait": "5ms"}}},
     "explained": {"importPath": "explained.app"},

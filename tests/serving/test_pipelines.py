@@ -29,12 +29,20 @@ def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
     assert (status, found) == (400, {"error": "the text is empty"})
 
 
+def test_without_a_summary_there_is_an_answer_all_the_same(serving: str) -> None:
+    status, found = post(f"{serving}/unsummed/v2/models/documents/infer", asked(text=TEXT))
+    outputs = {each["name"]: each["data"] for each in found["outputs"]}
+    assert (status, outputs) == (200, {"sentiment": ["POSITIVE"], "summary": [""], "failed": ["summary"]})
+
+
 @pytest.mark.parametrize(
     ("first", "second", "status", "said"),
     [
         (0.1, 0.1, 200, ["first", "second"]),
         (0.1, 30.0, 200, ["first", "failed second"]),
+        (0.1, -1.0, 200, ["first", "failed second"]),
         (30.0, 0.1, 504, "first took too long"),
+        (-1.0, 0.1, 500, "first: slow: predict of slow failed: ArithmeticError: there is no such time"),
     ],
 )
 def test_steps_at_once_one_of_which_may_fail(

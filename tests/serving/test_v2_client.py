@@ -1,5 +1,6 @@
 """What `Model` serves, asked by a public client of the Open Inference Protocol V2 on a real Ray Serve."""
 
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -160,6 +161,36 @@ def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> N
 def test_clients_may_load_only_where_the_manifest_says_so(serving: str) -> None:
     status, answer = post(f"{serving}/whole/v2/repository/models/whole/unload", {})
     assert (status, "modelControl" in answer["error"]) == (403, True)
+
+
+def test_the_sample_classifier_answers_for_each_row(serving: str) -> None:
+    rows = {"name": "x", "datatype": "FP32", "shape": [2, 64], "data": [0.0] * 128}
+    status, found = post(f"{serving}/classifier/v2/models/classifier/infer", {"inputs": [rows]})
+    outputs = {each["name"]: each["data"] for each in found["outputs"]}
+    # Of nothing, all ten classes are as likely.
+    assert (status, outputs["label"]) == (200, [0, 0])
+    assert outputs["certainty"] == pytest.approx([0.1, 0.1])
+
+
+def changes(server: triton.InferenceServerClient, name: str) -> list[str]:
+    """What the replica has loaded (+) and unloaded (-) so far, by a model that is asked."""
+    found = server.infer(name, [text("t")]).as_numpy("output")[0]
+    return str(found.decode()).split()
+
+
+def test_a_replica_keeps_the_models_that_were_used_last(serving: str) -> None:
+    server = client(serving, "evicted")
+    for name in ("m0", "m1", "m0", "m2"):
+        changes(server, name)
+    # m1 was used longest ago. What is unloaded is told a moment later.
+    for _ in range(100):
+        if "-m1" in (seen := changes(server, "m0")):
+            break
+        time.sleep(0.1)
+    assert seen.count("-m1") == 1
+    assert [each for each in seen if each.startswith("+")] == ["+m0", "+m1", "+m2"]
+    assert "-m0" not in seen
+    assert changes(server, "m1").count("+m1") == 2, "what has gone is loaded again"
 
 
 def test_many_models_on_one_replica(serving: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.api.modelserver.profiles import Engines
 from daybreak.assembly import assemble
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.other_pods import OtherPods
@@ -25,7 +26,7 @@ async def test_what_pods_hold_of_nodes_is_found_out_once_for_all_kinds(
         PLATFORM,
         cast(Lease, nobody),
         cast(ModelClient, nobody),
-        engines={},
+        engines=Engines({}),
         namespaces=(),
         nodes=False,
         on_end=lambda: None,

@@ -9,7 +9,23 @@ import pytest
 
 from daybreak import __main__ as program
 from daybreak import logs
+from daybreak.api.modelserver.profiles import with_own
 from daybreak.settings import Settings
+
+
+def started(monkeypatch: pytest.MonkeyPatch, engines: str) -> int:
+    """The exit status of the program with these engines of the installation's own; what runs it is played."""
+
+    def run(running: Any) -> bool:
+        running.close()
+        return True
+
+    monkeypatch.setattr(asyncio, "run", run)
+    monkeypatch.setattr(program, "HttpModelClient", lambda: None)
+    monkeypatch.setattr(logs, "configure", lambda _: None)
+    settings = SimpleNamespace(log_level="info", engines=with_own(engines))
+    monkeypatch.setattr(Settings, "from_environment", lambda: settings)
+    return program.main()
 
 
 def test_what_is_known_is_not_gone_through_again_with_each_burst_of_reconciles(
@@ -17,17 +33,20 @@ def test_what_is_known_is_not_gone_through_again_with_each_burst_of_reconciles(
 ) -> None:
     """A few of them at a time must not make so many new objects that all others are collected too."""
     set_to: list[tuple[int, ...]] = []
-
-    def run(running: Any) -> bool:
-        running.close()
-        return True
-
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *given: set_to.append(given))
-    monkeypatch.setattr(asyncio, "run", run)
-    monkeypatch.setattr(program, "HttpModelClient", lambda: None)
-    monkeypatch.setattr(logs, "configure", lambda _: None)
-    monkeypatch.setattr(Settings, "from_environment", lambda: SimpleNamespace(log_level="info"))
-    assert program.main() == 0
+    assert started(monkeypatch, "{}") == 0
     assert set_to == [program.COLLECT]
     assert program.COLLECT > (700, 10, 10)
+
+
+def test_an_engine_that_is_left_out_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    monkeypatch.setattr(gc, "set_threshold", lambda *given: None)
+    assert started(monkeypatch, '{"own": {"flags": "none", "port": 1}}') == 0
+    [record] = caplog.records
+    assert (
+        "engine own of the chart's value `engines` is left out: engines.own.readinessPath: " in record.message
+    )

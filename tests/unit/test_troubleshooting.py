@@ -1,15 +1,19 @@
-"""docs/troubleshooting.md has a section for each Reason, and its commands ask for what is there."""
+"""docs/troubleshooting.md has a section for each reason, or names the page that has a table of them, and its
+commands ask for what is there."""
 
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from daybreak.api.common.conditions import Reason
+from daybreak.api.llmroute.status import RouteConditionType, RouteReason
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "troubleshooting.md"
@@ -18,8 +22,8 @@ CRD = ROOT / "charts" / "daybreak" / "files" / "crds"
 VERBS = {"annotate", "describe", "exec", "get", "logs", "port-forward"}
 RESOURCES = {
     "configmap", "controllerrevisions", "crd", "deployment", "events", "jobs", "limitrange", "llm",
-    "networkpolicy", "nodes", "poddisruptionbudget", "pods", "pvc", "rayservice", "resourcequota",
-    "secrets", "service", "serviceaccount",
+    "llmroute", "modelserver", "networkpolicy", "nodes", "poddisruptionbudget", "pods", "pvc", "rayservice",
+    "resourcequota", "secrets", "service", "serviceaccount",
 }  # fmt: skip
 WITH_A_VALUE = {"-c", "-l", "-n", "-o", "--field-selector"}
 """kubectl's options whose value is the next word."""
@@ -31,7 +35,15 @@ def sections(text: str, level: int) -> Mapping[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
+@cache
+def schema(kind: str) -> Any:
+    (file,) = CRD.glob(f"*{kind}*.yaml")
+    (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
+    return version["schema"]["openAPIV3Schema"]
+
+
 REASONS = sections(sections(PAGE.read_text(), 2)["Reasons"], 3)
+ROUTE_REASONS = sections(sections(PAGE.read_text(), 2).get("Reasons of an LLMRoute", ""), 3)
 
 
 def commands() -> list[str]:
@@ -53,6 +65,25 @@ def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -
     assert any(f"`{name}=" in section or name == section.strip()[: len(name)] for name in conditions)
     # What says that all is well needs no command.
     assert "    kubectl " in section or reason in (Reason.STEADY, Reason.FITS)
+
+
+def test_each_reason_of_a_route_has_a_section_and_no_other_has_one() -> None:
+    assert list(ROUTE_REASONS) == [reason.value for reason in RouteReason]
+
+
+@pytest.mark.parametrize("reason", list(RouteReason))
+def test_a_section_of_a_route_says_the_same(reason: RouteReason) -> None:
+    section = ROUTE_REASONS[reason]
+    assert any(f"`{kind}=" in section for kind in RouteConditionType)
+    assert "    kubectl " in section or reason is RouteReason.ROUTED
+
+
+@pytest.mark.parametrize("page", ["batch.md", "tuning.md"])
+def test_tables_of_the_other_reasons_are_led_to(page: str) -> None:
+    """That each has a row is a test beside each kind's spec."""
+    (tables,) = (text for name, text in sections(PAGE.read_text(), 2).items() if name == "Reasons of jobs")
+    assert f"({page}#reasons)" in tables
+    assert "## Reasons\n\n| reason | what to do |" in (ROOT / "docs" / page).read_text()
 
 
 @pytest.mark.parametrize("command", commands())
@@ -88,15 +119,14 @@ def test_labels_are_those_of_the_objects() -> None:
 
 
 def test_fields_of_the_status_are_those_of_the_crd() -> None:
-    (file,) = CRD.glob("*llmservice*.yaml")
-    (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
-    schema = version["schema"]["openAPIV3Schema"]
     paths = {
-        path for command in commands() for path in re.findall(r"\{\.((?:status|spec)[\w.\[\]*]*)", command)
+        (shlex.split(command)[2], path)
+        for command in commands()
+        for path in re.findall(r"\{\.((?:status|spec)[\w.\[\]*]*)", command)
     }
-    assert "status.models[*].cache" in paths
-    for path in paths:
-        found = schema
+    assert {("llm", "status.models[*].cache"), ("llmroute", "status.canary.message")} <= paths
+    for resource, path in paths:
+        found: Any = schema("llmservice" if resource == "llm" else resource)
         for name in path.split("."):
             name, listed, _ = name.partition("[")
             found = found["properties"][name]

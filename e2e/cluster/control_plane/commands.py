@@ -1,5 +1,6 @@
 """Command lines of etcd and of Kubernetes' servers: pure functions, the same for both kinds of cluster."""
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,11 +139,29 @@ def controller_manager(binary: Path, kubeconfig: Path, ports: Ports, credentials
     ]
 
 
-def scheduler(binary: Path, kubeconfig: Path, ports: Ports) -> list[str]:
-    """The scheduler with its default settings."""
+def scheduler_settings(kubeconfig: Path, longest_backoff: int) -> str:
+    """The scheduler's configuration file, where not all of its settings are the default ones.
+
+    Args:
+        kubeconfig: Whom it runs as, and where; with a file the scheduler does not read that option.
+        longest_backoff: Seconds that it waits at most before it tries a pod again.
+    """
+    return json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+            "podMaxBackoffSeconds": longest_backoff,
+        }
+    )
+
+
+def scheduler(binary: Path, kubeconfig: Path, ports: Ports, settings: Path | None = None) -> list[str]:
+    """The scheduler, with its default settings or with those of a file."""
     return [
         str(binary),
-        f"--kubeconfig={kubeconfig}",
+        f"--kubeconfig={kubeconfig}" if settings is None else f"--config={settings}",
         f"--authentication-kubeconfig={kubeconfig}",
         f"--authorization-kubeconfig={kubeconfig}",
         "--bind-address=127.0.0.1",

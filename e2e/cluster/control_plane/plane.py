@@ -54,6 +54,8 @@ class ControlPlane:
             be stopped and started with its objects.
         controllers: Also run kube-controller-manager.
         scheduler: Also run kube-scheduler.
+        longest_backoff: Seconds that the scheduler waits at most before it tries a pod again; None: ten, its
+            default.
         fake_nodes: Nodes to make and let kwok play.
         fake_pods: Addresses that kwok writes into the status of their pods.
         crds: Files or folders of CustomResourceDefinitions to install.
@@ -66,6 +68,7 @@ class ControlPlane:
         *,
         controllers: bool = False,
         scheduler: bool = False,
+        longest_backoff: int | None = None,
         fake_nodes: Sequence[FakeNode] = (),
         fake_pods: str = NOBODY,
         crds: Sequence[Path] = (),
@@ -83,6 +86,7 @@ class ControlPlane:
         self._binaries = binaries
         self._controllers = controllers
         self._scheduler = scheduler
+        self._longest_backoff = longest_backoff
         self._fake_nodes = tuple(fake_nodes)
         self._fake_pods = fake_pods
         self._crds = tuple(crds)
@@ -136,7 +140,7 @@ class ControlPlane:
         ports.release(paths.PORTS, self.directory)
         for name in ("etcd", "pki", "run", "logs"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
-        for file in self.directory.glob("*kubeconfig"):
+        for file in (*self.directory.glob("*kubeconfig"), self.directory / "scheduler.json"):
             file.unlink(missing_ok=True)  # two that clean up after somebody may meet
         with contextlib.suppress(OSError):
             self.directory.rmdir()
@@ -195,7 +199,11 @@ class ControlPlane:
     def start_scheduler(self) -> None:
         """Start kube-scheduler."""
         file = self.directory / "scheduler.kubeconfig"
-        command = commands.scheduler(self._binary(SCHEDULER), file, self._ports)
+        settings = None
+        if self._longest_backoff is not None:
+            settings = self.directory / "scheduler.json"
+            settings.write_text(commands.scheduler_settings(file, self._longest_backoff))
+        command = commands.scheduler(self._binary(SCHEDULER), file, self._ports, settings)
         self.processes.start(SCHEDULER, command, _GARBAGE)
 
     def add_fake_nodes(self, nodes: Sequence[FakeNode]) -> None:

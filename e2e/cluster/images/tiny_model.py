@@ -11,10 +11,11 @@ same to the same question at temperature 0. Beside it, LoRA adapters for it, jus
 import argparse
 import array
 import json
+import math
 import random
 import struct
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -32,6 +33,8 @@ CONTEXT = 4096
 RANK = 4
 """Rank of an adapter, unless another one is wanted."""
 
+_NORMS = ("norm.weight", "norm1.weight", "norm2.weight", "ln_q.weight")
+
 END_OF_TEXT, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}"
@@ -41,14 +44,17 @@ CHAT_TEMPLATE = (
 )
 
 
-def _tokenizer() -> Tokenizer:
-    """Train the tokenizer on the standard library's top-level modules (5 MB of text, a few seconds)."""
+def trained(more: Sequence[str] = ()) -> Tokenizer:
+    """Train the tokenizer on the standard library's top-level modules (5 MB of text, a few seconds).
+
+    `more` are special tokens beside those of a chat.
+    """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
-        special_tokens=[END_OF_TEXT, START, END],
+        special_tokens=[END_OF_TEXT, START, END, *more],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
@@ -57,7 +63,7 @@ def _tokenizer() -> Tokenizer:
     return tokenizer
 
 
-def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
+def shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
     """Yield name and shape of every weight; the output layer is the embedding (tied)."""
     yield "model.embed_tokens.weight", (VOCABULARY, HIDDEN)
     for layer in range(LAYERS):
@@ -98,14 +104,14 @@ def _adapter_shapes(rank: int, hidden: int) -> Iterator[tuple[str, tuple[int, ..
             yield f"{prefix}{name}.lora_B.weight", (wide, rank)
 
 
-def _safetensors(shapes: Iterable[tuple[str, tuple[int, ...]]], seed: int, spread: float = 0.1) -> bytes:
+def safetensors(shapes: Iterable[tuple[str, tuple[int, ...]]], seed: int, spread: float = 0.1) -> bytes:
     """Return the weights as a safetensors file: length of the header, header, data."""
     dice = random.Random(seed)  # noqa: S311 -- weights, not secrets
     header: dict[str, object] = {"__metadata__": {"format": "pt"}}
     data = bytearray()
     for name, shape in shapes:
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        if name.endswith("norm.weight"):
+        count = math.prod(shape)
+        if name.endswith(_NORMS):
             values = array.array("f", [1.0]) * count
         elif name.endswith("bias"):
             values = array.array("f", [0.0]) * count
@@ -121,7 +127,7 @@ def _safetensors(shapes: Iterable[tuple[str, tuple[int, ...]]], seed: int, sprea
 
 def write(directory: Path, seed: int = 0) -> None:
     """Write the model into the directory, readable by everybody (pods run under their own user)."""
-    tokenizer = _tokenizer()
+    tokenizer = trained()
     end_of_text, end = tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END)
     documents = {
         "config.json": {
@@ -163,10 +169,10 @@ def write(directory: Path, seed: int = 0) -> None:
             "chat_template": CHAT_TEMPLATE,
         },
     }
-    _documents(directory, documents)
+    write_documents(directory, documents)
     (directory / "tokenizer.json").write_text(tokenizer.to_str())
-    (directory / "model.safetensors").write_bytes(_safetensors(_shapes(), seed))
-    _readable(directory)
+    (directory / "model.safetensors").write_bytes(safetensors(shapes(), seed))
+    make_readable(directory)
 
 
 def write_adapter(directory: Path, seed: int = 0, *, rank: int = RANK, hidden: int = HIDDEN) -> None:
@@ -189,19 +195,21 @@ def write_adapter(directory: Path, seed: int = 0, *, rank: int = RANK, hidden: i
             "inference_mode": True,
         }
     }
-    _documents(directory, documents)
-    weights = _safetensors(_adapter_shapes(rank, hidden), seed, spread=0.2)
+    write_documents(directory, documents)
+    weights = safetensors(_adapter_shapes(rank, hidden), seed, spread=0.2)
     (directory / "adapter_model.safetensors").write_bytes(weights)
-    _readable(directory)
+    make_readable(directory)
 
 
-def _documents(directory: Path, documents: Mapping[str, object]) -> None:
+def write_documents(directory: Path, documents: Mapping[str, object]) -> None:
+    """Write each as JSON, by its name."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         (directory / name).write_text(json.dumps(document, indent=2) + "\n")
 
 
-def _readable(directory: Path) -> None:
+def make_readable(directory: Path) -> None:
+    """Let everybody read the files: pods run under their own user."""
     directory.chmod(0o755)
     for file in directory.iterdir():
         file.chmod(0o644)

@@ -22,6 +22,8 @@ AT_ONCE = 48
 TIMEOUT_SECONDS = 900.0
 TRIES = 8
 """How often to try to turn a closing gate round."""
+KEEP_SECONDS = 30.0
+"""How long no connection is used at most while nothing is sent: the gateway closes them after 75 seconds."""
 POISED_SECONDS = 8.0
 """How long to keep the end of a request back; gateways wait 10 seconds for it."""
 
@@ -108,6 +110,14 @@ class Storm:
         """Wait for every answer."""
         tasks, self._tasks = self._tasks, []
         await asyncio.gather(*tasks)
+
+    async def keep(self) -> None:
+        """Use every connection, so that the gateway does not close it. To list models is not to use them."""
+
+        async def look() -> None:
+            await self._client.models.list()
+
+        await asyncio.gather(*(look() for _ in range(AT_ONCE)))
 
     async def close(self) -> None:
         """Close the connections."""
@@ -225,7 +235,7 @@ async def _transitions(client: Storm, phases: Phases, pods: Callable[[], Sequenc
     client.wave(phases.now, 200)
     await client.calm()
     await _into_the_closing(client, phases)
-    await _to_zero(phases, pods)
+    await _to_zero(client, phases, pods)
     client.wave(phases.now, 200)
     await phases.until("Waking", "Awake")
     while phases.now == "Waking":
@@ -258,16 +268,22 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
         # It may sleep by now, and only who is awake can be tried again. On a slow machine it may have fallen
         # asleep once more before that is looked at: the next requests wake it.
         tried = len(phases.seen)
-        client.wave(phases.now, 20)
+        # By every connection: the gateway closes those that nobody has used for 75 seconds, and on a slow
+        # machine two tries take longer.
+        client.wave(phases.now, AT_ONCE)
         await client.calm()
         await phases.until("Awake", since=tried - 1)
 
 
-async def _to_zero(phases: Phases, pods: Callable[[], Sequence[str]]) -> None:
+async def _to_zero(client: Storm, phases: Phases, pods: Callable[[], Sequence[str]]) -> None:
     """Wait until it sleeps and no pod of it is left: one that has not ended would soon be there again."""
     await phases.until("Asleep")
     async with asyncio.timeout(600):
-        while await asyncio.to_thread(pods):  # noqa: ASYNC110 -- kubectl has no event
+        kept = time.monotonic()
+        while await asyncio.to_thread(pods):
+            if time.monotonic() - kept > KEEP_SECONDS:
+                await client.keep()
+                kept = time.monotonic()
             await asyncio.sleep(1)
 
 

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import pytest
@@ -13,6 +14,7 @@ from cluster.errors import ClusterError
 from quickstart import install
 from quickstart.target import NAMESPACE as INSTALLED
 from quickstart.target import Target
+from story.objects.reader import Reader
 
 NAMESPACE = install.SAMPLE_NAMESPACE
 MINUTE = 60.0
@@ -25,14 +27,17 @@ class Kubernetes:
 
     target: Target
 
-    def get(self, *arguments: str, namespace: str = NAMESPACE) -> dict[str, Any] | None:
-        """One object or list, or None."""
-        return self.target.get("-n", namespace, *arguments)
+    def get(self, kinds: str, *which: str, namespace: str = NAMESPACE) -> dict[str, Any] | None:
+        """One object or list, or None; see `Reader.get`."""
+        return self._reader.get(namespace, kinds, *which)
 
-    def names(self, *arguments: str, namespace: str = NAMESPACE) -> list[str]:
-        """Names of all objects of the kinds given, as kind/name."""
-        text = self.target.kubectl("get", "-n", namespace, *arguments, "-o", "name", "--ignore-not-found")
-        return text.split()
+    def names(self, kinds: str, *which: str, namespace: str = NAMESPACE) -> list[str]:
+        """Names of all objects of the kinds given, as kind/name; see `Reader.get`."""
+        return self._reader.names(namespace, kinds, *which)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        return Reader(self.target.kubeconfig)
 
     def apply(self, manifest: dict[str, Any]) -> None:
         """Apply a manifest as a person does, with validation of unknown fields."""

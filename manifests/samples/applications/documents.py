@@ -1,7 +1,8 @@
 """A pipeline: a preprocessor, then sentiment and summary at once, then both joined.
 
 The models are plain functions, so that this runs anywhere: sentiment counts words of two lists, and the
-summary is the sentences whose words are frequent. Real ones come with `daybreak_runtime.loaders.HuggingFace`.
+summary is the sentences whose words are frequent. A real sentiment comes with
+`daybreak_runtime.loaders.HuggingFace`, a real summary from an LLM: Transformers 5 has no pipeline for one.
 `importPath: documents:app`.
 """
 
@@ -50,7 +51,7 @@ class FrequentSentences(Model):
 
 
 class Result(TypedDict):
-    """What the pipeline gives. A summary that took too long is empty."""
+    """What the pipeline gives. A summary that failed or took too long is empty, and named in `failed`."""
 
     sentiment: str
     summary: str

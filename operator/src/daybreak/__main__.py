@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import sys
 from collections.abc import Awaitable, Callable
 
@@ -21,6 +22,9 @@ COLLECT = (10_000, 10, 10)
 """When garbage is collected: after so many new objects, and each tenth time among older ones. With Python's
 700 the reconciles that are under way are gone through over and over, and all that is known of thousands of
 services with them: work that grows with their number, in pauses of the whole operator."""
+
+
+logger = logging.getLogger(__name__)
 
 
 async def run(
@@ -77,6 +81,8 @@ def main() -> int:
         print(f"daybreak: {error}", file=sys.stderr)
         return 2
     logs.configure(settings.log_level)
+    for name, reason in settings.engines.refused.items():
+        logger.error("The engine %s of the chart's value `engines` is left out: %s", name, reason)
     # What the imports have made stays for good: the collector need not go through all of it again and again.
     gc.freeze()
     gc.set_threshold(*COLLECT)

@@ -1,17 +1,17 @@
 """The parts of the operator, put together."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from functools import partial
 
 from daybreak.api.common import names
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
-from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.api.modelserver.profiles import Engines
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.kind import Kind
@@ -20,10 +20,11 @@ from daybreak.controller.parts import Parts
 from daybreak.controller.queue import Item, Queue
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
-from daybreak.controller.watching.turn_watch import TurnWatch
+from daybreak.controller.watching.priority_watch import PriorityWatch
+from daybreak.controller.watching.turn_watch import Pods, TurnWatch
 from daybreak.gates.gateways.gateway_controller import GatewayController
 from daybreak.gates.gateways.gateway_identity import GatewayIdentity
-from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
+from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports, gateway_key
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.kind import llm_batches
 from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
@@ -57,7 +58,7 @@ def assemble(
     lease: Lease,
     client: ModelClient,
     *,
-    engines: Mapping[str, EngineProfile],
+    engines: Engines,
     namespaces: Collection[str],
     nodes: bool,
     on_end: Callable[[], None],
@@ -92,10 +93,17 @@ def assemble(
 
     route_ports = PortAllocator(cache, lambda key: enqueue_routes(key.namespace), names.GATEWAY_ROUTE_PORTS)
     reports.on_tallies = lambda namespace: enqueue_routes(namespace, GATHER_SECONDS)
+    reports.on_short = lambda namespace: _enqueue(queue, GatewayController.name, gateway_key(namespace), 0.0)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     nodes_seen = NodeWatch(cache, watches)
-    turns = TurnWatch(nodes_seen, lambda each, after: _enqueue(queue, *each, after), platform.node_wait)
+    booked, others = BookedWatch(cache), OtherPods(api)
+    turns = TurnWatch(
+        nodes_seen,
+        lambda each, after: _enqueue(queue, *each, after),
+        platform.node_wait,
+        Pods(PriorityWatch(cache), booked, others),
+    )
     parts = Parts(
         api=api,
         cache=cache,
@@ -104,8 +112,8 @@ def assemble(
         applier=applier,
         nodes=nodes_seen,
         turns=turns,
-        booked=BookedWatch(cache),
-        others=OtherPods(api),
+        booked=booked,
+        others=others,
         enqueue=partial(_enqueue, queue),
         may_act=may_act,
     )

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, TypeAdapter, ValidationError
 
 from daybreak import versions
-from daybreak.api.modelserver.profiles import EngineProfile, with_own
+from daybreak.api.modelserver.profiles import Engines, with_own
 from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.schema.base import ApiModel, readable
@@ -79,9 +79,9 @@ class Settings:
     """DAYBREAK_GATEWAY_TOKENS: whether gateways prove who they are, by tokens that are reviewed."""
     gateway_pods: GatewayPods
     """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
-    engines: Mapping[str, EngineProfile]
+    engines: Engines
     """DAYBREAK_ENGINES: engines of ModelServers beside those of every installation, as JSON (the chart's
-    values of `engines`); here with these."""
+    values of `engines`); here with these. One with something wrong is left out, and `refused` says why."""
     engine_metrics_from: tuple[Mapping[str, Any], ...]
     """DAYBREAK_ENGINE_METRICS_FROM: who may read metrics of ModelServers' engines, as NetworkPolicy peers in
     JSON (the chart's values of `metrics.engines.from`)."""
@@ -217,11 +217,9 @@ def _peers(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
         raise InvalidSettings(f"DAYBREAK_{name}: {readable(error, 'a list of peers')}") from error
 
 
-def _engines(text: str) -> Mapping[str, EngineProfile]:
-    """Read DAYBREAK_ENGINES. Raises InvalidSettings with what is wrong of each."""
+def _engines(text: str) -> Engines:
+    """Read DAYBREAK_ENGINES. Raises InvalidSettings when it is no JSON object."""
     try:
         return with_own(text)
     except ValidationError as error:
         raise InvalidSettings(f"DAYBREAK_ENGINES: {readable(error, 'engines')}") from error
-    except ValueError as error:
-        raise InvalidSettings(f"DAYBREAK_ENGINES: {error}") from error

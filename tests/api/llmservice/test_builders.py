@@ -17,7 +17,8 @@ from cluster import ControlPlane, paths
 from daybreak import versions
 from daybreak.api.common import names
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.schema.resource import API_VERSION
 from daybreak.kinds.llmservice.objects.desired import desired
 from scripts.schemas.pod_schema import pod_schema

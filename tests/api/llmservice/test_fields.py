@@ -4,6 +4,7 @@ Without a gateway, and with one as in the default installation: then the namespa
 end, and some specs put the service to sleep.
 """
 
+import contextlib
 import itertools
 import time
 import uuid
@@ -16,7 +17,7 @@ import yaml
 
 from cluster import ControlPlane, paths
 from daybreak.kube.resources import DEPLOYMENTS
-from tests.api.admin import JSON_PATCH, Admin, eventually
+from tests.api.admin import JSON_PATCH, Admin, eventually, own_namespace
 from tests.api.normal import normal
 from tests.api.objects.llmservice import NAMES, model, settled, tiny
 from tests.api.objects.sleeper import GATEWAY
@@ -119,15 +120,22 @@ def test_every_spec_ends_as_something_else(fresh: dict[str, Any]) -> None:
     assert not any(one == other for one, other in itertools.combinations(ends, 2))
 
 
-@pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_changing_ends_as_a_fresh_one(first: str, second: str, fresh: dict[str, Any], admin: Admin) -> None:
-    _create(admin, first)
-    _wait("the first spec", admin, fresh[first])
-    for name in (second, first):
-        # A patch, since the operator may write the status at the same time.
-        spec = {"op": "replace", "path": "/spec", "value": tiny(**SPECS[name])["spec"]}
-        admin.request("PATCH", admin.path("LLMService", "tiny"), [spec], JSON_PATCH)
-        _wait(f"{name} as a fresh one", admin, fresh[name])
+@pytest.mark.timeout(900)
+def test_changing_ends_as_a_fresh_one(fresh: dict[str, Any], plane: ControlPlane) -> None:
+    """From the first of each pair to the second and back: all pairs at once, in namespaces of their own."""
+    everywhere = Admin(plane.kubeconfig)
+    with contextlib.ExitStack() as stack:
+        admins = [stack.enter_context(own_namespace(everywhere, "pair")) for _ in PAIRS]
+        pairs = dict(zip(PAIRS, admins, strict=True))
+        for (first, _), admin in pairs.items():
+            _create(admin, first)
+        _wait("the first spec", fresh, pairs, 0)
+        for position in (1, 0):
+            for pair, admin in pairs.items():
+                # A patch, since the operator may write the status at the same time.
+                spec = {"op": "replace", "path": "/spec", "value": tiny(**SPECS[pair[position]])["spec"]}
+                admin.request("PATCH", admin.path("LLMService", "tiny"), [spec], JSON_PATCH)
+            _wait("the other one" if position else "the first one again", fresh, pairs, position)
 
 
 def _create(admin: Admin, name: str) -> None:
@@ -136,8 +144,20 @@ def _create(admin: Admin, name: str) -> None:
     admin.create(tiny(**SPECS[name]))
 
 
-def _wait(what: str, admin: Admin, wanted: Any) -> None:
-    eventually(what, lambda: _end(admin) == wanted)
+def _wait(what: str, fresh: dict[str, Any], pairs: dict[tuple[str, str], Admin], position: int) -> None:
+    """Until each service of a pair ends as a fresh one of its spec, the one at this position of the pair."""
+    left = dict(pairs)
+
+    def look() -> bool:
+        for pair, admin in pairs.items():
+            if pair in left and _end(admin) == fresh[pair[position]]:
+                del left[pair]
+        return not left
+
+    try:
+        eventually(what, look, 240)
+    except AssertionError as error:
+        raise AssertionError(f"{error}: {[(pair, pair[position]) for pair in left]}") from None
 
 
 def _quiet(operator: OperatorProcess) -> bool:

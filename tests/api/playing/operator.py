@@ -2,7 +2,8 @@
 
 Models are not asked over a network that is not there: whether the service NAME of namespace NS answers is
 said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does not answer; its text is what
-the service says instead of an answer.
+the service says instead of an answer. A URL there is of who answers for every Ray head, by HTTP, as it would:
+at its base URL for the head 10.0.0.1 under `/10.0.0.1`.
 
 Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
 folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `arrivals`,
@@ -35,14 +36,14 @@ from yarl import URL
 from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.ray.model import Model
 from daybreak.api.schema.resource import Resource
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
 from daybreak.controller.asking.answer import Answer
-from daybreak.controller.asking.model_client import Asked
+from daybreak.controller.asking.model_client import Asked, HttpModelClient
 from daybreak.gates.gateways import gateway_reports
 from daybreak.gates.gateways.gateway_listener import GatewayListener
 from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
@@ -52,12 +53,17 @@ from daybreak.kinds.llmroute.status import got
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.rollouts import machine
+from daybreak.scheduling import claim
 from daybreak.settings import Settings
+from tests.api.playing.words import PATIENCE
 
 ROUTE = "route"
 """Stands before the name of a route in that of its file."""
 WRITE_SECONDS = 5.0
 """How often it is written what a route's backends have got: tests wait for it."""
+ERRORS = timedelta(seconds=12)
+"""For how long a model may answer with errors alone before a change to it has failed: tests wait for it."""
 
 
 class PlayedProber:
@@ -65,6 +71,7 @@ class PlayedProber:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._client = HttpModelClient()
 
     async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
         """What the folder says."""
@@ -72,10 +79,14 @@ class PlayedProber:
         if not file.exists():
             return Answer(model.name, False, "nobody plays this service")
         said = file.read_text()
+        if said.startswith("http://"):
+            asked = URL(base)
+            return await self._client.ask(service, model, f"{said}/{asked.host}{asked.path}", patience, path)
         return Answer(model.name, not said, said)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Close what is open."""
+        await self._client.close()
 
 
 class MortalApi(Api):
@@ -224,6 +235,8 @@ async def main() -> bool:
     if death:
         MortalApi.number, MortalApi.moment = int(death[0]), death[1]
     got.WRITE_SECONDS = WRITE_SECONDS
+    machine.ERRORS = ERRORS
+    claim.PATIENCE = PATIENCE
     client = PlayedProber(Path(os.environ["DAYBREAK_PLAYED_ANSWERS"]))
     here = os.environ.get("DAYBREAK_PLAYED_GATEWAYS")
     if here:

@@ -1,9 +1,12 @@
 """What the played parts of an operator say of one object, by files; see `playing/operator.py`."""
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+PATIENCE = timedelta(seconds=2)
+"""How long the scheduler must have found no room for a pod before anything follows: tests wait for it."""
 LONG_IDLE = 3600.0
 """Seconds since the last request, where nobody has come for long."""
 

@@ -8,7 +8,7 @@ from kubernetes.aio.client import Configuration
 from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.asking.model_client import HttpModelClient
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober

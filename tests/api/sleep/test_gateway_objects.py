@@ -12,7 +12,7 @@ from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gates.gateways.gateway_controller import GatewayController
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key

@@ -236,7 +236,7 @@ def _looked_at_again(sleeper: Sleeper) -> None:
     eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
 
 
-def test_a_renamed_model_keeps_its_name_while_the_old_cluster_serves(sleeper: Sleeper) -> None:
+def test_a_renamed_model_keeps_its_name_until_the_new_cluster_has_answered(sleeper: Sleeper) -> None:
     sleeper.awake()
     assert _gates(sleeper) == ["tiny Open"]
     patch = {"spec": {"models": [model(name="small")]}}
@@ -246,15 +246,15 @@ def test_a_renamed_model_keeps_its_name_while_the_old_cluster_serves(sleeper: Sl
     assert _backends(sleeper) == [sleeper.cluster]
     eventually("it is built", lambda: _worker_groups(sleeper) == [worker_group("small")])
 
-    sleeper.cluster = sleeper.kuberay.cluster(NAME, "bcdef")
+    first, sleeper.cluster = sleeper.cluster, sleeper.kuberay.cluster(NAME, "bcdef")
     sleeper.kuberay.head(NAME, sleeper.cluster)
     sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group("small"))
     assert _gates(sleeper) == ["small Closed", "tiny Open"]
     sleeper.kuberay.status(NAME, sleeper.cluster)
-    eventually("the new one", lambda: _backends(sleeper) == [sleeper.cluster])
-    assert _gates(sleeper) == ["small Closed"]
+    _looked_at_again(sleeper)
+    assert (_backends(sleeper), _gates(sleeper)) == ([first], ["small Closed", "tiny Open"])
     sleeper.answers()
-    sleeper.opened()
+    eventually("the new one", lambda: _backends(sleeper) == [sleeper.cluster])
     assert _gates(sleeper) == ["small Open"]
 
 

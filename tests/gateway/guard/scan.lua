@@ -12,13 +12,20 @@ core.register_cli({ "scan" }, "scan <path> <extra> <max n> <piece>... : judge a 
     applet:send((scanner.message and "refused " .. (scanner.param or "-") or "passes") .. "\n")
 end)
 
-core.register_cli({ "cost" }, "cost <unit> <times> : ms to judge <unit> repeated, in pieces of 15 KB", function(applet, _, unit, times)
+-- Counted and not timed: it is the same on every machine. What string.find does counts as one.
+core.register_cli({ "work" }, "work <unit> <times> : what Lua does to judge <unit> repeated", function(applet, _, unit, times)
     unit = unit:gsub("%x%x", function(hex) return string.char(tonumber(hex, 16)) end)
     local body = '{"prompt": ' .. unit:rep(tonumber(times)) .. "}"
-    local begun = os.clock()
-    local scanner = guard.new("/v1/completions", { choices = 16, items = 1000000 })
+    local pieces = {}
     for at = 1, #body, 15000 do
-        scanner:feed(body:sub(at, at + 14999))
+        pieces[#pieces + 1] = body:sub(at, at + 14999)
     end
-    applet:send(string.format('{"ms":%.3f,"bytes":%d}\n', (os.clock() - begun) * 1000, #body))
+    local scanner = guard.new("/v1/completions", { choices = 16, items = 1000000 })
+    local instructions = 0
+    debug.sethook(function() instructions = instructions + 100 end, "", 100)
+    for _, piece in ipairs(pieces) do
+        scanner:feed(piece)
+    end
+    debug.sethook()
+    applet:send(string.format('{"instructions":%d,"bytes":%d}\n', instructions, #body))
 end)

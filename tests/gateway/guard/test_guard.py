@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+import pytest_asyncio
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.gateway.fields import fields
@@ -22,14 +23,16 @@ REFUSED = ("chat_template", "mm_processor_kwargs", "media_io_kwargs", "priority"
 CHAT = "/v1/chat/completions"
 PASSES = fields.rules(CHAT).keys()
 
-many = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=300, deadline=None)
+on_the_loop_of_lua = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
-    """HAProxy's Lua with nothing but the scanner."""
-    (tmp_path / "fields.lua").write_text(fields.lua())
-    async with lua_process(Path(__file__).parent / "scan.lua", tmp_path, config.OWN_LUA, tmp_path) as api:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def lua(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[RuntimeApi]:
+    """HAProxy's Lua with nothing but the scanner, which keeps nothing from one body to the next."""
+    folder = tmp_path_factory.mktemp("lua")
+    (folder / "fields.lua").write_text(fields.lua())
+    async with lua_process(Path(__file__).parent / "scan.lua", folder, config.OWN_LUA, folder) as api:
         yield api
 
 
@@ -142,6 +145,7 @@ def conversations(draw: st.DrawFn) -> str:
     return body if draw(st.booleans()) else '{"tools": {"x": ' + body + '}, "model": "m"}'
 
 
+@on_the_loop_of_lua
 @many
 @given(text=documents() | conversations(), cuts=st.lists(st.integers(0, 300), max_size=12))
 async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
@@ -173,6 +177,7 @@ def test_most_bodies_need_not_be_read(body: str, passes: bool) -> None:
     assert unusual(body.encode()) != passes
 
 
+@on_the_loop_of_lua
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -212,6 +217,7 @@ async def test_every_cut_of_what_matters_most(lua: RuntimeApi, body: str, param:
     assert param is None or unusual(data)
 
 
+@on_the_loop_of_lua
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
 async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: str) -> None:
     body = '{"chat_template": 1}'.encode(encoding)
@@ -219,18 +225,23 @@ async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: 
     assert await verdict(lua, body) == "-"
 
 
-async def test_what_it_costs(lua: RuntimeApi) -> None:
-    units = {
-        "prose": b'"' + b"a word and another one, " * 40 + b'\\n",',
-        "numbers": b"[" + b"12345, " * 500 + b"0],",
-        "brackets": b"[" + b"[]," * 500 + b"0],",
-    }
-    for name, unit in units.items():
-        cost = await lua.json(f"cost {unit.hex()} {2**20 // len(unit)}")
-        print(f"{name}: {cost['ms'] / cost['bytes'] * 2**20:.1f} ms for a MB")
-        assert cost["ms"] < 1000
+@on_the_loop_of_lua
+@pytest.mark.parametrize(
+    ("unit", "most"),
+    [
+        pytest.param(b'"' + b"a word and another one, " * 40 + b'\n",', 0.4, id="prose"),
+        pytest.param(b"[" + b"12345, " * 500 + b"0],", 0.2, id="numbers"),
+        pytest.param(b"[" + b"[]," * 500 + b"0],", 75, id="brackets"),
+    ],
+)
+async def test_the_work_grows_as_the_body_does(lua: RuntimeApi, unit: bytes, most: float) -> None:
+    half, whole = [await lua.json(f"work {unit.hex()} {size // len(unit)}") for size in (2**19, 2**20)]
+    assert whole["bytes"] > 1.9 * half["bytes"]
+    assert 0 < whole["instructions"] < 2.1 * half["instructions"]
+    assert whole["instructions"] / whole["bytes"] < most
 
 
+@on_the_loop_of_lua
 @pytest.mark.parametrize(
     ("path", "body", "passes"),
     [
@@ -257,6 +268,7 @@ async def test_a_list_is_no_longer_than_allowed(lua: RuntimeApi, path: str, body
     assert passes or unusual(data, path)
 
 
+@on_the_loop_of_lua
 async def test_a_service_may_let_more_pass(lua: RuntimeApi) -> None:
     for name in (*fields.REFUSED, "of_tomorrow"):
         body = f'{{"{name}": {{"a": 1}}}}'.encode()
@@ -267,6 +279,7 @@ async def test_a_service_may_let_more_pass(lua: RuntimeApi) -> None:
     assert await verdict(lua, body, extra="chat_template") == "n"
 
 
+@on_the_loop_of_lua
 async def test_what_passes_depends_on_the_path(lua: RuntimeApi) -> None:
     assert await verdict(lua, b'{"dimensions": 8}', path="/v1/embeddings") is None
     assert await verdict(lua, b'{"dimensions": 8}') == "dimensions"

@@ -138,3 +138,19 @@ async def test_who_finds_no_room_is_not_counted_as_held_of_his_key(bench: Bench)
     await bench.until(lambda now: now.held == state.held)
     await bench.gate(Gate.OPEN, keys=keys)
     assert {answer[0] for answer in await asyncio.gather(*again)} == {200}
+
+
+async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED, max_held=20)
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        body = b'{"model": "big"}'
+        await strangers.all_join(30, POST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
+        state = await bench.until(lambda now: now.held + now.ends.get("queue_full", 0) == 30)
+        assert 10 <= state.held < 20
+        honest = asyncio.create_task(bench.ask("honest", body))
+        await bench.until(lambda now: now.held == state.held + 1)
+        # Who has left takes no room.
+        strangers.leave()
+        await bench.until(lambda now: now.held == 1)
+    await bench.wake(max_held=20)
+    assert (await honest)[0] == 200

@@ -37,12 +37,16 @@ async def test_declared_bodies_take_nothing(town: Town) -> None:
 
 
 @pytest.mark.parametrize("router_settings", [{"budget_bytes": 16 * MIB, "max_body_bytes": 4 * MIB}])
-async def test_a_client_has_a_share_of_what_is_kept(town: Town) -> None:
+@pytest.mark.parametrize(
+    "length",
+    [b"Content-Length: %d\r\n\r\n" % (4 * MIB), b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % (4 * MIB)],
+    ids=["whole", "chunked"],
+)
+async def test_a_client_has_a_share_of_what_is_kept(town: Town, length: bytes) -> None:
     await town.wake(0)
     before = memory(town)
-    declared = POST + b"Content-Length: %d\r\n\r\n" % (4 * MIB)
     async with crowd(town.router.config.port) as strangers:
-        await strangers.all_join(12, declared + b'{"messages": "' + b"x" * 3 * MIB)
+        await strangers.all_join(12, POST + length + b'{"messages": "' + b"x" * 3 * MIB)
         # Some were told to come again, and their room is free again.
         assert await town.bytes_here(STRANGER) <= town.router.config.share_bytes
         assert await town.bytes_here() <= town.router.config.share_bytes
@@ -57,6 +61,19 @@ async def test_a_client_has_a_share_of_what_is_kept(town: Town) -> None:
     async with asyncio.timeout(30):
         while await town.bytes_here():  # noqa: ASYNC110
             await asyncio.sleep(0.05)
+
+
+async def test_an_unfinished_body_of_unknown_length_is_counted_and_bounded(town: Town) -> None:
+    await town.wake(0)
+    begun = POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % (64 * MIB) + b'{"messages": "'
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.join(begun + b"x" * MIB)
+        async with asyncio.timeout(30):
+            while await town.bytes_here(STRANGER) < MIB:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        endless = await strangers.join(begun + b"x" * (town.router.config.max_body_bytes + MIB))
+        assert error(await answer_of(endless)) == (413, "request_too_large")
+        assert await town.bytes_here() < 2 * MIB
 
 
 @pytest.mark.parametrize("router_settings", [{"budget_bytes": 16 * MIB, "max_body_bytes": 4 * MIB}])
@@ -109,3 +126,21 @@ async def test_connections_of_one_client_shut_nobody_out(town: Town) -> None:
         for number in range(5):
             async with asyncio.timeout(10):
                 assert (await town.ask(f"honest-{number}", {"model": "big"}))[0] == 200
+
+
+@pytest.mark.parametrize("router_settings", [{"max_connections": 20, "client_share": 1.0}])
+@pytest.mark.parametrize("late", [False, True])
+async def test_one_service_that_sleeps_shuts_no_other_out(town: Town, late: bool) -> None:
+    await town.wake(0)
+    body = b'{"user": "%b", "model": "tiny"}' % (b"x" * (40_000 if late else 10))
+    request = POST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+    async with crowd(town.router.config.port) as strangers:
+        await strangers.all_join(15, request)
+        await town.until(1, lambda state: state.held == 15)
+        refused = await answer_of(await strangers.join(request))
+        assert error(refused) == (429, "queue_full")
+        assert b"retry-after: 5" in refused.lower()
+        await strangers.all_join(10, request)
+        async with asyncio.timeout(30):
+            assert (await town.ask("honest", {"model": "big"}))[0] == 200
+        assert (await town.until(1, lambda state: True)).held == 15

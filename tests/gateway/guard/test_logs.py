@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -27,15 +29,27 @@ def nothing_told(words: str) -> None:
     assert not [secret for secret in SECRETS if secret.lower() in words.lower()]
 
 
+@pytest.fixture(autouse=True)
+def haproxys_words(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """What the HAProxies say themselves, from their start on: the log has it at the level debug."""
+    caplog.set_level(logging.DEBUG, "daybreak.gateway")
+    return lambda: [str(vars(record)["said"]) for record in caplog.records if "said" in vars(record)]
+
+
 def body(**more: object) -> bytes:
     """A request with a prompt."""
     return json.dumps({"model": "big", "messages": [{"role": "user", "content": PROMPT}], **more}).encode()
 
 
-async def test_a_run_tells_no_secret(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_run_tells_no_secret(
+    haproxys_words: Callable[[], list[str]], bench: Bench, capfd: pytest.CaptureFixture[str]
+) -> None:
     with structlog.testing.capture_logs() as logs:
         await bench.gate(Gate.CLOSED, keys=KEYS)
         held = asyncio.create_task(bench.ask("held", body(), Authorization="Bearer sk-one"))
+        leaves = asyncio.create_task(bench.ask("leaves", body(), Authorization="Bearer sk-two"))
+        await bench.until(lambda state: state.held == 2)
+        leaves.cancel()
         await bench.until(lambda state: state.held == 1)
         await bench.wake(keys=KEYS)
         assert (await held)[0] == 200
@@ -54,13 +68,20 @@ async def test_a_run_tells_no_secret(bench: Bench, capfd: pytest.CaptureFixture[
         await asyncio.sleep(0.2)
         os.kill(bench.gateway.pid, signal.SIGKILL)
         await asyncio.wait([cut])
-    assert logs
+        # The look at who has left, which comes by itself, finds nobody any more.
+        async with asyncio.timeout(60):
+            while not logs:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
     nothing_told(json.dumps(logs, default=str) + told + str(refused.value) + str(cut.exception()))
+    assert haproxys_words(), "it says at least that a server is up"
+    nothing_told(" ".join(haproxys_words()))
     out, err = capfd.readouterr()
     nothing_told(out + err)
 
 
-async def test_the_router_tells_no_secret(town: Town, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_the_router_tells_no_secret(
+    haproxys_words: Callable[[], list[str]], town: Town, capfd: pytest.CaptureFixture[str]
+) -> None:
     with structlog.testing.capture_logs() as logs:
         await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
         await town.gate(0, Gate.FAILED, keys=KEYS[:1])
@@ -75,6 +96,6 @@ async def test_the_router_tells_no_secret(town: Town, capfd: pytest.CaptureFixtu
         os.kill(town.router.pid, signal.SIGKILL)
         await asyncio.wait([cut])
     assert isinstance(cut.exception(), RuntimeApiError)
-    nothing_told(json.dumps(logs, default=str) + str(cut.exception()))
+    nothing_told(json.dumps(logs, default=str) + str(cut.exception()) + " ".join(haproxys_words()))
     out, err = capfd.readouterr()
     nothing_told(out + err)

@@ -1,17 +1,19 @@
 """An application behind the gateway: any method, path and body, held while it sleeps, and sent once."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import yarl
 
 from daybreak.api.common import names
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.gates.traffic import Report
 from daybreak.kube.resources import PODS
 from tests.gateway.fake_application import FakeApplication
@@ -114,6 +116,33 @@ async def test_any_request_passes_and_held_ones_are_sent_once(state: str, tmp_pa
             await there.gate("Open")
         assert [await each for each in asked] == [(200, body or b"") for _, _, body in ANY]
         assert there.application.seen == {(method, path): 1 for method, path, _ in ANY}
+
+
+@pytest.mark.parametrize("state", ["Open", "Closed"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_server_that_dies_before_its_answer_is_told_and_not_asked_again(
+    method: str, state: str, tmp_path: Path
+) -> None:
+    async with place(tmp_path, state) as there:
+        there.application.dies = "before"
+        body = b"some words" if method == "POST" else None
+        asked = asyncio.create_task(there.ask(method, "/words", body))
+        if state == "Closed":
+            await there.until(lambda report: report.held == 1)
+            await there.gate("Open")
+        status, said = await asked
+        assert (status, json.loads(said)["error"]["code"]) == (502, "bad_gateway")
+        assert there.application.seen == {(method, "/words"): 1}, "it may have begun"
+        there.application.dies = ""
+        assert await there.ask("POST", "/words", b"again") == (200, b"again")
+
+
+async def test_an_answer_that_breaks_off_is_cut_and_not_asked_for_again(tmp_path: Path) -> None:
+    async with place(tmp_path) as there:
+        there.application.dies = "within"
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await there.ask("POST", "/words", b"some words")
+        assert there.application.seen == {("POST", "/words"): 1}
 
 
 @pytest.mark.parametrize("path", ["/-/healthz", "/-/routes", "/%2D/routes", "/-%2Froutes", "/%2d%2froutes"])

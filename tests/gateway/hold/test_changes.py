@@ -1,6 +1,7 @@
 """What changed since one last asked: nothing is missed, and idle services cost nothing."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 from daybreak.gateway.hold.config import GatewayConfig
@@ -32,6 +33,20 @@ async def test_only_what_changed_is_told(bench: Bench) -> None:
     await bench.wake()
     await asking
     assert (await bench.gateway.changes(since))[1].slots["s0"].ends == {"passed": 1}
+
+
+async def test_another_ray_cluster_is_told_though_haproxy_knows_nothing_of_it(bench: Bench) -> None:
+    await bench.wake()
+    since, _ = await bench.gateway.changes(0)
+    since, quiet = await bench.gateway.changes(since)
+    assert not quiet.slots
+    await bench.gateway.set_servers("s0", [replace(bench.serve.address, cluster="next")])
+    since, told = await bench.gateway.changes(since)
+    assert [(state.slot, state.clusters) for state in told.slots.values()] == [("s0", ("next",))]
+    assert not (await bench.gateway.changes(since))[1].slots
+    await bench.gateway.set_servers("s0", [])
+    _, told = await bench.gateway.changes(since)
+    assert told.slots["s0"].clusters == ()
 
 
 async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.gates.traffic import Report
 from daybreak.kube.resources import PODS
 from tests.api.playing.kuberay import play_pod

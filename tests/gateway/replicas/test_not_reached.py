@@ -103,6 +103,16 @@ async def test_the_only_server_is_gone_for_a_while(make: Make, how: str, proxy: 
     assert await cluster.answered(cluster.ask("after")) == [200]
 
 
+async def test_a_node_that_goes_silent_is_noticed_though_nobody_asks(make: Make) -> None:
+    cluster = await make(1)
+    await cluster.open()
+    cluster.wires[0].silence()
+    # A check each 20 s, and the next two after 250 ms: a dead node answers none within 1.5 s.
+    await cluster.bench.until(lambda state: state.servers_up == 0, 28)
+    cluster.wires[0].speak()
+    assert await cluster.answered(cluster.ask("after")) == [200]
+
+
 @pytest.mark.parametrize("how", ["cut", "silent"])
 async def test_another_replica_takes_what_one_does_not(make: Make, how: str) -> None:
     cluster = await make(2)

@@ -13,6 +13,7 @@ from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench, running
 from tests.gateway.guard.test_keys import KEYS
+from tests.gateway.hostile import crowd
 from tests.gateway.replicas.test_replicas import BIG
 from tests.gateway.replicas.test_routing import alone, head, open_gate, worker
 
@@ -125,6 +126,28 @@ async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
     bench.serve.finish.set()
     assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 3
     assert (await bench.state()).gate is Gate.OPEN
+
+
+@pytest.mark.parametrize("queue_timeout", [60])
+@pytest.mark.parametrize("keyed", [False, True])
+async def test_nobody_fills_the_queue(bench: Bench, direct: bool, keyed: bool) -> None:
+    """A key, or where there are none a client, leaves room for the next one."""
+    keys = tuple(KEYS) if keyed else ()
+    await program(bench, read(bench, keys=keys, direct=direct, maxQueuedRequests=20))
+    bench.serve.hold_answers = True
+    lines = [b"Host: x", b"X-Request-Id: s", b"Content-Length: %d" % len(BIG)]
+    lines += [b"Authorization: Bearer sk-one"] if keyed else []
+    request = b"POST /v1/chat/completions HTTP/1.1\r\n" + b"\r\n".join(lines) + b"\r\n\r\n" + BIG
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        for _ in range(25):
+            await strangers.join(request)
+        state = await bench.until(lambda state: state.in_flight + state.ends.get("queue_full", 0) == 25)
+        assert 12 <= state.in_flight < 21
+        headers = {"Authorization": "Bearer sk-two"} if keyed else {}
+        honest = asyncio.create_task(bench.ask("honest", BIG, **headers))
+        await bench.until(lambda now: now.in_flight == state.in_flight + 1)
+        bench.serve.finish.set()
+        assert (await honest)[0] == 200
 
 
 @pytest.mark.parametrize("queue_timeout", [60])

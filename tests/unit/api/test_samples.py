@@ -1,5 +1,6 @@
 """The published samples: each can be built as it stands, and says at its top what it needs and shows."""
 
+import ast
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,17 @@ from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbenchmark import validation as benchmark_validation
 from daybreak.api.llmbenchmark.definition import KIND as BENCHMARK
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
-from daybreak.api.llmroute.definition import KIND as ROUTE
 from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.resource import KIND as ROUTE
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import notices, problems
 from daybreak.api.modelserver import validation as server_validation
-from daybreak.api.modelserver.definition import KIND as SERVER
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.resource import KIND as SERVER
 from daybreak.api.ray.model import Placement
 from daybreak.api.serveapplication import validation as application_validation
-from daybreak.api.serveapplication.definition import KIND as APPLICATION
 from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.resource import KIND as APPLICATION
 from scripts.schemas.json_schema import (
     application_json_schema,
     batch_json_schema,
@@ -85,6 +86,19 @@ def test_an_application_can_be_built(path: Path) -> None:
     whole = read(path)
     assert application_validation.problems(ServeApplication.from_manifest(whole)) == ()
     jsonschema.validate(whole, application_json_schema())
+
+
+@pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
+def test_the_code_of_an_application_has_what_its_spec_names(path: Path) -> None:
+    [code, whole] = yaml.safe_load_all(path.read_text())
+    spec = whole["spec"]
+    module, _, name = spec["importPath"].partition(":")
+    assert spec["code"]["configMap"] == code["metadata"]["name"]
+    tree = ast.parse(code["data"][f"{module}.py"])
+    assigned = [each.targets[0] for each in tree.body if isinstance(each, ast.Assign)]
+    defined = {each.name for each in tree.body if isinstance(each, ast.ClassDef | ast.FunctionDef)}
+    assert name in defined | {each.id for each in assigned if isinstance(each, ast.Name)}
+    assert {each["name"] for each in spec["deployments"]} <= defined
 
 
 @pytest.mark.parametrize("path", ROUTES, ids=lambda path: path.stem)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from daybreak.api.schema import scalars
+from daybreak.api.schema.scalar_types import Labels, Quantity
 
 UNITS = {"h": 3600, "m": 60, "s": 1}
 FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
@@ -60,21 +61,21 @@ def test_a_quantity_is_its_number_times_its_unit(number: Decimal, unit: str) -> 
 
 @given(st.integers(0, 10**12))
 def test_a_whole_number_is_a_quantity_without_quotes(number: int) -> None:
-    assert TypeAdapter(scalars.Quantity).validate_python(number) == str(number)
+    assert TypeAdapter(Quantity).validate_python(number) == str(number)
 
 
 @pytest.mark.parametrize("value", [True, 0.5, None, [], {}])
 def test_other_values_are_no_quantities(value: object) -> None:
     with pytest.raises(ValidationError):
-        TypeAdapter(scalars.Quantity).validate_python(value)
+        TypeAdapter(Quantity).validate_python(value)
 
 
 @pytest.mark.parametrize("key", ["zone", "topology.kubernetes.io/zone", "example.com/a_b.c-d"])
 def test_label_keys(key: str) -> None:
-    assert TypeAdapter(scalars.Labels).validate_python({key: "a"}) == {key: "a"}
+    assert TypeAdapter(Labels).validate_python({key: "a"}) == {key: "a"}
 
 
 @pytest.mark.parametrize("key", ["", "a b", "/zone", "UPPER.com/zone", "a/b/c", "-a"])
 def test_no_label_keys(key: str) -> None:
     with pytest.raises(ValidationError):
-        TypeAdapter(scalars.Labels).validate_python({key: "a"})
+        TypeAdapter(Labels).validate_python({key: "a"})

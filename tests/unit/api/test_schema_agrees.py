@@ -11,15 +11,21 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from daybreak.api.llmservice.spec import LLMServiceSpec
+from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.schema import scalars
-from scripts.schemas.json_schema import json_schema
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.serveapplication.spec import ServeApplicationSpec
+from scripts.schemas.json_schema import application_json_schema, json_schema, server_json_schema
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
 
 Schema = dict[str, Any]
 
 WHOLE = json_schema()
-SPEC: Schema = WHOLE["properties"]["spec"]
-VALIDATOR = jsonschema.Draft202012Validator(SPEC)
+KINDS: dict[str, tuple[Schema, type[ApiModel]]] = {
+    "LLMService": (WHOLE["properties"]["spec"], LLMServiceSpec),
+    "ModelServer": (server_json_schema()["properties"]["spec"], ModelServerSpec),
+    "ServeApplication": (application_json_schema()["properties"]["spec"], ServeApplicationSpec),
+}
 EDITOR = jsonschema.Draft202012Validator(WHOLE)
 
 DURATIONS = st.builds("{}{}".format, st.integers(1, 999_999), st.sampled_from(["h", "m", "s", "ms"]))
@@ -95,18 +101,22 @@ def own_words(error: ValidationError) -> bool:
     return all(detail["type"] == "value_error" for detail in error.errors())
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @SETTINGS
-@hypothesis.given(values(SPEC))
-def test_what_the_schema_takes_the_models_take(spec: Schema) -> None:
-    VALIDATOR.validate(spec)
+@hypothesis.given(st.data())
+def test_what_the_schema_takes_the_models_take(kind: str, data: st.DataObject) -> None:
+    schema, model = KINDS[kind]
+    validator = jsonschema.Draft202012Validator(schema)
+    spec = data.draw(values(schema))
+    validator.validate(spec)
     try:
-        taken = LLMServiceSpec.model_validate(spec)
+        taken = model.model_validate(spec)
     except ValidationError as error:
         assert own_words(error), error  # noqa: PT017 - either way is fine, but not a third one
     else:
         written = json.loads(taken.model_dump_json(by_alias=True, exclude_none=True))
-        VALIDATOR.validate(written)
-        assert LLMServiceSpec.model_validate(written) == taken
+        validator.validate(written)
+        assert model.model_validate(written) == taken
 
 
 def places(value: Any, schema: Schema, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Schema]]:
@@ -147,11 +157,13 @@ def spoilt(schema: Schema) -> st.SearchStrategy[Any]:
     return st.sampled_from(wrong)
 
 
+@pytest.mark.parametrize("kind", KINDS)
 @SETTINGS
 @hypothesis.given(st.data())
-def test_what_the_schema_refuses_the_models_refuse(data: st.DataObject) -> None:
-    spec = data.draw(values(SPEC))
-    path, schema = data.draw(st.sampled_from(places(spec, SPEC)))
+def test_what_the_schema_refuses_the_models_refuse(kind: str, data: st.DataObject) -> None:
+    of_kind, model = KINDS[kind]
+    spec = data.draw(values(of_kind))
+    path, schema = data.draw(st.sampled_from(places(spec, of_kind)))
     wrong = data.draw(spoilt(schema))
     whole: Any = {"spec": copy.deepcopy(spec)}
     parent = whole
@@ -159,9 +171,9 @@ def test_what_the_schema_refuses_the_models_refuse(data: st.DataObject) -> None:
         parent = parent[step]
     parent[("spec", *path)[-1]] = wrong
     hypothesis.note(f"{path} = {wrong!r}")
-    assert not VALIDATOR.is_valid(whole["spec"])
+    assert not jsonschema.Draft202012Validator(of_kind).is_valid(whole["spec"])
     with pytest.raises(ValidationError):
-        LLMServiceSpec.model_validate(whole["spec"])
+        model.model_validate(whole["spec"])
 
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())

@@ -40,20 +40,31 @@ def test_an_engine_argument_is_named_with_its_model() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["H100", "A10", "L40S", "A100-80G"])
+@pytest.mark.parametrize(
+    "kind", ["H100", "A10", "L40S", "A100-80G", "AMD-Instinct-MI300X-OAM", "Intel-GPU-Max-1550"]
+)
 def test_accelerators_that_ray_knows(kind: str) -> None:
     assert said(with_model(accelerator={"type": kind})) == ()
 
 
 @pytest.mark.parametrize(
     ("kind", "hint"),
-    [("H1000", "did you mean H100?"), ("nvidia-h100", "leave it out"), ("TPU-V5P", "leave it out")],
+    [
+        ("H1000", "did you mean H100?"),
+        ("nvidia-h100", "leave it out"),
+        # Ray has these names, and another resource than GPU for them (Apple's: no Linux): no pod would fit.
+        ("TPU-V5P", "leave it out"),
+        ("Intel-GAUDI", "leave it out"),
+        ("aws-neuron-core", "leave it out"),
+        ("Ascend910B", "leave it out"),
+        ("FURIOSA_RNGD", "leave it out"),
+        ("MOBILINT_ARIES", "leave it out"),
+        ("M3-Max", "leave it out"),
+    ],
 )
 def test_accelerators_that_it_does_not(kind: str, hint: str) -> None:
     problem = one(with_model(accelerator={"type": kind}))
-    assert problem.startswith(
-        f"spec.models[0].accelerator.type: Ray {versions.RAY} has no accelerator {kind}; "
-    )
+    assert problem.startswith(f"spec.models[0].accelerator.type: Ray {versions.RAY} has no GPU {kind}; ")
     assert hint in problem
 
 
@@ -214,6 +225,15 @@ def test_what_is_not_looked_at_is_noticed() -> None:
     assert "engine arguments are not checked" in notice
     assert "2.61.0" in notice
     whole["spec"]["runtime"] = {"rayVersion": versions.RAY}
+    assert notices(LLMService.from_manifest(whole), gateway=True) == ()
+
+
+def test_a_loader_that_needs_an_image_of_ones_own_is_noticed() -> None:
+    whole = with_model(engine={"args": {"load_format": "runai_streamer"}})
+    (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
+    assert "spec.models[0].engine.args.load_format" in notice
+    assert "runai-model-streamer" in notice
+    whole["spec"]["runtime"] = {"image": "mine:1"}
     assert notices(LLMService.from_manifest(whole), gateway=True) == ()
 
 

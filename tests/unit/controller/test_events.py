@@ -1,5 +1,6 @@
 """Which changes of a status are worth an event."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -104,6 +105,11 @@ STARTS = rollout("Progressing", "chat-2", answered="chat-1", strategy="Replace",
     [
         (ONE, HELD, [("Replace", "chat-2 is rolled out by Replace: no room")]),
         (HELD, STARTS, []),
+        (
+            {"rollout": {**HELD["rollout"], "phase": "Paused"}},
+            HELD,
+            [("Replace", "chat-2 is rolled out by Replace: no room")],
+        ),
         (STARTS, rollout("Complete", "chat-2", answered="chat-2"), [("RolledOut", "chat-2 answers")]),
         (
             rollout("RollingBack", "chat-1", answered="chat-1", failed="chat-2"),
@@ -123,3 +129,37 @@ def test_pods_that_are_replaced_do_not_sleep() -> None:
     going = gates({"phase": "Replacing", "asleep": "Cluster"})
     assert [found.reason for found in transitions(awake, going)] == ["Replacing"]
     assert [found.note for found in transitions(going, awake)] == ["its new pods are asked for"]
+
+
+FIRST = {"phase": "Waking", "room": {"place": 1, "heldBy": ["ns/a"], "firstSince": "2026-01-02T03:04:05Z"}}
+SECOND = {"phase": "Waking", "after": ["ns/b"], "room": {"place": 2, "heldBy": ["ns/a"]}}
+TRIES = {"phase": "Waking", "room": {"firstSince": "2026-01-02T03:04:05Z"}}
+ROOM = {"phase": "Waking", "room": {"recent": [30]}}
+
+
+def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
+    """Events of one model that goes through these states of its gate."""
+    statuses = [gates(step) for step in steps]
+    return [(found.reason, found.note) for pair in pairwise(statuses) for found in transitions(*pair)]
+
+
+def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room() -> None:
+    waits = "its pods find no room: ns/b comes before it; what they want is held by ns/a; its place is 2"
+    whole = ({"phase": "Waking"}, SECOND, SECOND, FIRST, TRIES, FIRST, ROOM, ROOM, {"phase": "Awake"})
+    assert told(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have found room")]
+    alone = "its pods find no room; what they want is held by ns/a; its place is 1"
+    assert told({"phase": "Waking"}, FIRST) == [("WaitingForAccelerators", alone)]
+
+
+def test_who_gives_up_waiting_has_found_no_room() -> None:
+    reasons = [
+        reason for reason, _ in told(SECOND, {"phase": "Draining"}, {"phase": "Asleep", "asleep": "Workers"})
+    ]
+    assert reasons == ["Asleep"]
+    assert told(FIRST, {"phase": "Failed"}) == []
+
+
+def test_who_yields_says_to_whom() -> None:
+    gone = {"phase": "Asleep", "asleep": "Workers", "yieldedTo": "ns/b"}
+    said = "the workers are given back for ns/b, which waits for them; a request wakes it"
+    assert told({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", said)]

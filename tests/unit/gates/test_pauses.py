@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import PAUSE_CLASSES, IdleStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.pauses import CLASSES, MEMORY, expected_cost, remembered

@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepState, step
 from daybreak.gates.traffic import Traffic
@@ -32,8 +33,8 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
 )
 
 GOES = Health(answers=True, replaces=True, drain=timedelta(minutes=2))
-STAYS = Health(answers=True)
-STARTS = Health(answers=False)
+STAYS = Health(answers=True, drain=MINUTE)
+STARTS = Health(answers=False, drain=MINUTE)
 BEGUN = SleepState(Phase.REPLACING, NOW, None, CLOSED, 5)
 GONE = replace(BEGUN, asleep=SleepDepth.CLUSTER)
 

@@ -3,13 +3,14 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from daybreak.api.gates.gate_status import GateState, ModelGate, Phase, RoomStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.room import first_since, held_since, room_seconds, room_status
+from daybreak.gates.room import first_since, held_since, look_again, overdue, room_seconds, room_status
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
+from daybreak.scheduling.claim import NO_MATTER, Turn
 from daybreak.scheduling.turn_words import waiting
-from daybreak.scheduling.turns import NO_MATTER, Turn
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WAKING = SleepState(Phase.WAKING, NOW, None, GateState.CLOSED, 1)
@@ -120,3 +121,34 @@ def test_what_to_expect_is_said_while_it_waits() -> None:
         "by waits before, room is there at 2026-01-02T03:05:05Z"
     )
     assert history((0, WAKING, expecting, True)) is None
+
+
+def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not_for_ever() -> None:
+    behind = [(second, WAKING, SECOND, False) for second in range(0, 600, 30)]
+    assert not overdue(gate(history(*behind))), "it has not tried yet"
+    first = [*behind, *((600 + second, WAKING, FIRST, False) for second in (0, 30, 59))]
+    assert not overdue(gate(history(*first)))
+    assert look_again(gate(history(*first)), NOW + timedelta(seconds=659)) == timedelta(seconds=1)
+    late = [*first, (660, WAKING, FIRST, False)]
+    said = history(*late)
+    assert said is not None
+    assert (said.overdue_since, said.first_since) == ("2026-01-02T03:15:05Z", None)
+    # The others try: for three times as long, whoever comes and goes.
+    others = [*late, *((660 + second, WAKING, SECOND, False) for second in (1, 90, 179))]
+    assert overdue(gate(history(*others)))
+    assert look_again(gate(history(*others)), NOW + timedelta(seconds=839)) == timedelta(seconds=1)
+    back = [*others, (840, WAKING, SECOND, False)]
+    assert not overdue(gate(history(*back)))
+    again = history(*back, (841, WAKING, FIRST, False))
+    assert again is not None
+    assert again.first_since == "2026-01-02T03:18:06Z"
+
+
+def test_who_waits_longer_than_requests_are_held_keeps_its_place() -> None:
+    said = RoomStatus(place=2, held_since="2026-01-02T03:03:00Z")
+    # The oldest was refused after 60 s, and younger ones are held.
+    assert held_since(gate(said), held(20), NOW) == NOW - timedelta(seconds=65)
+    assert held_since(gate(said), Traffic(known=True), NOW) is None
+    # This one left by itself.
+    young = RoomStatus(place=2, held_since="2026-01-02T03:03:25Z")
+    assert held_since(gate(young), held(20), NOW) == NOW - timedelta(seconds=20)

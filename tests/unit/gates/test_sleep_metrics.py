@@ -7,7 +7,7 @@ from daybreak.api.gates.gate_status import GateStatus, ModelGate
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
-from daybreak.gates.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes
+from daybreak.gates.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes, count_yields
 from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, Manifest, service
@@ -209,3 +209,20 @@ def test_each_step_is_counted_with_the_wake() -> None:
 def test_a_fixed_number_of_replicas_counts_for_every_model() -> None:
     assert held(GPU_MODEL, replicas=3) == 3
     assert held(GPU_MODEL, replicas=0) == 1, "one is made for a request"
+
+
+def test_only_what_was_given_back_is_a_yield_with_whose_it_was_and_for_whom() -> None:
+    def gate(**more: str) -> Any:
+        return {"gate": {"models": [{"name": "m", **more}]}}
+
+    def counted(key: Key) -> float:
+        return float(metrics.YIELDS.labels(key.namespace, key.name, "ns/w")._value.get())
+
+    up, drains = gate(phase="Awake"), gate(phase="Draining", yieldedTo="ns/w")
+    gone, by_clock = gate(asleep="Workers", yieldedTo="ns/w"), gate(asleep="Workers")
+    one, other = Key("ns", "yields"), Key("ns", "stays")
+    for before, after in ((up, drains), (drains, up), (up, by_clock), (by_clock, up), (gone, gone)):
+        count_yields(other, before, after)
+    count_yields(one, drains, gone)
+    count_yields(one, gone, gate(asleep="Cluster", yieldedTo="ns/w"))
+    assert (counted(one), counted(other)) == (1, 0)

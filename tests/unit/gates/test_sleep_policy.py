@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.gates.gate_status import GateState, Phase, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase, WakeStatus
 from daybreak.api.gates.sleep import Hold, SleepDepth, State
 from daybreak.gates.sleep_policy import (
     REASON_LIMIT,

@@ -54,6 +54,8 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
     changed,
 )
 
+UPDATES = Health(True, MINUTE, updating=True)
+
 
 @pytest.mark.parametrize(
     ("before", "sleep_policy", "traffic", "health"),
@@ -67,7 +69,7 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, id="it has just woken"),
         pytest.param(AWAKE, IN_WINDOW, IDLE, UP, id="the schedule keeps it awake"),
         pytest.param(AWAKE, KEPT_AWAKE, IDLE, UP, id="a person keeps it awake"),
-        pytest.param(UPDATING, SLEEPS, IDLE, Health(True, updating=True), id="an update is on its way"),
+        pytest.param(UPDATING, SLEEPS, IDLE, UPDATES, id="an update is on its way"),
         pytest.param(DRAINING, SLEEPS, STREAMING, UP, id="a long stream is waited for"),
         pytest.param(DRAINING, SLEEPS, UNTOLD, UP, id="a gateway has not closed yet"),
         pytest.param(DRAINING, SLEEPS, UNHEARD, UP, id="draining, and a gateway is not heard"),
@@ -105,7 +107,7 @@ def test_stays_as_it_is(
         pytest.param(
             SLEEPS,
             IDLE,
-            Health(True, updating=True),
+            UPDATES,
             changed(AWAKE, Phase.UPDATING, OPEN),
             id="an update leaves the gate open",
         ),
@@ -115,14 +117,14 @@ def test_stays_as_it_is(
         pytest.param(
             SLEEPS,
             IDLE,
-            Health(True, updating=True, hindered=True),
+            Health(True, MINUTE, updating=True, hindered=True),
             changed(AWAKE, Phase.DRAINING, CLOSED),
             id="an update without room keeps nobody awake",
         ),
         pytest.param(
             SLEEPS,
             STREAMING,
-            Health(True, updating=True, hindered=True),
+            Health(True, MINUTE, updating=True, hindered=True),
             changed(AWAKE, Phase.UPDATING, OPEN),
             id="requests keep it awake",
         ),
@@ -282,7 +284,7 @@ def test_from_asleep(
         pytest.param(
             WAKING,
             SLEEPS,
-            Health(False, waits=True),
+            Health(False, MINUTE, waits=True),
             WAKING,
             id="somebody waits for it",
         ),
@@ -291,7 +293,7 @@ def test_from_asleep(
         pytest.param(
             FAILED,
             SLEEPS,
-            Health(False, failed="no room"),
+            Health(False, MINUTE, failed="no room"),
             changed(FAILED, Phase.FAILED, REFUSING, reason="no room"),
             id="it fails for another reason",
         ),
@@ -322,15 +324,15 @@ def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> Non
 
 
 def test_an_update_keeps_it_awake_for_a_time_only() -> None:
-    health = Health(True, updating=True)
+    health = UPDATES
     before = replace(UPDATING, since=NOW - UPDATE_PATIENCE + MINUTE)
     assert step(before, SLEEPS, IDLE, health, NOW) == before
     after = step(before, SLEEPS, IDLE, health, NOW + MINUTE)
     assert (after.phase, after.gate) == (Phase.DRAINING, CLOSED)
 
 
-WAITS, ANSWERS = Health(False, waits=True), Health(True, waits=True)
-QUEUES = Health(False, waits=True, queues=True)
+WAITS, ANSWERS = Health(False, MINUTE, waits=True), Health(True, MINUTE, waits=True)
+QUEUES = Health(False, MINUTE, waits=True, queues=True)
 JUST_WOKEN = replace(WAKING, since=NOW)
 GONE, JUST_GONE = replace(IDLE, idle=YIELD_IDLE), replace(IDLE, idle=YIELD_IDLE / 2)
 
@@ -343,7 +345,7 @@ GONE, JUST_GONE = replace(IDLE, idle=YIELD_IDLE), replace(IDLE, idle=YIELD_IDLE 
             FAILED,
             SLEEPS,
             IDLE,
-            Health(False, failed=BROKEN, waits=True),
+            Health(False, MINUTE, failed=BROKEN, waits=True),
             changed(FAILED, Phase.DRAINING, CLOSED),
             id="all were refused",
         ),

@@ -163,6 +163,7 @@ def test_names_of_gates() -> None:
 def test_the_wire_form_is_read_back() -> None:
     update = Update(boot="a", full=True, services={"chat/m": QUIET, "code": BUSY})
     assert Update.parse(update.wire()) == update
+    assert Update.parse(replace(update, short=True).wire()).short
 
 
 def test_what_has_another_form_reads_as_nothing() -> None:

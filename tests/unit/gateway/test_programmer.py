@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent import programmer as module
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.wanted import Ports

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import NOBODY, KeyFiles

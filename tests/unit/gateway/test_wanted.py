@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.ray.model import Placement
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
+from daybreak.api.serveapplication.deployment import Deployment
 from daybreak.gateway.agent.wanted import (
+    DEPLOYMENT_ONGOING,
     FALLBACK_REPLICAS,
     IMBALANCED_THRESHOLD,
     MAX_BODY_BYTES,
@@ -375,9 +378,32 @@ def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int
     assert small(found, *pods).slot.queue == expected, "the same before Serve's proxy"
 
 
-def test_the_defaults_of_routing_are_those_of_the_api() -> None:
+@pytest.mark.parametrize(
+    ("placement", "parallelism", "replicas"),
+    [
+        (None, {"pipeline": 2}, 2),
+        (Placement.PACK.value, {"pipeline": 3, "tensor": 2}, 2),
+        (Placement.STRICT_PACK.value, {"pipeline": 2}, 4),
+        (None, {"tensor": 4}, 4),
+        (None, {"pipeline": "many"}, 4),
+    ],
+)
+def test_stages_of_a_pipeline_are_one_replica(placement: Any, parallelism: Any, replicas: int) -> None:
+    model = {
+        "name": "small",
+        "serve": {"maxOngoingRequests": 600},
+        "placement": placement,
+        "parallelism": parallelism,
+    }
+    found = manifest(gate(), models=[model])
+    pods = [worker("small", f"10.0.0.{number + 1}") for number in range(4)]
+    assert small(found, *pods).slot.queue == 600 * replicas
+
+
+def test_the_defaults_are_those_of_the_api() -> None:
     assert SessionRouting().fallback_replicas == FALLBACK_REPLICAS
     assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD
+    assert Deployment(name="D").max_ongoing_requests == DEPLOYMENT_ONGOING
 
 
 PATHS = [("Any", "any"), ("V2", "v2"), ("Later", "any")]
@@ -486,6 +512,22 @@ def test_an_application_is_asked_at_its_ray_head_alone(protocol: str, paths: str
     assert only.slot.paths == claim.front.slot.paths == paths
     assert claim.models == (), "no name leads to it"
     assert not only.slot.replicas_listen
+
+
+@pytest.mark.parametrize(
+    ("deployments", "limit", "queue"),
+    [
+        (None, 0, 1000),
+        ([{"name": "A"}], 5, 1000),
+        ([{"name": "A", "numReplicas": 3, "maxOngoingRequests": 10}, {"name": "B"}], 35, 1000),
+        ([{"name": "A", "autoscaling": {"maxReplicas": 40}, "maxOngoingRequests": 100}], 4000, 4000),
+        ([{"name": "A", "numReplicas": "3", "maxOngoingRequests": None}, 7], 5, 1000),
+    ],
+)
+def test_an_application_gets_what_its_deployments_take(deployments: Any, limit: int, queue: int) -> None:
+    claim = read(application(deployments=deployments), ray_pod("head", "10.0.0.5"))
+    assert claim.gates[0].servers == (Server("10.0.0.5", 8000, max_connections=limit),)
+    assert claim.gates[0].slot.queue == queue
 
 
 def test_an_application_that_speaks_openai_has_names() -> None:

@@ -1,7 +1,9 @@
 """How scripts/schemas/engine_args.py describes the arguments of vLLM's classes."""
 
 import enum
+import importlib
 import runpy
+import types
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -80,3 +82,27 @@ def test_an_argument_that_vllm_dropped_stops_the_script() -> None:
 def test_one_line_for_each_argument() -> None:
     text = SCRIPT["render"]({"vllm": "1", "arguments": {"b": {"y": 1, "x": 2}, "a": {}}})
     assert text == '{\n "arguments": {\n  "a": {},\n  "b": {"x": 2, "y": 1}\n },\n "vllm": "1"\n}\n'
+
+
+def test_only_gpus_are_accelerator_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of other devices Ray counts another resource than the GPU that a replica asks for."""
+    ray = types.ModuleType("ray.util.accelerators.accelerators")
+    vars(ray).update(
+        NVIDIA_TESLA_A10G="A10G",
+        AMD_INSTINCT_MI100="AMD-Instinct-MI100",
+        INTEL_MAX_1550="Intel-GPU-Max-1550",
+        INTEL_GAUDI="Intel-GAUDI",
+        AWS_NEURON_CORE="aws-neuron-core",
+        GOOGLE_TPU_V2="TPU-V2",
+        HUAWEI_NPU_910B="Ascend910B",
+        A_FURIOSA="FURIOSA_RNGD",
+        A_MOBILINT="MOBILINT_REGULUS",
+        AN_APPLE="Apple-Silicon",
+        ANOTHER_APPLE="M3-Ultra",
+        A_MAC="M1",
+        METAX="MXC500",
+    )
+    monkeypatch.setattr(importlib, "import_module", lambda _: ray)
+    assert SCRIPT["accelerator_types"]() == [
+        "A10", "A10G", "AMD-Instinct-MI100", "Intel-GPU-Max-1550", "MXC500",
+    ]  # fmt: skip

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.resources import NODES, PODS, SERVICES
 from daybreak.kube.watching.cache import Cache, Key

@@ -6,11 +6,12 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.api.common.config_map import Content
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching import config_map_watch as module
 from daybreak.kube.watching.cache import Key
-from daybreak.kube.watching.config_map_watch import ConfigMapWatch, Content
+from daybreak.kube.watching.config_map_watch import ConfigMapWatch
 
 CODE, ONE, TWO = Key("ns", "code"), Key("ns", "one"), Key("ns", "two")
 

@@ -11,7 +11,7 @@ from daybreak.kinds.llmbatch.decide.decision import decide
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.status.report import events, report
-from daybreak.scheduling.turns import Claim, Turn
+from daybreak.scheduling.claim import Claim, Turn
 from tests.unit.llmbatch.batches import NOW, manifest, seen
 
 GPU_MODEL = {"name": "big", "source": "hf://o/big"}
@@ -76,10 +76,19 @@ def test_one_that_has_given_way_is_in_the_queue() -> None:
     assert (found.queued, found.leaving, found.stuck(NOW)) == (True, True, True)
 
 
+def test_one_without_accelerators_holds_cores() -> None:
+    worker = pod(placed=True)
+    worker["spec"]["containers"] = [{"name": "ray-worker", "resources": {"requests": {"cpu": "2"}}}]
+    worker["metadata"]["labels"][names.RAY_GROUP_LABEL] = names.worker_group("tiny")
+    [found] = claims(seen(manifest(), job=job(300), pods=(worker,), progress=RUNNING), None)
+    assert (found.resource, found.devices, found.holds, found.held) == ("cpu", 0, {"n": 1}, 0)
+    assert found.gives == {"n": {"cpu": 2}}
+    assert found.yields_at == NOW - timedelta(seconds=240)
+
+
 @pytest.mark.parametrize(
     "whole",
     [
-        manifest(),
         manifest(model=GPU_MODEL, suspend=True),
         manifest(model=GPU_MODEL, labels={"kueue.x-k8s.io/queue-name": "q"}),
         manifest(model=None, serviceRef={"name": "chat"}),

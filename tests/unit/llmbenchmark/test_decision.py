@@ -31,7 +31,14 @@ STEP = {
     "tpot_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
     "latency_ms": {"p50": 1.0, "p95": 2.0, "p99": 3.0},
     "windows": [9.4, 9.6],
-    "engine": {"kv_cache": 0.25, "running": 4.0, "waiting": 4.0, "preemptions": 0},
+    "engine": {
+        "kv_cache": 0.25,
+        "running": 4.0,
+        "waiting": 4.0,
+        "preemptions": 0,
+        "ttft_ms": 31.5,
+        "tpot_ms": 0.0,
+    },
 }
 LAST = Progress(
     state="Succeeded",
@@ -170,6 +177,7 @@ def test_the_status_has_every_step_the_best_and_its_gain() -> None:
     assert (step.requests_per_second, step.requests, step.errors, step.kv_cache) == (9.5, 190, 1, 0.25)
     assert step.ttft is not None
     assert step.ttft.p99 == 3.0
+    assert (step.engine_ttft, step.engine_tpot) == (31.5, None)
     assert found.gain is not None
     assert (found.gain.ratio, found.gain.certain) == (2.7, True)
     assert found.stopped == LAST.stopped

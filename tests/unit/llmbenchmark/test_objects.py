@@ -47,6 +47,13 @@ def test_the_pod_is_one_of_the_models_workers_that_runs_the_benchmark() -> None:
     assert labels["app.kubernetes.io/name"] == "llmbenchmark"
 
 
+def test_the_pod_that_asks_a_service_takes_no_device_whatever_its_image_asks_for() -> None:
+    of = benchmark(**of_service(where="Service"), sweep=None, runtime={"image": "ray-gpu"})
+    [container] = pod(made(of, service()))["containers"]
+    assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
+    assert container["image"] == "ray-gpu"
+
+
 def test_the_runtime_reads_what_the_operator_orders() -> None:
     load = {
         "clients": [1, 8],

@@ -14,7 +14,7 @@ from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.observe.progress_reports import REPORT_LIMIT, read
 from daybreak.kinds.llmbenchmark.status.report import report
 from daybreak.platform import Platform
-from daybreak_runtime.benchmark import files as runtime
+from daybreak_runtime.benchmark.report import files as runtime
 from tests.unit.llmbenchmark.test_decision import LAST, seen
 
 PAGE = {"report.html": "<p>"}

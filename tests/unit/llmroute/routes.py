@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.api.llmroute.definition import KIND
+from daybreak.api.llmroute.resource import KIND
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.resource import API_VERSION
 from daybreak.kinds.llmroute.observe.observed import ServiceName, models

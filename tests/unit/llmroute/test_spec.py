@@ -7,7 +7,7 @@ import pytest
 
 from daybreak.api.llmroute import crd
 from daybreak.api.llmroute.definition import LLMRoute
-from daybreak.api.llmroute.spec import Asleep
+from daybreak.api.llmroute.words import Asleep
 from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.schemas.json_schema import route_json_schema
 from tests.unit.llmroute.routes import backend, canary, route

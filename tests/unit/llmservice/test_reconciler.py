@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.decision import Decision, decide, view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.reconciler import question
-from daybreak.scheduling.turns import Turn
+from daybreak.scheduling.claim import Turn
 from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, QUIET, live, pod, seen, server
 
 ONE = server()
@@ -226,6 +227,7 @@ def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
     decision = decide(seen(dict(before.status), pod(ONE), spec=spec, deployment=live(ONE)))
     assert not decision.apply
     assert told(decision, "Stalled") == ("True", "InvalidSpec")
+    assert told(decision, "Schedulable") == ("Unknown", "InvalidSpec")
     assert decision.status.gate is not None, "gateways go on"
     assert decision.status.gate.models[0].state is GateState.OPEN
 
@@ -283,6 +285,21 @@ def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     assert decision.status.gate.models[0].after == ["default/other"]
 
 
+def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> None:
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    assert one.subject is not None
+    pending = pod(one.subject, ready=False)
+    del pending["spec"]["nodeName"]
+    first = after(decide(one), one, pods=(pending,))
+    assert told(decide(replace(first, turn=Turn())), "Active") == ("True", "Awake"), (
+        "it may be placed at once"
+    )
+    waits = decide(replace(first, turn=Turn(place=1, held_by=("default/other",))))
+    assert told(waits, "Active") == ("False", "WaitingForAccelerators")
+    [active] = [each for each in waits.status.conditions if each.type == "Active"]
+    assert active.message == "it waits for accelerators; they are held by default/other; its place is 1"
+
+
 def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
     waits = after(decide(one), one, turn=Turn(after=("default/other",)), now=NOW + timedelta(hours=3))
@@ -307,3 +324,23 @@ def test_the_same_twice_says_the_same() -> None:
     for one in (awake(), asleep()):
         once = decide(one)
         assert said(decide(after(once, one))) == said(once)
+
+
+def test_what_runs_of_one_without_a_rollout_ends_in_the_time_that_its_spec_says() -> None:
+    spec = {"gracefulShutdownTimeout": "10m"}
+    first = seen(None, pod(server(**spec)), traffic=ASKED, answers=ANSWERED, spec=spec)
+    one = after(decide(first), first, answers=(), foreign=("Deployment/chat-server",))
+    one.manifest["status"].pop("rollout")
+    leaves = replace(one, turn=Turn(gives_way_to="default/other", preempted=True))
+    begun = decide(leaves)
+    assert begun.sleep_state is not None
+    assert begun.sleep_state.phase is Phase.DRAINING
+    draining = after(begun, leaves, now=NOW + timedelta(minutes=9))
+    draining.manifest["status"].pop("rollout", None)
+    still = decide(draining)
+    assert still.sleep_state is not None
+    assert still.sleep_state.phase is Phase.DRAINING
+    assert still.requeue_after == timedelta(minutes=1)
+    gone = decide(replace(draining, now=NOW + timedelta(minutes=10)))
+    assert gone.sleep_state is not None
+    assert gone.sleep_state.phase is Phase.ASLEEP

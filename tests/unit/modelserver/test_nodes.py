@@ -6,6 +6,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.controller.asking.answer import Answer
+from daybreak.gates.one_gate.claims import claims
 from daybreak.kinds.modelserver.decide.decision import decide, view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
@@ -14,7 +15,7 @@ from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica
 from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
-from tests.unit.modelserver.servers import ASKED, PLATFORM, SGLANG, live, pod, seen, server
+from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, SGLANG, live, pod, seen, server
 
 SPREAD: dict[str, Any] = {
     "accelerator": {"kind": "gpu"},
@@ -124,6 +125,17 @@ def test_all_of_its_pods_count() -> None:
     one = server(**SPREAD, replicas=2)
     assert (pods_per_replica(one.model), accelerators_per_pod(one.model)) == (2, 4)
     assert accelerators_awake(one.workload, one.model) == 16
+
+
+def test_one_that_is_awake_and_loses_a_pod_of_its_group_waits_for_room_with_its_gate_open() -> None:
+    leader = pod(server(**SPREAD))
+    first = seen(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD, answers=(Answer("tiny", True),))
+    status = decide(first).status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pending = worker_of(leader, phase="Pending", conditions=[said | {"lastTransitionTime": NOW.isoformat()}])
+    for worker, lost in ((worker_of(leader), False), (pending | {"spec": {"containers": []}}, True)):
+        [claim] = claims(seen(status, leader, worker, traffic=ASKED, spec=SPREAD))
+        assert (claim.lost, claim.short, claim.waits) == (lost, lost, False)
 
 
 def test_only_a_leader_is_asked() -> None:

@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.modelserver.decide.decision import Decision

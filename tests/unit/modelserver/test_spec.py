@@ -14,6 +14,7 @@ from daybreak.api.modelserver.validation import problems
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.kinds.modelserver.observe.observer import read
+from daybreak.versions import VLLM
 from scripts.docs.server_api import server_api_md
 from scripts.schemas.json_schema import server_json_schema
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
@@ -78,6 +79,14 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
         "spec.model.revision: engine custom needs one, since {revision} is among its arguments",
     ),
     ({"engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: "),
+    *(
+        ({"image": image, "engineArgs": {"max_model_length": 1}}, "spec.engineArgs.max_model_length: ")
+        for image in (
+            f"vllm/vllm-openai:v{VLLM}",
+            f"vllm/vllm-openai:v{VLLM}-cu130",
+            f"registry.example.com:5000/mirror/vllm-openai:{VLLM}@sha256:{'0' * 64}",
+        )
+    ),
     ({"engineArgs": {"tensor_parallel_size": 2}}, "parallelism.tensor"),
     ({"engineArgs": {"max_num_seqs": "many"}}, "spec.engineArgs.max_num_seqs"),
     (
@@ -203,7 +212,18 @@ def test_names_that_are_refused(name: str) -> None:
     "change",
     [
         {},
-        {"image": "vllm:newest", "engineArgs": {"not_known_here": 1}},
+        *(
+            {"image": image, "engineArgs": {"not_known_here": 1}}
+            for image in (
+                "vllm:newest",
+                "vllm",
+                f"vllm/vllm-openai:v{VLLM}rc1",
+                f"vllm/vllm-openai:v{VLLM}.post1",
+                f"vllm/vllm-openai:v{VLLM}0",
+                f"own/server:v{VLLM}",
+                f"vllm:5000/server@sha256:{'0' * 64}",
+            )
+        ),
         CUSTOM | {"command": ["serve", "{weights}"], "args": ["--port={port}", "{}", '{"a": {"b": 1}}']},
         {"model": {"name": "t", "source": "s3://b/m"}, "engineArgs": {"load_format": "runai_streamer"}},
         CUSTOM | {"model": {"name": "t", "source": "s3://b/m"}},
@@ -258,6 +278,21 @@ def test_an_engine_of_the_installations_own() -> None:
     nobody, [said] = read(manifest(engine="embeder", model=model), engines)
     assert nobody is None
     assert said == "spec.engine: embeder is not known here; did you mean embedder?"
+
+
+def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
+    engines = with_own(
+        json.dumps({"own": {"args": ["{weight}"], "flags": "none", "port": 1, "readinessPath": "/"}})
+    )
+    nobody, [said] = read(manifest(engine="own"), engines)
+    assert nobody is None
+    assert said == (
+        "spec.engine: own cannot be used, as the chart's value has it: engines.own: {weight} has no value; "
+        "did you mean {weights}?"
+    )
+    usual, wrong = read(manifest(), engines)
+    assert usual is not None
+    assert wrong == ()
 
 
 def test_the_crd_names_itself_and_shows_its_state() -> None:

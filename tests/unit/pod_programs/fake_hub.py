@@ -52,7 +52,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = unquote(urlsplit(self.path).path).strip("/").split("/")
-        if parts[:2] == ["api", "models"]:
+        if parts[:2] == ["api", "models"] and parts[4:5] == ["tree"]:
+            self._tree("/".join(parts[2:4]), parts[5])
+        elif parts[:2] == ["api", "models"]:
             revision = parts[5] if len(parts) > 5 else "main"
             self._info("/".join(parts[2:4]), revision)
         elif len(parts) > 4 and parts[2] == "resolve":
@@ -80,6 +82,22 @@ class _Handler(BaseHTTPRequestHandler):
             if path.is_file()
         ]
         self._send(200, json.dumps({"id": repository, "sha": COMMIT, "siblings": siblings}).encode())
+
+    def _tree(self, repository: str, revision: str) -> None:
+        if not self._known(repository, revision):
+            return
+        root = self.server.folder / repository
+        found = [
+            {
+                "type": "file",
+                "path": path.relative_to(root).as_posix(),
+                "size": path.stat().st_size,
+                "oid": "0" * 40,
+            }
+            for path in sorted(root.rglob("*"))
+            if path.is_file()
+        ]
+        self._send(200, json.dumps(found).encode())
 
     def _file(self, repository: str, revision: str, name: str) -> None:
         if not self._known(repository, revision):

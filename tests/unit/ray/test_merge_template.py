@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.gates.gateways.gateway_objects import gateway

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
-from daybreak.rollouts.machine import SETTLE, RolloutState, Situation, Wish, look_again, step
+from daybreak.rollouts.machine import ERRORS, SETTLE, Errors, RolloutState, Situation, Wish, look_again, step
 from daybreak.rollouts.strategy import Change
 from tests.unit.rollouts.situations import ARGUMENTS, FULL, PODS, ROOMY, START, Story
 
@@ -204,11 +204,29 @@ def test_the_way_back_that_fails_ends_there() -> None:
 def test_paused_begins_nothing() -> None:
     story = Story().up()
     state = story.ask("two", paused=True)
-    assert short(state)[:3] == ("Paused", "one", "two")
+    assert short(state) == ("Paused", "one", "two", "Replace")
+    assert "no GPU is free" in state.reason
     assert not state.replaces
     assert story.step(7200, answers=True) == state
     story.wish = replace(story.wish, paused=False)
     assert short(story.step(answers=True)) == ("Progressing", "one", "two", "Replace")
+
+
+def test_what_is_paused_says_how_it_would_be_rolled_out_and_not_how_the_last_one_was() -> None:
+    story = Story(around=ROOMY).up()
+    story.ask("two")
+    story.step(answers=True)
+    story.around = FULL
+    assert short(story.ask("three", paused=True)) == ("Paused", "two", "three", "Replace")
+    story.around = ROOMY
+    assert short(story.step(answers=True)) == ("Paused", "two", "three", "BlueGreen"), (
+        "there is room meanwhile"
+    )
+    blocked = story.ask("three", strategy=RolloutStrategy.IN_PLACE)
+    assert (short(blocked)[3], blocked.reason) == (None, "")
+    # It is taken back: that one was never rolled out.
+    back = story.ask("two")
+    assert (short(back), back.reason) == (("Complete", "two", None, None), "")
 
 
 def test_pausing_calls_off_what_has_taken_no_pod() -> None:
@@ -253,7 +271,7 @@ def test_weights_are_copied_before_what_runs_is_disturbed() -> None:
     story.known.add("two")
     story.wish = Wish("two")
     state = story.step(answers=True, preparing="its weights are being copied")
-    assert short(state)[:3] == ("Preparing", "one", "two")
+    assert short(state) == ("Preparing", "one", "two", "Replace")
     assert not state.replaces
     assert short(story.step(answers=True)) == ("Progressing", "one", "two", "Replace")
 
@@ -274,3 +292,56 @@ def test_time_is_looked_at_when_it_may_tell_something() -> None:
     assert look_again(story.state, seen) == SETTLE
     assert look_again(story.state, replace(seen, now=story.now + SETTLE)) == seen.limit - SETTLE
     assert look_again(replace(story.state, phase=RolloutPhase.COMPLETE), seen) is None
+
+
+NONSENSE = "model m: answered 200 without a completion"
+
+
+def test_what_only_errs_has_failed_long_before_its_deadline() -> None:
+    story = Story(around=ROOMY).up()
+    story.ask("two")
+    story.step(300, beside=True)
+    errors = Errors(story.now, NONSENSE)
+    last = ERRORS.total_seconds() - 1
+    assert short(story.step(last, beside=True, errors=errors))[:2] == ("Progressing", "two")
+    state = story.step(1, beside=True, errors=errors)
+    assert short(state) == ("RollingBack", "one", None, "BlueGreen")
+    assert state.message == f"it has answered with nothing but errors for 60 s: {NONSENSE}"
+
+
+def test_errors_of_the_revision_before_do_not_count() -> None:
+    story = Story(ARGUMENTS).up()
+    before = Errors(story.now - timedelta(hours=1), NONSENSE)
+    story.ask("two")
+    assert short(story.step(LATE, errors=before))[0] == "Progressing"
+    assert short(story.step(ERRORS.total_seconds() - LATE, errors=before))[0] == "RollingBack"
+
+
+def test_errors_are_looked_at_when_they_have_lasted() -> None:
+    story = Story(around=ROOMY).up()
+    story.ask("two")
+    state = story.step(300, beside=True)
+    errors = Errors(story.now - timedelta(seconds=20), NONSENSE)
+    known = {"one", "two"}
+    seen = Situation(revision="two", known=known, changes={}, around=ROOMY, errors=errors, now=story.now)
+    assert look_again(state, seen) == ERRORS - timedelta(seconds=20)
+    assert look_again(state, replace(seen, now=errors.since + ERRORS)) == seen.limit - timedelta(seconds=340)
+
+
+def test_a_way_back_without_room_is_a_replacement() -> None:
+    """Whatever is asked for: what answered before is wanted by everybody."""
+    story = Story(around=ROOMY).up()
+    story.ask("two", strategy=RolloutStrategy.BLUE_GREEN)
+    story.step(LATE, beside=True, stuck=BROKEN)
+    assert story.state is not None
+    assert short(story.state) == ("RollingBack", "one", None, "BlueGreen")
+    early = story.step(1, beside=True, no_room="0/3 nodes")
+    assert short(early)[3] == "BlueGreen", "that may still be of what has failed"
+    state = story.step(LATE, beside=True, no_room="0/3 nodes")
+    assert short(state) == ("RollingBack", "two", "one", "Replace")
+    assert state.replaces
+    assert BROKEN in state.message
+    assert story.step(300, serving=False, beside=True) == state, "until the place is free"
+    replaced(story)
+    assert short(story.state) == ("RollingBack", "one", None, "Replace")
+    assert short(story.step(answers=True))[:2] == ("RolledBack", "one")

@@ -1,13 +1,33 @@
 """An adapter's files: whole or not there, and what is said when they cannot be had."""
 
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
+import pyarrow.fs
 import pytest
 
 from cluster.images import tiny_model
 from daybreak_runtime.lora import files
 from daybreak_runtime.lora.files import NotFetched, fetch
 from daybreak_runtime.lora.wanted import Wanted, read
+from tests.unit.pod_programs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
+from tests.unit.runtime.fake_buckets import ACCESS_KEY, SECRET_KEY, Buckets, served
+
+FETCH = """
+import sys
+from daybreak_runtime.lora.files import NotFetched, fetch
+from daybreak_runtime.lora.wanted import Wanted
+try:
+    print(fetch(Wanted("a", "1", repository=sys.argv[1], revision=sys.argv[2], token="ADAPTER_TOKEN")))
+except NotFetched as error:
+    sys.exit(str(error))
+"""
+"""The client of the Hub reads its address when it is imported, so it has a process of its own."""
 
 
 @pytest.fixture(autouse=True)
@@ -81,3 +101,94 @@ def test_the_configuration_is_read_leniently() -> None:
     entry = {"name": "a", "id": "1", "path": "/x", "of-tomorrow": 1}
     assert read({"lora": {"adapters": [entry]}}) == {"a": Wanted("a", "1", path="/x")}
     assert read(None) == read({}) == read({"lora": {}}) == {}
+
+
+@pytest.fixture
+def hub(tmp_path: Path, claim: Path) -> Iterator[Hub]:
+    """A Hub with the adapter in two repositories, one of which is gated."""
+    for name in ("adapter", "gated-adapter"):
+        shutil.copytree(claim, tmp_path / "hub" / "owner" / name)
+    with fake_hub(tmp_path / "hub") as server:
+        yield server
+
+
+def fetched(hub: Hub, repository: str, revision: str = "", **environment: str) -> tuple[Path, str]:
+    """Where the adapter's files are, and what was said instead."""
+    own = {
+        "HF_ENDPOINT": hub.url,
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HOME": str(hub.folder / "home"),
+        "NO_PROXY": "*",
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    command = [sys.executable, "-c", FETCH, repository, revision]
+    done = subprocess.run(  # noqa: S603
+        command, env=own | environment, capture_output=True, check=False, text=True
+    )
+    return Path(done.stdout.strip()), done.stderr
+
+
+@pytest.mark.parametrize("revision", ["", COMMIT])
+def test_of_a_repository_only_the_adapter_is_fetched(hub: Hub, revision: str) -> None:
+    path, _ = fetched(hub, "owner/adapter", revision)
+    assert {"adapter_config.json", "adapter_model.safetensors"} <= {file.name for file in path.iterdir()}
+    assert "optimizer.pt" not in hub.fetched
+    assert path.name == COMMIT
+
+
+def test_a_gated_repository_is_fetched_with_the_adapters_own_token(hub: Hub) -> None:
+    _, said = fetched(hub, "owner/gated-adapter")
+    assert said.startswith("owner/gated-adapter cannot be fetched: ")
+    path, _ = fetched(hub, "owner/gated-adapter", ADAPTER_TOKEN=TOKEN)
+    assert (path / "adapter_config.json").is_file()
+
+
+class CloudFileSystem:
+    """Ray's, as far as it is asked: what lies below an address of a bucket, by pyarrow."""
+
+    @staticmethod
+    def download_files(path: str, bucket_uri: str) -> None:
+        """Copy it."""
+        source = pyarrow.fs.S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"])
+        pyarrow.fs.copy_files(bucket_uri.removeprefix("s3://"), path, source_filesystem=source)
+
+
+@pytest.fixture
+def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
+    """A bucket `shop` for Ray's class, which the tests' environment does not have."""
+    module = ModuleType("cloud_utils")
+    module.CloudFileSystem = CloudFileSystem  # type: ignore[attr-defined]
+    parts = ["ray", "llm", "_internal", "common", "utils", "cloud_utils"]
+    for end in range(1, len(parts)):
+        monkeypatch.setitem(sys.modules, ".".join(parts[:end]), ModuleType(parts[end - 1]))
+    monkeypatch.setitem(sys.modules, ".".join(parts), module)
+    found = Buckets("shop")
+    with served(found) as url:
+        for name, value in {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_REGION": "eu-central-1",
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }.items():
+            monkeypatch.setenv(name, value)
+        yield found
+
+
+def test_a_bucket_is_copied_once(buckets: Buckets, claim: Path, cache: Path) -> None:
+    for file in claim.glob("adapter*"):
+        buckets.objects[f"shop/adapters/a/{file.name}"] = file.read_bytes()
+    wanted = Wanted("a", "1", bucket="s3://shop/adapters/a")
+    copy = Path(fetch(wanted))
+    assert copy == cache / "a-1"
+    for file in claim.glob("adapter*"):
+        assert (copy / file.name).read_bytes() == file.read_bytes()
+    buckets.objects.clear()
+    assert Path(fetch(wanted)) == copy
+
+
+def test_a_bucket_without_the_adapter_is_said(buckets: Buckets, cache: Path) -> None:
+    with pytest.raises(NotFetched, match="s3://shop/none"):
+        fetch(Wanted("a", "1", bucket="s3://shop/none"))
+    assert list(cache.iterdir()) == []

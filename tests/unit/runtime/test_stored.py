@@ -36,6 +36,7 @@ def test_a_previous_response_that_is_gone_is_told_with_the_reason(stores: bool, 
     assert reason in error["message"]
     assert "resp_1" in error["message"]
     assert "whole conversation" in error["message"]
+    assert "VLLM_" not in error["message"], "what a client cannot set, and would not find by an id"
     assert (error["type"], error["code"], error["param"]) == (
         "invalid_request_error",
         404,

@@ -10,8 +10,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.scheduling.claim import PATIENCE, Claim, Turn
 from daybreak.scheduling.nodes import NodeCapacity, capacity
-from daybreak.scheduling.turns import PATIENCE, Claim, Turn, turns
+from daybreak.scheduling.replica_size import DEVICE_CLAIMS
+from daybreak.scheduling.turns import Fleet, turns
 from tests.unit.llmservice.decide.scenes.services import node
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -42,7 +44,7 @@ def places(**gpus: int) -> list[NodeCapacity]:
 
 def decided(*claims: Claim, nodes: list[NodeCapacity] | None = None) -> dict[str, Turn]:
     """Turns by the workload's own name."""
-    found = turns(claims, nodes if nodes is not None else places(a=1), NOW)
+    found = turns(claims, Fleet(nodes if nodes is not None else places(a=1)), NOW)
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
 
@@ -214,15 +216,15 @@ def test_of_a_service_that_begins_the_others_wait_until_who_has_room_answers() -
     asked for."""
     one = Claim("default/new", "one", GPU, ago(60), 1, holds={"a": 1}, waits=True, begins=True)
     two = replace(waiter("new", begins=True), model="two")
-    found = turns([one, two], places(a=1), NOW)
+    found = turns([one, two], Fleet(places(a=1)), NOW)
     assert found["default/new", "two"].after == ("default/new",)
     # Those of other services go on: what they wait for may be somebody else's.
     other = waiter("other", waited=30)
-    found = turns([one, two, other, holder("idle", 900, b=1)], places(a=1, b=1), NOW)
+    found = turns([one, two, other, holder("idle", 900, b=1)], Fleet(places(a=1, b=1)), NOW)
     assert found["default/idle", "m"].gives_way_to == "default/other"
     # It answers.
     up = replace(one, waits=False, begins=False, yields_at=ago(60))
-    found = turns([up, replace(two, begins=False, queued=True, no_room_since=None)], places(a=1), NOW)
+    found = turns([up, replace(two, begins=False, queued=True, no_room_since=None)], Fleet(places(a=1)), NOW)
     assert not found["default/new", "two"].after
 
 
@@ -302,6 +304,52 @@ def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
     assert decided(impatient, patient, urgent)["patient"].after == ("default/urgent",)
 
 
+def lost(owner: str, *, busy: bool = True, **holds: int) -> Claim:
+    """A model that is awake, has lost pods, and finds no room for others."""
+    awake = holder(owner, None if busy else 60, **holds)
+    return replace(awake, lost=True, no_room_since=ago(60))
+
+
+def test_one_that_is_awake_and_has_lost_a_pod_comes_before_all_that_wake() -> None:
+    half = waiter("half", waited=900, priority=9, holds={"b": 1})
+    found = decided(half, lost("awake", a=1), nodes=places(a=1, b=1))
+    assert found["half"].after == ("default/awake",)
+    assert (found["awake"].after, found["awake"].place) == ((), 1), "its gate stays open"
+    # What comes back is enough, and nobody else leaves; else who is idle does.
+    idle = holder("idle", 900, b=1)
+    assert gives_way(decided(half, lost("awake", a=1), idle, nodes=places(a=1, b=2))) == {}
+    assert gives_way(decided(lost("awake", a=1), idle, nodes=places(a=1, b=1))) == {"idle": "default/awake"}
+
+
+def test_what_is_awake_and_fits_nowhere_is_in_nobodys_way_for_long() -> None:
+    late = replace(lost("awake", a=1), overdue=True)
+    found = decided(waiter("w"), late)
+    assert not found["w"].after
+    assert found["awake"] == Turn(gives_way_to="default/w", preempted=True, waited_for=1)
+
+
+def test_of_two_that_have_lost_pods_one_closes_its_gate_where_that_makes_room() -> None:
+    one, two = lost("one", a=1), lost("two", b=1)
+    found = decided(one, two, nodes=places(a=1, b=1))
+    assert found["one"].place == 1
+    assert gives_way(found) == {"two": "default/one"}
+    assert found["two"].preempted, "its gate closes although it is asked, and does not answer"
+    assert not found["two"].after
+    elsewhere = replace(one, nodes=frozenset({"a"}))
+    assert gives_way(decided(elsewhere, two, nodes=places(a=1, b=1))) == {}
+    idle = holder("idle", 900, c=1)
+    assert gives_way(decided(one, two, idle, nodes=places(a=1, b=1, c=1))) == {"idle": "default/one"}
+
+
+def test_one_that_has_lost_pods_and_is_idle_wants_none_back_where_others_do() -> None:
+    idle = lost("idle", busy=False, a=1)
+    found = decided(waiter("w"), idle)
+    assert not found["w"].after
+    assert gives_way(found) == {"idle": "default/w"}
+    assert found["idle"].preempted, "it does not answer, and falls asleep all the same"
+    assert decided(idle) == {}
+
+
 def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
     gone = waiter("gone", waited=900, asked=False, forsaken=True, priority=9)
     idle = holder("idle", 900, a=1)
@@ -321,6 +369,17 @@ def test_who_stands_in_a_queue() -> None:
     assert not decided(waiter("alone"))["alone"].in_queue
 
 
+def test_of_what_no_node_tells_what_comes_back_counts() -> None:
+    """As with accelerators that come by claims."""
+    two = replace(waiter("w", devices=2), resource=DEVICE_CLAIMS)
+    one, both = (
+        replace(holder(name, 60, **{node: count}), resource=DEVICE_CLAIMS)
+        for name, node, count in (("one", "a", 1), ("both", "b", 2))
+    )
+    assert gives_way(decided(two, one, both, nodes=places(a=4, b=4))) == {"both": "default/w"}
+    assert gives_way(decided(two, one, nodes=places(a=4))) == {}
+
+
 def test_each_kind_of_accelerator_is_apart() -> None:
     other = replace(waiter("other", waited=900), resource="amd.com/gpu")
     assert not decided(waiter("w"), other)["w"].after
@@ -328,7 +387,7 @@ def test_each_kind_of_accelerator_is_apart() -> None:
 
 def after(node_wait: float, *claims: Claim) -> dict[str, Turn]:
     """Turns by the workload's own name, where nodes may be added for so long."""
-    found = turns(claims, places(a=1), NOW, timedelta(seconds=node_wait))
+    found = turns(claims, Fleet(places(a=1)), NOW, timedelta(seconds=node_wait))
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
 
@@ -363,10 +422,24 @@ class Played:
     queued: bool = False
     answered_at: int | None = None
     leaving: bool = False
+    asleep: bool = False
     first_since: datetime | None = None
     gone_at: int | None = None
     """When all of its clients have gone, if it has no room by then; None: they wait."""
+    dies_at: int | None = None
+    """From when on it loses a pod as soon as it is awake, while it is asked; None: it loses none."""
     forsaken: bool = False
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is awake, and has lost pods."""
+        awake = self.answered_at is not None and not (self.leaving or self.asleep)
+        return awake and len(self.placed) < self.pods
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is awake, and has lost nothing."""
+        return self.answered_at is not None and len(self.placed) == self.pods
 
 
 @settings(max_examples=300, deadline=None)
@@ -374,7 +447,11 @@ class Played:
     nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     services=st.lists(
         st.tuples(
-            st.integers(1, 4), st.integers(1, 3), st.integers(0, 5), st.sampled_from([None, None, 20, 60])
+            st.integers(1, 4),
+            st.integers(1, 3),
+            st.integers(0, 5),
+            st.sampled_from([None, None, 20, 60]),
+            st.sampled_from([None, 10, 30, 60]),
         ),
         min_size=1,
         max_size=6,
@@ -383,23 +460,31 @@ class Played:
     node_wait=st.sampled_from([0, 0, 20, 60]),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
-    nodes: list[int], services: list[tuple[int, int, int, int | None]], order: Any, node_wait: int
+    nodes: list[int],
+    services: list[tuple[int, int, int, int | None, int | None]],
+    order: Any,
+    node_wait: int,
 ) -> None:
     """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
     leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and has no
-    clients any more goes, and nobody gives way to it."""
+    clients any more goes, and nobody gives way to it. Some lose a pod while they are awake and asked."""
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
-        Played(f"s{number}", devices, pods, asked, gone_at=gone)
-        for number, (devices, pods, asked, gone) in enumerate(services)
+        Played(f"s{number}", devices, pods, asked, gone_at=gone, dies_at=dies)
+        for number, (devices, pods, asked, gone, dies) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
     wait, waited_from = timedelta(seconds=node_wait), None
-    for second in range(0, (60 + node_wait) * (len(some) + 1), 5):
+    deaths = sum(each.dies_at is not None for each in some)
+    for second in range(0, (60 + node_wait) * (len(some) + deaths + 1), 5):
         now = NOW + timedelta(seconds=second)
+        for each in some:
+            if each.dies_at is not None and each.dies_at <= second and each.whole and not each.leaving:
+                each.placed.pop(order.randrange(each.pods))
+                each.dies_at = None
         _schedule(some, size, order, now, second)
         claims = [_claim(each, now) for each in some if second >= each.asked_at]
-        found = turns(claims, places(**size), now, wait)
+        found = turns(claims, Fleet(places(**size)), now, wait)
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
         if waited_from is not None and now - waited_from < wait:
             assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
@@ -409,16 +494,24 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
         for each in some:
             each.forsaken = each.gone_at is not None and second >= each.gone_at and each.answered_at is None
             turn = found.get((each.name, "m"), Turn())
+            assert not (turn.after and each.answered_at is not None), "its gate is open"
+            if each.lost and turn.gives_way_to:
+                # Its gate closes, and it wakes anew for those that ask it.
+                each.placed, each.no_room_since, each.answered_at = [], None, None
+                each.asked_at = second
+                continue
             each.queued = bool(turn.after)
             if turn.after or each.answered_at is not None:
                 each.first_since = None
             elif turn.place == 1:
                 each.first_since = each.first_since or now
             if each.leaving or turn.after:
+                each.asleep = each.leaving
                 each.placed, each.no_room_since, each.leaving = [], None, False
             elif turn.gives_way_to:
                 each.leaving = True
     assert all(each.answered_at is not None for each in some)
+    assert not [each for each in some if each.lost]
 
 
 def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetime, second: int) -> None:
@@ -428,7 +521,7 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
     pending = [
         each
         for each in some
-        if second >= each.asked_at and each.answered_at is None and not each.queued
+        if second >= each.asked_at and (each.lost or each.answered_at is None) and not each.queued
         for _ in range(each.pods - len(each.placed))
     ]
     order.shuffle(pending)
@@ -441,8 +534,9 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
         elif each.no_room_since is None:
             each.no_room_since = now
     for each in some:
-        if len(each.placed) == each.pods and each.answered_at is None:
-            each.answered_at, each.no_room_since = second, None
+        if len(each.placed) == each.pods and not each.leaving:
+            each.answered_at = second if each.answered_at is None else each.answered_at
+            each.no_room_since = None
 
 
 def _claim(each: Played, now: datetime) -> Claim:
@@ -462,8 +556,9 @@ def _claim(each: Played, now: datetime) -> Claim:
         asked=not up and not each.forsaken,
         forsaken=each.forsaken,
         leaving=each.leaving,
+        lost=each.lost and each.no_room_since is not None,
         first_since=each.first_since,
-        yields_at=now if up and not each.leaving else None,
+        yields_at=now if each.whole and not each.leaving else None,
     )
 
 
@@ -513,3 +608,37 @@ def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:
     over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
     assert gives_way(decided(waiter("w"), over)) == {"over": "default/w"}
     assert decided(over, holder("other", None)) == {}
+
+
+def test_each_size_of_a_mig_slice_is_a_kind_of_its_own() -> None:
+    """As many slices of one size make none of another, and no whole device."""
+    small, large = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+    wants = replace(waiter("wants"), resource=small)
+    others = [replace(holder("large", 900, a=1), resource=large), holder("whole", 900, a=1)]
+    assert gives_way(decided(wants, *others)) == {}
+    same = replace(holder("small", 5, a=1), resource=small)
+    found = decided(wants, *others, same)
+    assert gives_way(found) == {"small": "default/wants"}
+    assert found["wants"].held_by == ("default/small",)
+
+
+def test_turns_are_taken_across_namespaces() -> None:
+    here, there = waiter("w"), replace(waiter("w", waited=90), owner="other/w")
+    idle = replace(holder("idle", 900, a=1), owner="third/idle")
+    found = {owner: turn for (owner, _), turn in turns([here, there, idle], Fleet(places(a=1)), NOW).items()}
+    assert (found["other/w"].place, found["default/w"].place) == (1, 2), (
+        "one name in two namespaces is two services"
+    )
+    assert found["default/w"].after == ("other/w",)
+    assert found["third/idle"].gives_way_to == "other/w"
+
+
+def test_of_a_workload_with_several_models_it_is_said_which_of_them_holds() -> None:
+    red, blue = (replace(holder("turns", None, a=1), model=name) for name in ("red", "blue"))
+    wants = replace(waiter("turns"), model="green")
+    found = turns([red, blue, wants, holder("one", None, a=1)], Fleet(places(a=3)), NOW)
+    assert found["default/turns", "green"].held_by == (
+        "default/one",
+        "default/turns/blue",
+        "default/turns/red",
+    )

@@ -1,15 +1,25 @@
 """Services that are asked all the time, on fewer accelerators than they are."""
 
 import re
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.room import first_since, held_since, overdue, room_status
+from daybreak.gates.state_machine import SleepState
+from daybreak.gates.traffic import Traffic
+from daybreak.scheduling.claim import Claim, Turn
 from daybreak.scheduling.nodes import capacity
-from daybreak.scheduling.turns import Claim, Turn, turns
+from daybreak.scheduling.turns import Fleet, turns
 from tests.turns_bound import HANDOVER, longest_wait
 from tests.unit.llmservice.decide.scenes.services import node
 
@@ -51,7 +61,7 @@ class Play:
         there = [name for name, came in self.since.items() if came <= second]
         now = NOW + timedelta(seconds=second)
         found = turns(
-            [self._claim(name, second) for name in there], [capacity(node("a", gpus=self.gpus))], now
+            [self._claim(name, second) for name in there], Fleet([capacity(node("a", gpus=self.gpus))]), now
         )
         for name in there:
             self._obey(name, found.get((name, "m"), Turn()), second)
@@ -113,6 +123,110 @@ def test_each_gets_its_turn(came: list[int], gpus: int, turn: int, start: int, s
     longest = timedelta(seconds=max(play.longest, *waiting, 0))
     awake, last = timedelta(seconds=turn + start), timedelta(seconds=stream)
     assert longest <= longest_wait(len(came), gpus, awake, last)
+
+
+class Refused(Play):
+    """The same with requests that are held for so long, and then refused: there are always others. What is
+    remembered of each is what its status says."""
+
+    def __init__(self, came: list[int], gpus: int, turn: int, hold: int) -> None:
+        super().__init__(came, gpus, turn, start=5, stream=5)
+        self.hold = hold
+        self.woke = dict(self.since)
+        self.room: dict[str, RoomStatus | None] = {}
+        self.turns_had: Counter[str] = Counter()
+
+    def _claim(self, name: str, second: int) -> Claim:
+        claim, gate = super()._claim(name, second), self._gate(name)
+        if not claim.waits or name in self.up:
+            return claim
+        traffic = self._traffic(name, second)
+        now = NOW + timedelta(seconds=second)
+        return replace(
+            claim,
+            held_since=held_since(gate, traffic, now),
+            first_since=first_since(gate),
+            overdue=overdue(gate),
+            wake_overdue=second - self.woke[name] >= self.hold,
+        )
+
+    def _obey(self, name: str, turn: Turn, second: int) -> None:
+        had, was_down = name in self.up, name in self.down
+        super()._obey(name, turn, second)
+        self.turns_had[name] += had and name not in self.up
+        if was_down and name not in self.down:
+            self.woke[name] = second
+        state = SleepState(Phase.WAKING, NOW, None, GateState.CLOSED, 1)
+        if name in self.leaves or name in self.down:
+            state = replace(state, asleep=SleepDepth.WORKERS)
+        now = NOW + timedelta(seconds=second)
+        self.room[name] = room_status(
+            self._gate(name), state, turn, self._traffic(name, second), has_room=name in self.up, now=now
+        )
+
+    def _traffic(self, name: str, second: int) -> Traffic:
+        oldest = min(self.hold, second - self.since[name])
+        return Traffic(known=True, held=1, held_for=timedelta(seconds=oldest))
+
+    def _gate(self, name: str) -> ModelGate:
+        more: dict[str, Any] = {"state": "Closed", "epoch": 1, "phase": "Waking"}
+        return ModelGate(
+            name=name, since="2026-11-23T12:00:00Z", hold_seconds=self.hold, room=self.room.get(name), **more
+        )
+
+
+@pytest.mark.parametrize(
+    ("came", "gpus", "turn"),
+    [([0, 1, 2, 3, 4], 1, 10), ([0, 0, 0], 1, 5), ([0, 60, 3, 3, 40, 20], 2, 12)],
+)
+def test_who_waits_longer_than_its_requests_are_held_waits_no_longer_than_that(
+    came: list[int], gpus: int, turn: int
+) -> None:
+    """What it waits for at most is one turn of each of the others; its requests are held for one turn."""
+    one_turn = turn + 5 + 5 + round(HANDOVER.total_seconds())
+    play = Refused(came, gpus, turn, hold=one_turn)
+    for second in range(60 + 3 * len(came) * one_turn):
+        play.pass_second(second)
+    waiting = [second - since for name, since in play.since.items() if name not in play.up]
+    longest = timedelta(seconds=max(play.longest, *waiting, 0))
+    awake, last = timedelta(seconds=turn + 5), timedelta(seconds=5)
+    assert longest <= longest_wait(len(came), gpus, awake, last)
+
+
+def test_who_loses_its_place_has_it_again() -> None:
+    """Where requests are held for half a turn, the first one lets the others try on the way."""
+    play = Refused([0, 1, 2, 3, 4], 1, 40, hold=30)
+    for second in range(900):
+        play.pass_second(second)
+    assert len(play.turns_had) == 5
+    assert min(play.turns_had.values()) >= 2, play.turns_had
+
+
+class Ranked(Play):
+    """The same, of which some have a higher priority."""
+
+    def __init__(self, above: int, below: int) -> None:
+        super().__init__([0] * (above + below), gpus=1, turn=10, start=2, stream=2)
+        self.above = {f"s{number}" for number in range(above)}
+        self.had: set[str] = set()
+
+    def _claim(self, name: str, second: int) -> Claim:
+        self.had |= self.up.keys()
+        return replace(super()._claim(name, second), priority=int(name in self.above))
+
+
+def test_priorities_do_not_age_and_the_documentation_says_so() -> None:
+    always = Ranked(above=2, below=2)
+    for second in range(400):
+        always.pass_second(second)
+    assert always.had == always.above, "those of the lower one never have it"
+    alone = Ranked(above=1, below=2)
+    for second in range(200):
+        alone.pass_second(second)
+    assert alone.had == {"s0", "s1", "s2"}, "one alone waits while others have their turn"
+    text = " ".join(DOCS.read_text().split())
+    assert "Several such services of the same `sleep.priority`" in text
+    assert "**Priorities do not age**" in text
 
 
 def test_the_documentation_says_so() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from daybreak.api.common.config_map import Content
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
@@ -11,7 +12,6 @@ from daybreak.kinds.serveapplication.objects.ray_service import ray_service
 from daybreak.kinds.serveapplication.observe.history import built, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import read
-from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.revisions import Revision
 from tests import installed
 

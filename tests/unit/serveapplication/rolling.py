@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.config_map import Content
 from daybreak.controller.plan import Plan
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
@@ -12,7 +13,6 @@ from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.plan import make_plan
 from daybreak.kube.watching.cache import Cache
-from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision
 from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen

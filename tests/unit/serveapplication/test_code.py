@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.api.common.config_map import Content
 from daybreak.controller.plan import Plan
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.plan import make_plan
 from daybreak.kube.watching.cache import Cache
-from daybreak.kube.watching.config_map_watch import Content
 from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, seen
 from tests.unit.serveapplication.test_decision import after, conditions, said
 

@@ -115,6 +115,20 @@ def test_the_image_is_that_of_what_it_computes_on() -> None:
     assert {ray["image"] for _, ray in containers(runtime={"image": "own:1"})} == {"own:1"}
 
 
+def test_only_pods_that_ask_for_devices_see_any() -> None:
+    """All have one image, which asks for every device where NVIDIA's runtime is the nodes' default."""
+    void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+
+    def blind(*deployments: dict[str, Any], **spec: Any) -> list[bool]:
+        return [void in ray["env"] for _, ray in containers(deployments=list(deployments), **spec)]
+
+    assert blind({"name": "A"}, {"name": "B", "accelerators": 0.5}) == [True, True, False]
+    assert not any(blind({"name": "A"}))
+    on_cpu = {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}}
+    mixed = blind({"name": "B", "accelerators": 0.5}, llms=[on_cpu])
+    assert sorted(mixed) == [False, True, True], "head, group and LLM"
+
+
 def test_asleep_there_is_no_ray_service() -> None:
     awake = desired(application(), PLATFORM, 20000)
     asleep = desired(application(), PLATFORM, 20000, asleep=SleepDepth.CLUSTER)

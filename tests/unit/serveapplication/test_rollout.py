@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.kube.watching.config_map_watch import Content
+from daybreak.api.common.config_map import Content
 from tests.unit.serveapplication.applications import HELD
 from tests.unit.serveapplication.rolling import BROKEN, FIRST, QUIET, SECOND, SETTLED, Rolling
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from daybreak.scheduling.turns import Turn
+from daybreak.scheduling.claim import Turn
 from tests.unit.serveapplication.applications import HELD
 from tests.unit.serveapplication.rolling import FIRST, QUIET, SECOND, SETTLED, Rolling
 

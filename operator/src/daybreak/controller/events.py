@@ -5,14 +5,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.unstructured import parse_time
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutPhase
 from daybreak.api.gates.sleep import SleepDepth
+from daybreak.scheduling.claim import Turn
+from daybreak.scheduling.turn_words import no_room
 
 _GOOD = {ConditionType.READY: "True", ConditionType.SCHEDULABLE: "True", ConditionType.STALLED: "False"}
 """The conditions that get events, and the status in which all is well."""
 ROLLED_OUT = "RolledOut"
 """Reason of the event that a change has answered."""
+ROOM_FOUND = "RoomFound"
+"""Reason of the event that the pods of a model have found room for which it has waited."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,9 @@ def _rollout(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]
     coming = now.get("target") or now["revision"]
     if phase in (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK) and strategy is not None:
         begun = (was.get("target") or was["revision"], was.get("strategy")) != (coming, strategy)
-        if begun and was.get("target") != coming:
+        # One that has waited has stood in the status before.
+        waited = was["phase"] in (RolloutPhase.PAUSED, RolloutPhase.PREPARING, RolloutPhase.BLOCKED)
+        if waited or (begun and was.get("target") != coming):
             return [
                 Event("Rollout", False, strategy, f"{coming} is rolled out by {strategy}: {now['reason']}")
             ]
@@ -88,7 +95,8 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
         depth, deeper = was.get("asleep"), gate.get("asleep")
         if deeper is not None and deeper != depth:
             given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
-            reason, said = Reason.ASLEEP, f"{model}{given_back} given back; a request wakes it"
+            other = f" for {gate['yieldedTo']}, which waits for them" if gate.get("yieldedTo") else ""
+            reason, said = Reason.ASLEEP, f"{model}{given_back} given back{other}; a request wakes it"
             if gate.get("phase") == Phase.REPLACING:
                 reason, said = Reason.REPLACING, f"{model}its pods go, and others come; requests are held"
             found.append(Event("Sleep", False, reason, said))
@@ -99,7 +107,36 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
         wake = gate.get("wake") or {}
         if wake.get("seconds") is not None and (was.get("wake") or {}).get("seconds") is None:
             found.append(Event("Wake", False, Reason.AWAKE, f"{model}{_awake(wake)}"))
+        found += _waits(model, was, gate)
     return found
+
+
+def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[Event]:
+    """That it waits for accelerators, and that its pods have found room. Its place is told once: it changes
+    with each that comes before it. One that gives up sleeps again, and that is told."""
+    if _in_line(gate) and not _in_line(was):
+        room = gate.get("room") or {}
+        turn = Turn(
+            held_by=tuple(room.get("heldBy") or ()),
+            place=room.get("place") or 0,
+            expected=parse_time(room.get("expectedAt") or ""),
+        )
+        said = no_room(gate.get("after") or (), turn)
+        return [Event("Wait", False, Reason.WAITING_FOR_ACCELERATORS, f"{model}{said}")]
+    if _in_line(was) and not _in_line(gate) and gate.get("asleep") is None and gate["phase"] in _UP:
+        return [Event("Wait", False, ROOM_FOUND, f"{model}its pods have found room")]
+    return []
+
+
+def _in_line(gate: Mapping[str, Any]) -> bool:
+    """Whether it is on the way up and others have to go, or come, before its pods have room. Who has come
+    first stays so to the end, also while its pods are made anew and the scheduler has not looked at them."""
+    room = gate.get("room") or {}
+    queued = gate.get("after") or room.get("place") or room.get("firstSince") or room.get("overdueSince")
+    return gate.get("asleep") is None and bool(queued)
+
+
+_UP = (Phase.WAKING, Phase.AWAKE, Phase.UPDATING)
 
 
 def _gates(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -2,14 +2,14 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-RECONCILES = Counter("daybreak_reconciles_total", "Reconciles of an LLMService.", ["outcome"])
+RECONCILES = Counter("daybreak_reconciles_total", "Reconciles of an object.", ["outcome"])
 DURATION = Histogram(
     "daybreak_reconcile_seconds",
     "Duration of one reconcile.",
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-WAITING = Gauge("daybreak_queue_waiting", "LLMServices that wait for a worker.")
-OLDEST = Gauge("daybreak_queue_oldest_seconds", "How long the LLMService that waits longest has waited.")
+WAITING = Gauge("daybreak_queue_waiting", "Objects that wait for a worker.")
+OLDEST = Gauge("daybreak_queue_oldest_seconds", "How long the object that waits longest has waited.")
 RUNNING = Gauge("daybreak_queue_running", "Reconciles under way.")
 LOOP_LAG = Gauge(
     "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
@@ -36,7 +36,8 @@ WAITING_FOR_ACCELERATORS = Gauge(
 )
 ACCELERATOR_WAIT_SECONDS = Histogram(
     "daybreak_accelerator_wait_seconds",
-    "How long models had found no room for their pods when they found it, by the accelerators' resource.",
+    "How long models had found no room for their pods when they found it, by the accelerators' resource; "
+    "`cpu`: those without accelerators.",
     ["resource"],
     buckets=(5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600),
 )

@@ -12,7 +12,7 @@ from daybreak.kube.watching.cache import Key
 BACKOFF_SECONDS = (0.5, 300.0)
 """First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""
 AT_ONCE_SECONDS = 0.02
-"""Who asks to be looked at again sooner than that asks for it at once."""
+"""An object that asks to be looked at again sooner than that asks for it at once."""
 AT_ONCE_TIMES = 10
 """How often in a row an item is looked at again at once: what is decided step by step needs a few."""
 

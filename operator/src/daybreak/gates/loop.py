@@ -3,9 +3,8 @@ and what is counted of sleep and wake."""
 
 from collections.abc import Iterable
 
-from daybreak.api.gates.gate_status import GateStatus, Phase
+from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.savings_status import SavingsStatus
-from daybreak.controller import metrics
 from daybreak.controller.writer import Said
 from daybreak.gates import sleep_metrics
 from daybreak.gates.state_machine import SleepState
@@ -44,12 +43,10 @@ def see(owner: Key, savings: SavingsStatus | None, gate: GateStatus | None) -> N
     sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
-def count(owner: Key, said: Said, gates: Iterable[tuple[Turned, str]]) -> None:
-    """Count the wakes that have ended, and the gates that have begun to give way, each with whom it gives
-    way to."""
+def count(owner: Key, said: Said) -> None:
+    """Count the wakes that have ended, and what was given back for others' sake.
+
+    A gate that has closed for that gives nothing back yet: a request may turn it round.
+    """
     sleep_metrics.count_wakes(owner, said.before, said.after)
-    for (before, after), yields_to in gates:
-        if before is None or after is None or not yields_to:
-            continue
-        if after.phase is Phase.DRAINING and before.phase is not Phase.DRAINING:
-            metrics.YIELDS.labels(owner.namespace, owner.name, yields_to).inc()
+    sleep_metrics.count_yields(owner, said.before, said.after)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from daybreak.api.common.unstructured import parse_time, written
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import PAUSE_CLASSES, IdleStatus
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Traffic

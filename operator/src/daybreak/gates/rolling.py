@@ -12,7 +12,7 @@ from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 
 
-def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure, drain: timedelta) -> Health:
+def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure) -> Health:
     """How a model is for its gate, where its workload is being changed.
 
     What cannot start is not told to clients as long as something else will be tried: they stay held for that.
@@ -21,12 +21,11 @@ def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure, drain
         health: How it is by itself.
         state: What was decided of the change.
         on_failure: What comes of one that cannot start.
-        drain: How long requests in progress may take until pods that are replaced go all the same.
     """
     rolls_back = state.falls_back and on_failure is OnFailure.ROLL_BACK
     spared = state.phase is RolloutPhase.ROLLING_BACK or rolls_back
     failed = "" if spared else health.failed
-    return replace(health, failed=failed, replaces=state.replaces, drain=drain, on_trial=state.timed)
+    return replace(health, failed=failed, replaces=state.replaces, on_trial=state.timed)
 
 
 def wakes_for_requests(gate: ModelGate | None, status: Mapping[str, Any]) -> bool:
@@ -36,9 +35,13 @@ def wakes_for_requests(gate: ModelGate | None, status: Mapping[str, Any]) -> boo
     return from_sleep and (state is None or not state.timed)
 
 
-def drain_left(state: SleepState, drain: timedelta, now: datetime) -> timedelta | None:
-    """How much longer what runs may take before its pods are replaced; None: none are."""
-    if state.phase is not Phase.REPLACING or state.asleep is not None:
+def drain_left(
+    state: SleepState, drain: timedelta, now: datetime, *, preempted: bool = False
+) -> timedelta | None:
+    """How much longer what runs may take before its pods are replaced, or make room for those of a higher
+    priority (`preempted`); None: neither is the case."""
+    ends = state.phase is Phase.REPLACING or (preempted and state.phase is Phase.DRAINING)
+    if not ends or state.asleep is not None:
         return None
     left = state.since + drain - now
     return left if left > timedelta(0) else None

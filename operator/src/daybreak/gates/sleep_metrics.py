@@ -1,6 +1,6 @@
 """Counting what sleep saves and what wakes have taken."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -153,7 +153,19 @@ def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -
             metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(took))
 
 
+def count_yields(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+    """Count what a status says for the first time to be given back for somebody else."""
+    was = {text(gate.get("name")): gate for gate in _gates(before)}
+    for gate in _gates(after):
+        had_it = was.get(text(gate.get("name")), {}).get("asleep") is None
+        if had_it and gate.get("asleep") is not None and (other := text(gate.get("yieldedTo"))):
+            metrics.YIELDS.labels(key.namespace, key.name, other).inc()
+
+
 def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The last wake of each model, as a status says it."""
-    gates = mappings(mapping(status.get("gate")).get("models"))
-    return {text(gate.get("name")): mapping(gate.get("wake")) for gate in gates}
+    return {text(gate.get("name")): mapping(gate.get("wake")) for gate in _gates(status)}
+
+
+def _gates(status: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return mappings(mapping(status.get("gate")).get("models"))

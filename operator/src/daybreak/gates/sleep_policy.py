@@ -95,11 +95,12 @@ def model_gate(
     after: Sequence[str] = (),
     idle: IdleStatus | None = None,
     room: RoomStatus | None = None,
+    yielded_to: str | None = None,
 ) -> ModelGate:
     """A model's gate as gateways read it.
 
     `adapters` are the names of those that can be asked for; `after` are services that come before it where
-    accelerators are scarce, and `room` is how it waits for them.
+    accelerators are scarce, `room` is how it waits for them, and `yielded_to` to whom it has given them.
     """
     return ModelGate(
         name=model,
@@ -112,6 +113,7 @@ def model_gate(
         since=written(sleep_state.since),
         asleep=sleep_state.asleep,
         after=list(after)[:MAX_AFTER] or None,
+        yielded_to=yielded_to,
         room=room,
         wake=wake,
         idle=idle,

@@ -10,8 +10,12 @@
     whose accelerators another one waits; and one that is asked, where it takes turns. That one falls asleep
     with the requests that are held for it, and wakes for them when its turn comes.
 
+    Whatever the traffic and whatever its settings, a model drains for another one whose pods have a priority
+    for which the scheduler would delete its own. What runs is finished, for as long as at any end of a pod,
+    and it does not come back before the other one has room.
+
     Whatever the traffic, a model whose pods are to be replaced goes through Replacing: its gate closes, what
-    runs ends, the Ray cluster is given back, and it wakes at once in another one. Who is held stays held.
+    runs ends, the Ray cluster is given back, and it wakes at once in another one. Held requests stay held.
 
 The gate decides what happens to a request that arrives. Its epoch grows by one with each change of it, and
 the gateways tell back which epoch they have carried out: a model falls asleep only when every gateway has
@@ -22,7 +26,8 @@ the workload's status and nowhere else, so a new operator goes on where the one 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
 from daybreak.api.schema.scalars import seconds
 from daybreak.gates.traffic import Traffic
@@ -74,6 +79,8 @@ class Health:
 
     answers: bool
     """Whether requests get an answer."""
+    drain: timedelta
+    """How long requests in progress may take until its pods go all the same, as at every end of a pod."""
     failed: str = ""
     """Why it cannot start, in words for clients; empty when it can."""
     updating: bool = False
@@ -88,10 +95,10 @@ class Health:
     """Whether it is on the way up to show that a change can start, whoever asks."""
     gives_way: bool = False
     """Whether another one waits for its accelerators, and it is the one that is to sleep for it."""
+    preempted: bool = False
+    """Whether it does so whatever its traffic and its settings, since the scheduler would delete its pods."""
     replaces: bool = False
     """Whether its Ray cluster is to go, so that another one can come."""
-    drain: timedelta = timedelta(minutes=2)
-    """How long requests in progress may take until its pods go all the same, as at every end of a pod."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +120,7 @@ def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) 
     """The state of a model that was never decided on. One that shall sleep from the beginning is made as one
     that sleeps, so that it ends where one ends that is put to sleep later.
 
-    Its first epoch is the time in milliseconds: later than any of an LLMService that had the name before, so
+    Its first epoch is the time in milliseconds: later than any of a workload that had the name before, so
     that what a gateway tells of that one is no acknowledgement for this one.
 
     Args:
@@ -135,6 +142,8 @@ def step(
     """The next decision. The same input twice gives the same state: nothing changes by itself."""
     if health.replaces or before.phase is Phase.REPLACING:
         after = _replacing(before, policy, traffic, health, now)
+    elif health.preempted:
+        after = _preempted(before, policy, traffic, health, now)
     elif before.asleep is not None:
         after = _asleep(before, before.asleep, policy, traffic, health)
     elif before.phase is Phase.DRAINING:
@@ -176,6 +185,21 @@ def _replacing(
     if changed or not carried_out or (traffic.in_flight and now - before.since < health.drain):
         return closed
     return replace(closed, asleep=SleepDepth.CLUSTER)
+
+
+def _preempted(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+) -> SleepState:
+    closed = _shut(before, policy)
+    if before.asleep is not None:
+        return replace(closed, phase=Phase.ASLEEP)
+    if before.phase is not Phase.DRAINING:
+        return replace(closed, phase=Phase.DRAINING)
+    carried_out = traffic.known and traffic.acknowledged >= before.epoch
+    changed = (closed.gate, closed.reason) != (before.gate, before.reason)
+    if changed or not carried_out or (traffic.in_flight and now - before.since < health.drain):
+        return closed
+    return replace(closed, phase=Phase.ASLEEP, asleep=policy.depth)
 
 
 def look_again(

@@ -24,7 +24,7 @@ SHORTEST_PAUSE = timedelta(minutes=1)
 """Pauses between requests that are shorter are told of by nobody: no model would have slept in them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Report:
     """One gate as one gateway sees it, at one moment."""
 
@@ -89,6 +89,8 @@ class Update:
     """By the names of gates."""
     routes: Tallies | None = None
     """What backends of routes have got, of all routes; None: as it was told before."""
+    short: bool = False
+    """Whether the gateway is nearly full: its connections or its memory."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -99,6 +101,8 @@ class Update:
         }
         if self.routes is not None:
             found["routes"] = {name: tally.wire() for name, tally in self.routes.items()}
+        if self.short:
+            found["short"] = True
         return found
 
     @classmethod
@@ -110,6 +114,7 @@ class Update:
             full=row.get("full") is True,
             services={name: Report.parse(item) for name, item in mapping(row.get("services")).items()},
             routes=tallies.parse(row["routes"]) if "routes" in row else None,
+            short=row.get("short") is True,
         )
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from daybreak.api.common.unstructured import parse_time, written
-from daybreak.api.gates.gate_status import GateState, Phase, WakePhases, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase, WakePhases, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.state_machine import SleepState
 

@@ -1,26 +1,60 @@
-"""`python -m daybreak.gateway haproxy|agent`: the first program of one of a gateway pod's two containers."""
+"""`python -m daybreak.gateway haproxy|agent`: the first program of one of a gateway pod's two containers.
 
-import asyncio
+Both stay small beside what does the work: no more is imported than is needed, and not before.
+"""
+
 import os
 import signal
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from daybreak import logs
 from daybreak.gateway.environment import Environment, InvalidSettings
-from daybreak.gateway.supervisor.agent_keeper import AgentKeeper
-from daybreak.gateway.supervisor.supervisor import Supervised, Supervisor
+
+if TYPE_CHECKING:
+    from daybreak.gateway.supervisor.supervisor import Supervisor
 
 PROGRAMS = ("haproxy", "agent")
 UMASK = 0o007
 """Both containers have users of their own, and a group in common: it may read and write what they share."""
 
 
-async def run(program: AgentKeeper | Supervisor) -> int:
-    """Run until SIGTERM and everybody has finished, or until it fails. Returns the exit status."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+"""They ask a program to let those finish who are here, and to end."""
+
+
+def program(name: str, env: Environment) -> Callable[[], int]:
+    """What runs one of the programs, until a signal comes and everybody has finished, or until it fails.
+
+    It returns the exit status. Raises InvalidSettings.
+    """
+    from daybreak.gateway.supervisor import json_log
+
+    json_log.configure(env.log_level)
+    if name == "agent":
+        from daybreak.gateway.supervisor.agent_keeper import AgentKeeper
+
+        keeper = AgentKeeper()
+        for number in SIGNALS:
+            signal.signal(number, lambda *_: keeper.drain())
+        return keeper.run
+    # It does not speak TLS, and asyncio does without it where a Python has none: that is 4 MiB.
+    sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]  # the import system's word for "not there"
+    import asyncio
+
+    from daybreak.gateway.supervisor.supervisor import Supervised, Supervisor
+
+    supervisor = Supervisor(Supervised.from_environment(env))
+    return lambda: asyncio.run(_supervise(supervisor))
+
+
+async def _supervise(supervisor: "Supervisor") -> int:
+    import asyncio
+
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, program.drain)
-    return await program.run()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, supervisor.drain)
+    return await supervisor.run()
 
 
 def main() -> int:
@@ -29,14 +63,12 @@ def main() -> int:
         print(f"daybreak.gateway: say which program: {' or '.join(PROGRAMS)}", file=sys.stderr)
         return 2
     try:
-        env = Environment()
-        level, supervised = env.log_level, Supervised.from_environment(env)
+        run = program(sys.argv[1], Environment())
     except InvalidSettings as error:
         print(f"daybreak.gateway: {error}", file=sys.stderr)
         return 2
     os.umask(UMASK)
-    logs.configure(level)
-    return asyncio.run(run(AgentKeeper() if sys.argv[1] == "agent" else Supervisor(supervised)))
+    return run()
 
 
 if __name__ == "__main__":

@@ -51,5 +51,5 @@ class Environment:
 
     @property
     def drain_seconds(self) -> int:
-        """GATEWAY_DRAIN_SECONDS: how long who is held or streams may then finish. Raises InvalidSettings."""
+        """GATEWAY_DRAIN_SECONDS: how long what is held or streams may then finish. Raises InvalidSettings."""
         return self.number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400)

@@ -12,7 +12,7 @@ import kopf
 
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.operator import Operator
-from daybreak.kube.client import in_cluster
+from daybreak.kube.credentials import in_cluster
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
 

@@ -1,11 +1,12 @@
 """One connection pool to the API server.
 
-The official client (`kubernetes.aio`) gives configuration, credentials that renew themselves, TLS and
-connections; its generated methods are passed by, because they return None when an apply creates an object
-(201 is missing in their table of answers), build a model of every object, and count nothing.
+Kubeconfigs are read by the official client (`kubernetes.aio`, see `credentials.py`). Its generated methods
+are passed by, because they return None when an apply creates an object (201 is missing in their table of
+answers), build a model of every object, and count nothing; its connections, since all of it would have to be
+loaded for them.
 """
 
-import os
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
@@ -13,13 +14,11 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import orjson
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import load_incluster_config, load_kube_config
 
 from daybreak import versions
 from daybreak.api.schema.resource import Resource
 from daybreak.kube import metrics
+from daybreak.kube.credentials import Configuration, configured
 from daybreak.kube.errors import ApiError, from_response, unreachable
 
 JSON = "application/json"
@@ -31,49 +30,45 @@ REQUEST_SECONDS = 8.0
 LIST_SECONDS = 60.0
 """How long one page of a list may take."""
 CONNECT_SECONDS = 5.0
+LINE_BYTES = 2 * 2**20
+"""Half of the longest event of a watch, which is one line: objects in etcd have up to 1.5 MiB."""
 
 AGENT = f"daybreak-operator/{versions.DAYBREAK}"
 
 Query = Mapping[str, str]
 
 
-class _Connections(RESTClientObject):
-    """The official client's connections, without its own way of sending."""
-
-    @property
-    def session(self) -> aiohttp.ClientSession:
-        """Opened at the first request: that needs a running event loop."""
-        if self.pool_manager is None:
-            self.pool_manager = self._create_pool_manager()
-        return self.pool_manager
-
-
 class Api:
     """Requests to the API server, counted, with errors as `ApiError`."""
 
     def __init__(self, configuration: Configuration) -> None:
-        # Left to itself, aiohttp looks for a proxy and a ~/.netrc anew before every request, in a thread.
         configuration.proxy = configuration.proxy or _proxy(configuration.host)
-        configuration.client_session_kwargs = {"trust_env": False}
         self._configuration = configuration
-        self._connections = _Connections(configuration)
+        self._tls = _tls(configuration)
+        self._opened: aiohttp.ClientSession | None = None
 
     @classmethod
     async def connect(cls) -> Self:
         """With the pod's service account, or outside of a cluster with the kubeconfig ($KUBECONFIG)."""
-        configuration = Configuration()
-        if in_cluster():
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        else:
-            # The library reads $KUBECONFIG when it is imported, which may be long ago in a forked process.
-            await load_kube_config(  # type: ignore[no-untyped-call]
-                os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
-            )
-        return cls(configuration)
+        return cls(await configured())
 
     async def close(self) -> None:
         """Close every connection."""
-        await self._connections.close()
+        if self._opened is not None:
+            await self._opened.close()
+
+    @property
+    def _session(self) -> aiohttp.ClientSession:
+        """Opened at the first request: that needs a running event loop."""
+        if self._opened is None:
+            connector = aiohttp.TCPConnector(limit=self._configuration.connection_pool_maxsize, ssl=self._tls)
+            self._opened = aiohttp.ClientSession(
+                connector=connector,
+                # Left to itself, aiohttp looks for a proxy and a ~/.netrc before every request, in a thread.
+                trust_env=False,
+                read_bufsize=LINE_BYTES,
+            )
+        return self._opened
 
     async def request(
         self,
@@ -163,7 +158,7 @@ class Api:
         token: Any = (await self._configuration.auth_settings()).get("BearerToken")
         if token is not None:
             headers[token["key"]] = token["value"]
-        return await self._connections.session.request(
+        return await self._session.request(
             method,
             self._configuration.host + path + (f"?{urlencode(query)}" if query else ""),
             headers=headers,
@@ -194,6 +189,14 @@ def _proxy(server: str) -> str | None:
     return proxies.get(address.scheme)
 
 
-def in_cluster() -> bool:
-    """Whether this process runs in a pod with a service account."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    """How the API server is known, and we are where we have a certificate."""
+    made = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
+    if configuration.cert_file:
+        made.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    if not configuration.verify_ssl:
+        made.check_hostname = False
+        made.verify_mode = ssl.CERT_NONE
+    if configuration.disable_strict_ssl_verification:
+        made.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return made

@@ -18,6 +18,7 @@ PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "PersistentVolumeClaim", "persiste
 JOBS = Resource("batch", "v1", "Job", "jobs")
 CONTROLLER_REVISIONS = Resource("apps", "v1", "ControllerRevision", "controllerrevisions")
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 

@@ -15,13 +15,18 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
-from daybreak.rollouts.strategy import Change, Surroundings, choose
+from daybreak.rollouts.strategy import Change, Road, Surroundings, choose
 
 SETTLE = timedelta(seconds=10)
 """How long after a revision was taken what is told may still be of the one before."""
+ERRORS = timedelta(seconds=60)
+"""For how long a model that has started may answer with errors alone before its revision has failed."""
 ENDED = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK)
 UNDER_WAY = (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK)
-_AT_REST = (*ENDED, RolloutPhase.PREPARING, RolloutPhase.BLOCKED, RolloutPhase.PAUSED)
+_NO_ROAD = Road(None, "")
+_NO_RESTART = "nothing is restarted by it"
+_NOT_BEGUN = (RolloutPhase.PREPARING, RolloutPhase.BLOCKED, RolloutPhase.PAUSED)
+_AT_REST = (*ENDED, *_NOT_BEGUN)
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,16 @@ class Wish:
     paused: bool = False
     refused: str = ""
     """Why it cannot be; empty: it can. What runs goes on then."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """What a model that has started says in place of answers."""
+
+    since: datetime
+    """When it began to; it has said nothing else since."""
+    said: str
+    """Its words."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +75,8 @@ class Situation:
     """The scheduler's words, where a second Ray cluster has found no room; empty: it has, or is none."""
     stuck: str = ""
     """Why that revision cannot start; empty: nothing is known to be in its way for good."""
+    errors: Errors | None = None
+    """Of the model of that revision that has answered with nothing but errors for longest; None: none has."""
     preparing: str = ""
     """What is to be done for the revision that is asked for before what runs is disturbed; empty: nothing."""
     filling: bool = False
@@ -120,6 +137,9 @@ def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutSta
     goal = wish.revision if state.failed is None else state.answered or state.revision
     if goal != state.revision:
         return _move(state, goal, seen, wish)
+    if state.phase in _NOT_BEGUN:
+        # Another one would have been run by that.
+        state = replace(state, strategy=None, reason="")
     return _settle(replace(state, target=None) if state.target is not None else state, seen, wish)
 
 
@@ -127,7 +147,9 @@ def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
     """When time alone may change what has just been decided; None: never."""
     if not state.timed or state.started is None:
         return None
-    moments = (state.started + SETTLE, state.started + seen.limit)
+    moments = [state.started + SETTLE, state.started + seen.limit]
+    if seen.errors is not None:
+        moments.append(max(seen.errors.since, state.started) + ERRORS)
     return min((moment - seen.now for moment in moments if moment > seen.now), default=None)
 
 
@@ -146,18 +168,19 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
     """Another revision is to run."""
     back, change = state.failed is not None, seen.changes.get(goal)
     if wish.paused and not back:
-        return _waits(state, goal, seen, wish, RolloutPhase.PAUSED, "rollouts are paused: see rollout.paused")
+        told = "rollouts are paused: see rollout.paused"
+        return _waits(state, goal, seen, wish, RolloutPhase.PAUSED, told, _ahead(state, goal, seen, wish))
     if seen.vacated and state.replaces:
         return _taken(state, goal, seen, state.strategy, state.reason)
     if seen.asleep:
         return _taken(state, goal, seen, None, "it sleeps: the next wake runs it")
     if change is None:
         return _taken(state, goal, seen, None, "nothing runs that could be disturbed")
-    if state.replaces and state.target == goal and wish.strategy in _REPLACED:
+    if state.replaces and state.target == goal and (back or wish.strategy in _REPLACED):
         # Where a second Ray cluster has found no room, what is asked for stands in the object already.
         return state
     if not change.restarts:
-        return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, "nothing is restarted by it")
+        return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, _NO_RESTART)
     if state.answered is None and not seen.around.serving:
         return _taken(state, goal, seen, None, "nothing has answered yet that could be disturbed")
     if seen.beside and goal == state.answered:
@@ -168,7 +191,7 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
         return _waits(state, goal, seen, wish, RolloutPhase.BLOCKED, road.reason)
     if road.strategy is RolloutStrategy.REPLACE:
         if seen.preparing and not back:
-            return _waits(state, goal, seen, wish, RolloutPhase.PREPARING, seen.preparing)
+            return _waits(state, goal, seen, wish, RolloutPhase.PREPARING, seen.preparing, road)
         return replace(
             state,
             target=goal,
@@ -185,16 +208,34 @@ _REPLACED = (RolloutStrategy.AUTO, RolloutStrategy.REPLACE)
 """Strategies with which a replacement that was begun goes on."""
 
 
+def _ahead(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Road:
+    """How a revision that waits would be run at this moment; no strategy: without one, or not at all."""
+    change = seen.changes.get(goal)
+    if seen.asleep or change is None or (state.answered is None and not seen.around.serving):
+        return _NO_ROAD
+    if not change.restarts:
+        return Road(RolloutStrategy.IN_PLACE, _NO_RESTART)
+    return choose(wish.strategy, change, seen.around, back=False)
+
+
 def _waits(
-    state: RolloutState, goal: str, seen: Situation, wish: Wish, phase: RolloutPhase, said: str
+    state: RolloutState,
+    goal: str,
+    seen: Situation,
+    wish: Wish,
+    phase: RolloutPhase,
+    said: str,
+    road: Road = _NO_ROAD,
 ) -> RolloutState:
-    """The revision is not begun, and what ran before goes on."""
+    """The revision is not begun, and what ran before goes on. It says by which `road` it would be run."""
     if state.replaces:
         state = replace(state, phase=RolloutPhase.PROGRESSING, strategy=None, reason="", target=None)
     settled = _settle(state, seen, wish)
     if settled.phase not in _AT_REST or settled.failed is not None:
         return settled
-    return replace(settled, phase=phase, target=goal if goal != state.revision else None, message=said)
+    target = goal if goal != state.revision else None
+    reason = road.reason if road.strategy is not None else ""
+    return replace(settled, phase=phase, target=target, message=said, strategy=road.strategy, reason=reason)
 
 
 def _taken(
@@ -237,10 +278,11 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
     if seen.no_room and state.strategy is RolloutStrategy.BLUE_GREEN and _may_replace(state, seen, wish):
         return replace(
             state,
-            revision=state.answered or state.revision,
+            revision=state.failed or state.answered or state.revision,
             target=state.revision,
             strategy=RolloutStrategy.REPLACE,
             reason=f"{seen.around.second} found no room: {seen.no_room}",
+            phase=_under_way(state),
             started=None,
         )
     wrong = _wrong(state, seen)
@@ -259,8 +301,15 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
 
 
 def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
+    """Whether a Ray cluster that has found no room beside another one may take its place."""
+    if not seen.around.holds:
+        return False
+    if state.failed is not None:
+        # The way back is never refused. Until the place is free, it counts as built of what has failed.
+        settled = state.started is not None and seen.now - state.started >= SETTLE
+        return settled and state.failed in seen.known and state.failed != state.revision
     old = state.answered is not None and state.answered != state.revision
-    return old and wish.strategy is RolloutStrategy.AUTO and seen.around.holds and state.failed is None
+    return old and wish.strategy is RolloutStrategy.AUTO
 
 
 def _wrong(state: RolloutState, seen: Situation) -> str:
@@ -271,6 +320,9 @@ def _wrong(state: RolloutState, seen: Situation) -> str:
         return ""
     if seen.stuck:
         return seen.stuck
+    if seen.errors is not None and seen.now - max(seen.errors.since, state.started) >= ERRORS:
+        lasted = round(ERRORS.total_seconds())
+        return f"it has answered with nothing but errors for {lasted} s: {seen.errors.said}"
     if taken >= seen.limit:
         return f"it has not answered within {round(seen.limit.total_seconds())} s"
     return ""

@@ -14,6 +14,7 @@ _REASONS = {
     RolloutPhase.ROLLING_BACK: Reason.ROLLED_BACK,
     RolloutPhase.ROLLED_BACK: Reason.ROLLED_BACK,
 }
+_WAITS = {RolloutPhase.PAUSED: Reason.PAUSED, RolloutPhase.PREPARING: Reason.FILLING_CACHE}
 
 
 def stalled(history: History, state: RolloutState, said: Said) -> Said:
@@ -34,10 +35,8 @@ def stalled(history: History, state: RolloutState, said: Said) -> Said:
 
 def reconciling(history: History, state: RolloutState, said: Said) -> Said:
     """Reconciling: a change that is on its way, by which strategy and why."""
-    if state.phase is RolloutPhase.PAUSED:
-        return "True", Reason.PAUSED, f"revision {_wanted(history)} waits: {state.message}"
-    if state.phase is RolloutPhase.PREPARING:
-        return "True", Reason.FILLING_CACHE, f"revision {_wanted(history)} waits: {state.message}"
+    if (waits := _WAITS.get(state.phase)) is not None:
+        return "True", waits, f"revision {_wanted(history)} waits: {state.message}{_road(state)}"
     if state.phase not in UNDER_WAY or state.strategy is None:
         return said
     comes = number(state.target or state.revision, history.revisions)
@@ -47,6 +46,11 @@ def reconciling(history: History, state: RolloutState, said: Said) -> Said:
         Reason.UPDATING,
         f"revision {comes} is rolled out by {state.strategy} ({state.reason}){doing}",
     )
+
+
+def _road(state: RolloutState) -> str:
+    """How what waits will be run, as it looks now."""
+    return f"; it would be rolled out by {state.strategy} ({state.reason})" if state.strategy else ""
 
 
 def _wanted(history: History) -> int:

@@ -4,7 +4,7 @@ What is compared is what nodes offer in all (`allocatable`), their labels and ta
 this moment: room that is taken may become free, a GPU that is not there does not come by waiting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -79,11 +79,16 @@ _last = _Known((), ())
 
 
 def fit(
-    workload: RayWorkload, nodes: tuple[Node, ...], terms: Callable[[Model], Terms] = of_models
+    workload: RayWorkload,
+    nodes: tuple[Node, ...],
+    terms: Callable[[Model], Terms] = of_models,
+    *,
+    head: bool = True,
 ) -> tuple[Misfit, ...]:
-    """What of the workload fits on no node; empty when the head and a replica of every model have room."""
+    """What of the workload fits on no node; empty when a replica of every model has room, and the head where
+    there is one."""
     found = []
-    for question in questions(workload, terms):
+    for question in questions(workload, terms, head=head):
         if wrong := answer(question, nodes):
             name = question.model.name if question.model is not None else None
             whose = "head" if name is None else f"{question.demand.terms.noun} {name}"
@@ -91,10 +96,13 @@ def fit(
     return tuple(found)
 
 
-def questions(workload: RayWorkload, terms: Callable[[Model], Terms] = of_models) -> list[Question]:
-    """What is asked of the nodes for a workload, and in whose terms it is told of each model."""
+def questions(
+    workload: RayWorkload, terms: Callable[[Model], Terms] = of_models, *, head: bool = True
+) -> list[Question]:
+    """What is asked of the nodes for a workload, and in whose terms it is told of each model; `head`: whether
+    a head belongs to it."""
     return [
-        Question(None, _head(workload.runtime.head)),
+        *([Question(None, _head(workload.runtime.head))] if head else []),
         *(Question(each, _demand(each, terms(each)), pods_per_replica(each)) for each in workload.models),
     ]
 
@@ -114,6 +122,11 @@ def nodes_for(model: Model, nodes: tuple[Node, ...]) -> frozenset[str]:
     demand = _demand(model, of_models(model))
     known = chosen(_read(nodes).capacities, demand)
     return frozenset(each.name for each in known if lets_in(each, demand) and times(each, demand))
+
+
+def needs(model: Model) -> Mapping[str, Decimal]:
+    """What one of the model's worker pods asks of a node."""
+    return _demand(model, of_models(model)).requests
 
 
 def capacities(nodes: tuple[Node, ...]) -> tuple[NodeCapacity, ...]:
@@ -162,7 +175,7 @@ def _head(head: Head) -> Demand:
 
 def _demand(model: Model, terms: Terms) -> Demand:
     need = worker_need(model)
-    more = pod_additions.of(model.pod_template, "ray-worker")
+    more = pod_additions.of(model.pod_template, terms.container)
     device = model.accelerator.resource
     return Demand(
         terms,

@@ -79,6 +79,8 @@ class Terms:
     """How to ask for fewer pods of one replica."""
     apart: tuple[Apart, ...] | None = None
     """Ways to have smaller pods, the nearest first; None: parallelism says them."""
+    container: str = "ray-worker"
+    """Name of the pod's container that Daybreak makes."""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,11 @@ CPUS_PER_BUNDLE = 1
 CPUS_OF_REPLICA_ACTOR = 1
 """Cores that Ray books for Serve's replica actor; Ray adds them to the replica's first bundle."""
 
+DEVICE_CLAIMS = "resource.k8s.io"
+"""Stands for accelerators that come by claims (DRA)."""
+CORES = "cpu"
+"""Stands for the cores and the memory of models without accelerators."""
+
 _GIB = 2**30
 
 
@@ -71,10 +76,24 @@ def accelerators_per_pod(model: Model) -> int:
     return 0 if model.accelerator.kind is AcceleratorKind.CPU else bundles_per_pod(model)
 
 
+def scarce_resource(model: Model) -> str:
+    """What a model's accelerators are called where models compete for them: their resource on nodes, or one
+    name for all that come by claims, since nothing of a claim's template is read. Models without any compete
+    for cores and memory."""
+    if model.accelerator.kind is AcceleratorKind.CPU:
+        return CORES
+    return DEVICE_CLAIMS if model.accelerator.claim is not None else model.accelerator.resource
+
+
 def accelerators_awake(workload: RayWorkload, model: Model) -> int:
     """Accelerators that a model of a workload holds at least while it is awake."""
+    return pods_awake(workload, model) * accelerators_per_pod(model)
+
+
+def pods_awake(workload: RayWorkload, model: Model) -> int:
+    """Pods that a model of a workload has at least while it is awake."""
     fewest = model.replicas.min if workload.replicas is None else workload.replicas
-    return max(fewest, 1) * pods_per_replica(model) * accelerators_per_pod(model)
+    return max(fewest, 1) * pods_per_replica(model)
 
 
 def ray_cpus_per_pod(model: Model) -> int:

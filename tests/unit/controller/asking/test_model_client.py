@@ -121,6 +121,84 @@ async def test_nonsense_is_no_answer(models: Any) -> None:
         assert not (await ask(base)).answered
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"text": "!"}]},
+        {"choices": [{"message": {"role": "assistant", "content": "!"}}]},
+        # A token that is no text, such as the end.
+        {"choices": [{"text": "", "finish_reason": "stop"}], "usage": {"completion_tokens": 1}},
+    ],
+)
+async def test_a_completion_is_text_or_a_token(body: Any) -> None:
+    async def completions(_: web.Request) -> web.Response:
+        return web.json_response(body)
+
+    async with serving(completions) as base:
+        assert await ask(base) == Answer("m", True)
+
+
+async def erred(body: str, path: str = "/completions", asked: LLMService | None = None) -> Answer:
+    """What is made of a body that comes with 200, and is no answer."""
+
+    async def says(_: web.Request) -> web.Response:
+        return web.Response(text=body)
+
+    async with serving(says, path=path) as base:
+        answer = await ask(base, asked)
+    assert not answer.answered
+    assert answer.erred
+    return answer
+
+
+NOTHING = ["", "ok", "[]", "{}", "null", '{"error": {"message": "engine is dead"}}']
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *NOTHING,
+        '{"choices": []}',
+        '{"choices": "!"}',
+        '{"choices": [{"text": ""}], "usage": {"completion_tokens": 0}}',
+        '{"choices": [{"text": null}]}',
+        '{"choices": [{"message": {"content": ""}}], "usage": null}',
+        '{"usage": {"completion_tokens": 1}}',
+        '{"data": [{"embedding": [0.5]}]}',
+    ],
+)
+async def test_200_without_a_completion_is_no_answer(body: str) -> None:
+    answer = await erred(body)
+    assert "answered 200 without a completion" in answer.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *NOTHING,
+        '{"data": []}',
+        '{"data": [{"embedding": []}]}',
+        '{"data": [{"embedding": [null, null]}]}',
+        '{"data": [{"embedding": ""}]}',
+        '{"choices": [{"text": "!"}]}',
+    ],
+)
+async def test_200_without_an_embedding_is_no_answer(body: str) -> None:
+    answer = await erred(body, "/embeddings", service(runner="pooling"))
+    assert "answered 200 without an embedding" in answer.message
+
+
+@pytest.mark.parametrize(("status", "erred"), [(500, True), (404, True), (429, False), (503, False)])
+async def test_a_server_that_is_full_has_not_erred(status: int, erred: bool) -> None:
+    async def completions(_: web.Request) -> web.Response:
+        return web.Response(text="no", status=status)
+
+    async with serving(completions) as base:
+        answer = await ask(base)
+    assert not answer.answered
+    assert answer.erred is erred
+
+
 async def test_an_endless_body_is_cut_off() -> None:
     async def completions(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -139,6 +217,7 @@ async def test_an_endless_body_is_cut_off() -> None:
 async def test_nobody_there() -> None:
     answer = await ask("http://127.0.0.1:1/v1")
     assert not answer.answered
+    assert not answer.erred
     assert "127.0.0.1:1" in answer.message
 
 

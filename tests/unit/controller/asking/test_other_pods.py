@@ -1,5 +1,6 @@
 """What pods of others hold on nodes."""
 
+import asyncio
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, cast
@@ -96,6 +97,34 @@ async def test_a_large_cluster_is_not_asked_for_every_node(clock: Clock) -> None
     api = PlayedApi()
     await asks(api, clock).beside({}, {f"n{number:03}" for number in range(1000)})
     assert len(api.asked) == other_pods.MOST_NODES
+
+
+async def test_who_does_not_wait_is_told_when_there_is_an_answer(clock: Clock) -> None:
+    api = PlayedApi(a=[on("a", other(2))])
+    others, told = asks(api, clock), asyncio.Event()
+    assert others.known({"a"}, told.set) is None
+    await told.wait()
+    assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
+    # What is old counts until there is another answer; nobody is told of the same one.
+    told.clear()
+    clock.now += other_pods.FRESH_SECONDS
+    assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
+    await asyncio.sleep(0.01)
+    assert (api.asked, told.is_set()) == (["a", "a"], False)
+    api.pods["a"] = []
+    clock.now += other_pods.FRESH_SECONDS
+    others.known({"a"}, told.set)
+    await told.wait()
+    assert others.known({"a"}, told.set) == {"a": {}}
+
+
+async def test_who_may_not_ask_is_told_so_once(clock: Clock) -> None:
+    api = PlayedApi()
+    api.fails = ApiError(403, "Forbidden", "no")
+    others, told = asks(api, clock), asyncio.Event()
+    assert others.known({"a"}, told.set) is None
+    await told.wait()
+    assert others.known({"a"}, told.set) == {}
 
 
 def on(node: str, manifest: Manifest) -> Manifest:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.llmbatch.definition import LLM_BATCHES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.jobs.references import References
 from daybreak.kube.watching.cache import Cache, Key
 

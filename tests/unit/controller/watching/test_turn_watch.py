@@ -1,17 +1,30 @@
 """Turns among workloads, as each is observed by itself."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
 import pytest
+from prometheus_client import REGISTRY
 
+from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.watching import turn_watch
+from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
-from daybreak.controller.watching.turn_watch import TOLD_SECONDS, TurnWatch, Workload
+from daybreak.controller.watching.priority_watch import PriorityWatch
+from daybreak.controller.watching.turn_watch import TOLD_SECONDS, Pods, TurnWatch, Workload
 from daybreak.kube.watching.cache import Key
-from daybreak.scheduling.turns import Claim, Turn, turns
+from daybreak.scheduling.claim import Claim, Turn
+from daybreak.scheduling.nodes import Node
+from daybreak.scheduling.pod_priority import PriorityClasses
+from daybreak.scheduling.room import Booked
+from daybreak.scheduling.turns import turns
+from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.scheduling.test_preempting import CLASSES, comer, gpus, stands
 from tests.unit.scheduling.test_turns import NOW, holder, waiter
+from tests.unit.scheduling.test_turns_of_cores import some, wants
+from tests.unit.scheduling.test_turns_of_cores import stands as on_cores
 
 IDLE, ASKED = Workload("LLMService", Key("default", "idle")), Workload("LLMService", Key("default", "asked"))
 
@@ -76,3 +89,105 @@ def test_a_time_that_is_told_a_little_differently_is_no_reason_to_decide_anew(
     assert decided == [1, 2, 2], "by a second in all"
     watch.turns(IDLE, [holder("idle", 101, a=2)], NOW)
     assert decided == [1, 2, 2, 2]
+
+
+class PlayedPriorities:
+    """The classes of `test_preempting.py`."""
+
+    def classes(self) -> PriorityClasses:
+        return CLASSES
+
+
+class PlayedBooked:
+    """One GPU of a node is taken by pods of workloads, and two cores of another one."""
+
+    def booked(self) -> Booked:
+        return {"a": gpus(1), "b": some(2)}
+
+
+class PlayedOthers:
+    """Pods of others, of which it takes a moment to hear."""
+
+    def __init__(self) -> None:
+        self.held: Booked | None = None
+        self.asked: list[set[str]] = []
+        self.then: Callable[[], None] = lambda: None
+
+    def known(self, nodes: Collection[str], then: Callable[[], None]) -> Booked | None:
+        self.asked.append(set(nodes))
+        self.then = then
+        return self.held
+
+
+class OneNode:
+    """A node with one GPU, and two others with 64 cores each, as all have."""
+
+    def nodes(self) -> tuple[Node, ...]:
+        return NODES
+
+
+NODES = (node("a", gpus=1), node("b"), node("c"))
+
+
+def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
+    """Not of every node that has cores; and until it is known nobody leaves, since that might help nobody."""
+    looked_at: list[Workload] = []
+    others = PlayedOthers()
+    pods = Pods(
+        cast(PriorityWatch, PlayedPriorities()), cast(BookedWatch, PlayedBooked()), cast(OtherPods, others)
+    )
+    watch = TurnWatch(cast(NodeWatch, OneNode()), lambda each, _: looked_at.append(each), pods=pods)
+    watch.turns(IDLE, [on_cores("idle", 60, b=some(2))], NOW)
+    waits = replace(wants("asked", 4), nodes=frozenset("ab"))
+    assert watch.turns(ASKED, [waits], NOW)["m"].place == 1
+    assert others.asked[-1] == {"b"}
+    assert looked_at == []
+    others.held = {"b": some(61)}
+    others.then()
+    watch.turns(ASKED, [waits], NOW)
+    assert watch.turns(IDLE, [on_cores("idle", 60, b=some(2))], NOW).get("m", Turn()).gives_way_to == ""
+    others.held = {"b": some(60)}
+    others.then()
+    watch.turns(ASKED, [waits], NOW)
+    assert watch.turns(IDLE, [on_cores("idle", 60, b=some(2))], NOW)["m"].gives_way_to == "default/asked"
+
+
+def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() -> None:
+    looked_at: list[Workload] = []
+    others = PlayedOthers()
+    pods = Pods(
+        cast(PriorityWatch, PlayedPriorities()),
+        cast(BookedWatch, PlayedBooked()),
+        cast(OtherPods, others),
+    )
+    watch = TurnWatch(cast(NodeWatch, OneNode()), lambda each, _: looked_at.append(each), pods=pods)
+    watch.turns(IDLE, [stands("idle", a=1)], NOW)
+    assert others.asked == [], "nobody wants anything"
+    # All have one priority as long as nobody has a class.
+    assert watch.turns(ASKED, [comer("asked", "")], NOW) == {}
+    turn = watch.turns(ASKED, [comer("asked")], NOW)["m"]
+    assert (turn.after, looked_at) == (("default/idle",), [])
+    others.held = {}
+    others.then()
+    assert looked_at == [ASKED]
+    assert watch.turns(ASKED, [comer("asked")], NOW)["m"].after
+    assert watch.turns(IDLE, [stands("idle", a=1)], NOW)["m"].preempted
+
+
+def test_how_long_room_was_waited_for_is_measured_by_the_resource() -> None:
+    def measured(resource: str) -> tuple[float, float]:
+        labels = {"resource": resource}
+        found = (
+            REGISTRY.get_sample_value(f"daybreak_accelerator_wait_seconds_{what}", labels)
+            for what in ("count", "sum")
+        )
+        return tuple(value or 0.0 for value in found)  # type: ignore[return-value]
+
+    mig, gpu = "nvidia.com/mig-1g.10gb", "nvidia.com/gpu"
+    before = measured(gpu)
+    watch = TurnWatch(cast(NodeWatch, NoNodes()), lambda *_: None)
+    waits = replace(waiter("asked", waited=60), resource=mig)
+    watch.turns(ASKED, [waits], NOW)
+    watch.turns(ASKED, [replace(waits, no_room_since=None, holds={"a": 1})], NOW + timedelta(seconds=30))
+    assert measured(mig) == (1, 90)
+    assert measured(gpu) == before

@@ -6,8 +6,9 @@ from typing import Any, cast
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.gates.gateways import gateway_controller
 from daybreak.gates.gateways.gateway_controller import (
     GATHER_SECONDS,
     LEAVING_SECONDS,
@@ -17,7 +18,7 @@ from daybreak.gates.gateways.gateway_controller import (
 from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import SERVICES, of
+from daybreak.kube.resources import PODS, SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.platform import Platform
 
@@ -167,9 +168,44 @@ async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over(
         def refresh(self, namespace: str) -> float | None:
             return 42.0
 
+        def short(self, namespace: str) -> frozenset[str]:
+            return frozenset()
+
     cache, api, reports, noted = Cache(), cast(Any, Api([])), cast(Any, Reports()), cast(Any, Applier())
     found = GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM, reports)
     assert await found.reconcile(HERE) == 42.0
+
+
+async def test_a_pod_that_is_nearly_full_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[tuple[str, str]] = []
+
+    async def emit(api: Any, resource: Any, manifest: Any, *, reason: str, **_: Any) -> None:
+        events.append((manifest["metadata"]["name"], reason))
+
+    monkeypatch.setattr(gateway_controller, "emit", emit)
+
+    class Reports:
+        now: frozenset[str] = frozenset()
+
+        def refresh(self, namespace: str) -> None:
+            """No pod is being deleted."""
+
+        def short(self, namespace: str) -> frozenset[str]:
+            return self.now
+
+    cache, reports = Cache(), Reports()
+    for name in ("one", "two"):
+        metadata = {**METADATA, "name": name, "uid": f"uid-{name}", "labels": names.gateway_labels()}
+        cache.put(PODS, {"metadata": metadata})
+    api, noted = cast(Any, Api([])), cast(Any, Applier())
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM, cast(Any, reports))
+    counts = []
+    for short in (False, True, True, False, True):
+        reports.now = frozenset({"uid-one"} if short else ())
+        await found.reconcile(HERE)
+        counts.append(len(events))
+    assert counts == [0, 1, 1, 1, 2]
+    assert set(events) == {("one", "NearlyFull")}
 
 
 class Reports:
@@ -181,6 +217,10 @@ class Reports:
 
     def refresh(self, namespace: str) -> None:
         """No pod is being deleted."""
+
+    def short(self, namespace: str) -> frozenset[str]:
+        """None is nearly full."""
+        return frozenset()
 
     def runs(self, namespace: str) -> bool:
         """As said."""

@@ -48,10 +48,12 @@ class Stream:
             await answer.write(line.encode())
         return answer
 
-    def say(self, *, boot: str = "1", full: bool = True, **services: dict[str, Any]) -> None:
+    def say(
+        self, *, boot: str = "1", full: bool = True, short: bool = False, **services: dict[str, Any]
+    ) -> None:
         """One line."""
         rows = {f"{name}/m": {**REPORT, **row} for name, row in services.items()}
-        self.raw(json.dumps({"boot": boot, "full": full, "services": rows}) + "\n")
+        self.raw(json.dumps({"boot": boot, "full": full, "services": rows, "short": short}) + "\n")
 
     def raw(self, text: str) -> None:
         """Some bytes."""
@@ -154,6 +156,19 @@ async def test_only_what_matters_is_called_back_about(
     await until(lambda: len(told) == 5)
     assert told == [None, {"a"}, {"b"}, {"b"}, {"b"}]
     assert held(listener, "a") == 7
+
+
+async def test_that_it_is_nearly_full_is_called_back_about_once(
+    stream: Stream, listener: GatewayListener
+) -> None:
+    changes: list[bool] = []
+    listener.on_short = lambda: changes.append(listener.short)
+    await heard(stream, listener, a={})
+    for short in (False, True, True, False, True):
+        stream.say(full=False, short=short, a={})
+    stream.say(full=False, short=True, a={"held": 1})
+    await until(lambda: held(listener, "a") == 1)
+    assert changes == [True, False, True]
 
 
 def pause(listener: GatewayListener) -> float | None:

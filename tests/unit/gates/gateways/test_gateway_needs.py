@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gates.gateways.gateway_needs import NOTHING, GatewayNeeds, Needs, needs
 from daybreak.kube.watching.cache import Key
 from tests.unit.kube.counted import Counted

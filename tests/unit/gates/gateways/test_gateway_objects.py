@@ -1,17 +1,23 @@
 """Objects of a namespace's gateway, and what leads to it."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.gates.rollout import Rollout
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.pods.gateway_pods import GatewayPods, problems
 from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.sleep_policy import HOLD_BOUNDS
+from daybreak.gateway.hold.config import GatewayConfig
+from daybreak.gateway.router.router import RouterConfig
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform
+from daybreak.ray.quantities import whole_seconds
 from tests.unit.llmservice.decide.scenes.services import service
 
 WITHOUT = Platform(ray_image="ray", ray_cpu_image="ray-cpu", operator_namespace="daybreak-system")
@@ -81,7 +87,12 @@ def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
     assert {haproxy["image"], agent["image"]} == {"gateway:1"}
     assert haproxy["env"] == agent["env"]
     environment = {each["name"]: each.get("value") for each in agent["env"]}
-    assert pod["terminationGracePeriodSeconds"] > int(environment["GATEWAY_DRAIN_SECONDS"] or 0)
+    drain = int(environment["GATEWAY_DRAIN_SECONDS"] or 0)
+    assert pod["terminationGracePeriodSeconds"] > drain
+    longest_hold, longest_stream = HOLD_BOUNDS[1], GatewayConfig(Path()).stream_timeout
+    assert GatewayConfig(Path()).hard_stop >= drain >= longest_hold + longest_stream
+    assert longest_stream == RouterConfig(Path()).stream_timeout
+    assert longest_stream >= whole_seconds(Rollout().drain_timeout)
     first, last = names.GATEWAY_PORTS
     assert int(environment["GATEWAY_SLOTS"] or 0) == last - first + 1
 

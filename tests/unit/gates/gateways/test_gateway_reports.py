@@ -9,8 +9,8 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
-from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.gates.gateways import gateway_reports as module
 from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.gateways.tallies import RouteTally, Tallies, Tally, Told

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kube.resources import RAY_SERVICES

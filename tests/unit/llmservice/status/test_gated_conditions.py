@@ -8,7 +8,8 @@ import pytest
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import written
-from daybreak.api.gates.gate_status import GateState, Phase, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import model_gate

@@ -6,7 +6,7 @@ import pytest
 
 from daybreak_runtime.batch.engines import prepare_rows
 from daybreak_runtime.batch.order import Request
-from daybreak_runtime.batch.prepare import prepared
+from daybreak_runtime.batch.rows.prepare import prepared
 from tests.unit.runtime.batch.test_requests import FakeTokenizer
 
 ADAPTERS = {"poet", "clerk"}

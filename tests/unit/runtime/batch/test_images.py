@@ -13,13 +13,13 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from daybreak_runtime.batch import images
 from daybreak_runtime.batch.order import Engines, Place, Request, Service
-from daybreak_runtime.batch.prepare import prepared, tokenizer
-from daybreak_runtime.batch.row_error import RowError
-from daybreak_runtime.batch.rows import input_files, rows
+from daybreak_runtime.batch.rows import images
+from daybreak_runtime.batch.rows.prepare import prepared, tokenizer
+from daybreak_runtime.batch.rows.reading import input_files, rows
+from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.batch.rows.staging import stage
 from daybreak_runtime.batch.service import ask
-from daybreak_runtime.batch.staging import stage
 from daybreak_runtime.jobs.storage import storage
 from tests.unit.runtime.batch.test_requests import FakeTokenizer
 

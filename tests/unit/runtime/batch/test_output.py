@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openai.types import Completion, CreateEmbeddingResponse
+from openai.types.chat import ChatCompletion
 from pyarrow import parquet
 
 from daybreak_runtime.batch.order import Order, Place, Request
@@ -164,6 +166,42 @@ def test_openais_files(tmp_path: Path) -> None:
     assert result["response"]["body"]["choices"][0]["message"]["content"] == "hello"
     assert result["response"]["body"]["usage"]["total_tokens"] == 3
     assert (error["custom_id"], error["error"]["message"]) == ("c1", "no body")
+
+
+@pytest.mark.parametrize(
+    ("url", "kind", "answer"),
+    [
+        ("/v1/chat/completions", ChatCompletion, {"response": "hello", "finish_reason": "length"}),
+        ("/v1/completions", Completion, {"response": "hello", "finish_reason": "stop"}),
+        ("/v1/embeddings", CreateEmbeddingResponse, {"response": [0.5, 0.25]}),
+    ],
+)
+def test_bodies_of_an_own_model_are_of_openais_types(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, kind: Any, answer: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("daybreak_runtime.batch.output.time.time", lambda: 1_700_000_000.75)
+    asked = {"custom_id": "c0", "method": "POST", "url": url, "body": {}}
+    output = begun(tmp_path, kind="OpenAI")
+    output.take([Answer(0, asked, {**answer, "prompt_tokens": 3}), Answer(1, asked, answer)])
+    output.finish()
+    lines = [json.loads(line) for line in (tmp_path / "output.jsonl").read_text().splitlines()]
+    found = [kind.model_validate(each["response"]["body"], strict=True) for each in lines]
+    assert [each.usage.total_tokens for each in found] == [3, 0]
+    if kind is not CreateEmbeddingResponse:
+        assert {each.created for each in found} == {1_700_000_000}
+
+
+def test_a_part_of_an_earlier_version_has_openais_type_too(tmp_path: Path) -> None:
+    output = begun(tmp_path, kind="OpenAI")
+    asked = {"custom_id": "c0", "url": "/v1/completions"}
+    output.take([Answer(0, asked, {"response": "hello"})])
+    output.flush()
+    [part] = (tmp_path / "_daybreak" / "parts").iterdir()
+    without = json.loads(part.read_text())
+    del without["created"]
+    part.write_text(json.dumps(without) + "\n")
+    output.finish()
+    Completion.model_validate(json.loads((tmp_path / "output.jsonl").read_text())["response"]["body"])
 
 
 def test_the_two_files_of_openais_format_are_never_in_memory_as_a_whole(tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from daybreak_runtime.batch import requests
 from daybreak_runtime.batch.engines import in_json, prepare_rows
 from daybreak_runtime.batch.order import Request, Service
-from daybreak_runtime.batch.prepare import prepared
-from daybreak_runtime.batch.requests import render, sampling_params
-from daybreak_runtime.batch.row_error import RowError
+from daybreak_runtime.batch.rows import requests
+from daybreak_runtime.batch.rows.prepare import prepared
+from daybreak_runtime.batch.rows.requests import render, sampling_params
+from daybreak_runtime.batch.rows.row_error import RowError
 from daybreak_runtime.batch.service import ask
 from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.problem import JobProblem
@@ -109,6 +109,75 @@ def test_a_request_of_openais_batch_file() -> None:
         prepared(Request(task="embed"), FakeTokenizer(), row)
 
 
+CHAT, TEXT, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+ASKED: Mapping[str, Mapping[str, Any]] = {
+    CHAT: {"messages": [{"role": "user", "content": "a"}]},
+    TEXT: {"prompt": "a"},
+    EMBED: {"input": "a"},
+}
+
+
+def of_batch_file(url: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    row = {"custom_id": "c", "method": "POST", "url": url, "body": {**ASKED[url], **more}}
+    return prepared(Request(task="embed" if url == EMBED else "generate"), FakeTokenizer(), row)
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "named"),
+    [
+        (CHAT, {"n": 2}, "n"),
+        (TEXT, {"n": 2}, "n"),
+        (CHAT, {"logprobs": True}, "logprobs"),
+        (CHAT, {"logprobs": True, "top_logprobs": 3}, "logprobs, top_logprobs"),
+        (TEXT, {"logprobs": 0}, "logprobs"),
+        (CHAT, {"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
+        (CHAT, {"tool_choice": "required"}, "tool_choice"),
+        (CHAT, {"logit_bias": {"50256": -100}}, "logit_bias"),
+        (CHAT, {"response_format": {"type": "structural_tag"}}, "response_format"),
+        (TEXT, {"echo": True}, "echo"),
+        (TEXT, {"suffix": "."}, "suffix"),
+        (TEXT, {"best_of": 3}, "best_of"),
+        (EMBED, {"dimensions": 8}, "dimensions"),
+        (EMBED, {"encoding_format": "base64"}, "encoding_format"),
+        (EMBED, {"something_new": 1}, "something_new"),
+    ],
+)
+def test_what_a_body_asks_for_and_would_not_get_is_the_rows_error(
+    url: str, more: Mapping[str, Any], named: str
+) -> None:
+    with pytest.raises(RowError, match=f"asks for {named}: ") as found:
+        of_batch_file(url, more)
+    assert "serviceRef" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "more"),
+    [
+        (CHAT, {"n": 1, "logprobs": False, "top_logprobs": None, "tools": [], "tool_choice": "none"}),
+        (CHAT, {"model": "m", "user": "u", "metadata": {"a": "b"}, "stream": False, "store": False}),
+        (CHAT, {"response_format": {"type": "text"}, "parallel_tool_calls": True, "logit_bias": {}}),
+        (TEXT, {"echo": False, "suffix": None, "best_of": 1, "logprobs": None}),
+        (EMBED, {"encoding_format": "float", "dimensions": None, "user": "u"}),
+    ],
+)
+def test_what_changes_nothing_in_an_answer_is_no_error(url: str, more: Mapping[str, Any]) -> None:
+    assert of_batch_file(url, more) == of_batch_file(url, {})
+
+
+def test_a_service_gets_the_whole_body() -> None:
+    row = {"custom_id": "c", "url": CHAT, "body": {**ASKED[CHAT], "n": 2, "logprobs": True}}
+    assert {"n": 2, "logprobs": True}.items() <= ask(SERVICE, Request(), row)[1].items()
+
+
+@pytest.mark.parametrize("name", ["n", "logprobs", "prompt_logprobs"])
+def test_parameters_whose_outcome_would_be_lost_are_the_rows_error(name: str) -> None:
+    request = Request(prompt="{{ q }}", sampling_params_column="p")
+    with pytest.raises(RowError, match=f"asks for {name}: "):
+        prepared(request, FakeTokenizer(), {"q": "a", "p": {name: 2}})
+    found = prepared(request, FakeTokenizer(), {"q": "a", "p": {"n": 1, "logprobs": None}})
+    assert found["sampling_params"] == {"max_tokens": None, "n": 1}
+
+
 def test_requests_to_a_service() -> None:
     path, body = ask(SERVICE, Request(prompt="{{ q }}", sampling_params={"max_tokens": 3}), {"q": "a"})
     assert (path, body["messages"], body["max_tokens"]) == (
@@ -118,6 +187,40 @@ def test_requests_to_a_service() -> None:
     )
     assert ask(SERVICE, Request(prompt="{{ q }}", use_chat_template=False), {"q": "a"})[0] == "/completions"
     assert ask(SERVICE, Request(prompt="{{ q }}", task="embed"), {"q": "a"})[1]["input"] == "a"
+
+
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
+
+
+def test_guided_json_leaves_for_the_engine() -> None:
+    request = Request(prompt="{{ q }}", guided_json=SCHEMA, sampling_params={"max_tokens": 8})
+    [row] = prepare_rows(request, FakeTokenizer(), [(0, json.dumps({"q": "a"}))])
+    asked = json.loads(row["request"])["sampling_params"]
+    assert asked == {"max_tokens": 8, "structured_outputs": {"json": SCHEMA}}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "guided"),
+    [
+        ({"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}, {"json": SCHEMA}),
+        ({"type": "json_object"}, {"json_object": True}),
+        ({"type": "text"}, None),
+    ],
+)
+def test_the_response_format_of_a_batch_file_leaves_for_the_engine(
+    wanted: Mapping[str, Any], guided: Mapping[str, Any] | None
+) -> None:
+    found = of_batch_file(CHAT, {"response_format": wanted})
+    assert found["sampling_params"].get("structured_outputs") == guided
+
+
+@pytest.mark.parametrize("chat", [True, False])
+def test_guided_json_leaves_for_the_service(chat: bool) -> None:
+    request = Request(prompt="{{ q }}", guided_json=SCHEMA, use_chat_template=chat)
+    assert ask(SERVICE, request, {"q": "a"})[1]["response_format"] == {
+        "type": "json_schema",
+        "json_schema": {"name": "answer", "schema": SCHEMA},
+    }
 
 
 def test_how_long_to_wait() -> None:

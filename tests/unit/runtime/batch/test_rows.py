@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from daybreak_runtime.batch.order import Place
-from daybreak_runtime.batch.rows import Row, input_files, rows
+from daybreak_runtime.batch.rows.reading import Row, input_files, rows
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import LocalStorage
 

@@ -1,5 +1,6 @@
 """Rows through a service, a real HTTP server on loopback: what is refused for now comes again."""
 
+import asyncio
 import json
 import threading
 from collections import Counter
@@ -13,9 +14,9 @@ import pytest
 from daybreak_runtime.batch import service as module
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.rows import Row
+from daybreak_runtime.batch.rows.reading import Row
+from daybreak_runtime.batch.rows.staging import stage
 from daybreak_runtime.batch.service import answers
-from daybreak_runtime.batch.staging import stage
 from daybreak_runtime.jobs.problem import JobProblem
 
 
@@ -26,6 +27,8 @@ class Played:
         self.asked: Counter[str] = Counter()
         self.at_once = self.most = 0
         self.refuse_all = 0
+        self.retry_after = "0"
+        """What is said to whom is refused for now."""
         self.unknown_for = 0
         """How many requests find no such model."""
         self.lock = threading.Lock()
@@ -41,7 +44,7 @@ class Played:
         if prompt.startswith("bad"):
             return 400, {"error": {"message": "too long"}}, {}
         if prompt.startswith("asleep") and self.asked[prompt] < 3:
-            return 503, {"error": {"message": "waking"}}, {"Retry-After": "0"}
+            return 503, {"error": {"message": "waking"}}, {"Retry-After": self.retry_after}
         usage = {"prompt_tokens": 1, "completion_tokens": 2}
         return 200, {"choices": [{"text": f"re {prompt}", "finish_reason": "stop"}], "usage": usage}, {}
 
@@ -99,6 +102,27 @@ def test_what_is_refused_for_now_is_asked_again(played: tuple[Played, Service], 
     found = asked(service, ["asleep 1", "fine"], tmp_path)
     assert [found[n].error for n in range(2)] == ["", ""]
     assert play.asked == {"asleep 1": 3, "fine": 1}
+
+
+@pytest.mark.parametrize(("said", "least"), [("7", 7.0), ("120", 120.0), ("0", 0.01), ("soon", 0.01)])
+def test_it_comes_again_when_it_is_told_to(
+    played: tuple[Played, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, least: float
+) -> None:
+    """No second of it goes by: what would be slept is noted. Without a time it is the client's own pause."""
+    play, service = played
+    play.retry_after = said
+    slept: list[float] = []
+    asleep = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        await asleep(0)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    assert asked(service, ["asleep 1"], tmp_path)[0].error == ""
+    assert len(slept) == play.asked["asleep 1"] - 1 == 2
+    # Spread by up to 30 %; the own pause is doubled once.
+    assert all(least <= each <= 2 * 1.3 * least for each in slept)
 
 
 def test_what_is_refused_for_good_is_the_rows_error(played: tuple[Played, Service], tmp_path: Path) -> None:

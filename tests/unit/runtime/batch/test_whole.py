@@ -112,6 +112,26 @@ def test_the_first_failure_ends_it_where_that_is_wanted(rows: Path, monkeypatch:
         run(monkeypatch, order(rows, fail_on_error=True), FakeEngines(), rows / "tmp")
 
 
+def test_a_column_that_no_row_has_ends_it_before_an_engine_starts_and_the_output_is_untouched(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engines = FakeEngines()
+    with pytest.raises(JobProblem, match=r"spec\.prompt: no row has a column question; there are q") as found:
+        run(monkeypatch, order(rows, request={"prompt": "{{ question }}"}), engines, rows / "tmp")
+    assert (found.value.reason, engines.asked) == ("ColumnMissing", [])
+    assert not list((rows / "out").rglob("*"))
+    run(monkeypatch, order(rows, uid="mended"), engines, rows / "tmp")
+    assert len(written(rows)) == 21
+
+
+def test_a_column_that_some_rows_have_ends_nothing(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (rows / "in" / "b.jsonl").open("w") as file:
+        file.write(json.dumps({"question": "late"}))
+    engines = FakeEngines()
+    run(monkeypatch, order(rows, request={"prompt": "{{ question }}"}), engines, rows / "tmp")
+    assert sorted(engines.asked) == [*range(20), 21]
+
+
 def test_the_last_word_waits_until_it_is_kept() -> None:
     progress = Progress("u")
     port = progress.listen(0)

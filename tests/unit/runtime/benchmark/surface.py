@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from daybreak_runtime.benchmark.order import Dimension
 from daybreak_runtime.benchmark.outcome import Settings
-from daybreak_runtime.benchmark.tried import key
+from daybreak_runtime.benchmark.search.tried import key
 
 SWEEP = (
     Dimension("max_num_seqs", (4, 8, 16, 32, 64, 128, 256, 512)),

@@ -4,8 +4,8 @@ import base64
 
 import pytest
 
-from daybreak_runtime.benchmark.files import KEPT, KEPT_BYTES, files, kept
 from daybreak_runtime.benchmark.progress import Progress
+from daybreak_runtime.benchmark.report.files import KEPT, KEPT_BYTES, files, kept
 from tests.unit.runtime.benchmark.test_run import SWEEP, Machine, order, run
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from daybreak_runtime.benchmark.joint import STARTUP, WAITS
 from daybreak_runtime.benchmark.order import Dimension
 from daybreak_runtime.benchmark.outcome import Noise, Settings, Trial
-from daybreak_runtime.benchmark.search import search
-from daybreak_runtime.benchmark.tried import key
+from daybreak_runtime.benchmark.search.joint import STARTUP, WAITS
+from daybreak_runtime.benchmark.search.ladders import search
+from daybreak_runtime.benchmark.search.tried import key
 from tests.unit.runtime.benchmark.steps import trial
 from tests.unit.runtime.benchmark.surface import SWEEP, every, surface
 

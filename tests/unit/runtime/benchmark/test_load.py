@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from daybreak_runtime.benchmark import load as module
-from daybreak_runtime.benchmark.awake import awake
-from daybreak_runtime.benchmark.clients import arrivals
-from daybreak_runtime.benchmark.engine_metrics import read, summary
 from daybreak_runtime.benchmark.engines import command, flags
-from daybreak_runtime.benchmark.lengths import requests
-from daybreak_runtime.benchmark.load import Level, Target, jobs, measure
+from daybreak_runtime.benchmark.load import measure as module
+from daybreak_runtime.benchmark.load.awake import awake
+from daybreak_runtime.benchmark.load.clients import arrivals
+from daybreak_runtime.benchmark.load.engine_metrics import read, summary
+from daybreak_runtime.benchmark.load.lengths import requests
+from daybreak_runtime.benchmark.load.measure import Level, Target, jobs, measure
 from daybreak_runtime.benchmark.order import Engine, Lengths, Load, Objective, Service
 from daybreak_runtime.jobs.problem import JobProblem
 
@@ -181,6 +181,16 @@ def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tup
     assert 5 <= len(play.asked) <= 63
     assert play.most > 3, "none waits for the answer to another"
     assert (found.rate, found.clients, found.engine) == (30.0, None, None)
+
+
+def test_processes_that_start_slowly_bear_the_whole_load(played: tuple[Played, str], tmp_path: Path) -> None:
+    """Where cores are scarce the imports of a process take longer than this load lasts."""
+    play, base = played
+    library = tmp_path / "vllm" / "benchmarks" / "lib" / "endpoint_request_func.py"
+    library.write_text("import time\ntime.sleep(5)\n" + FUNCTIONS)
+    found = measure(Target(f"{base}/v1", "m"), wanted(clients=(2,)), Level(clients=2), Objective(), {})
+    assert play.asked
+    assert found.requests_per_second > 0
 
 
 def test_who_is_refused_is_counted_and_waits(played: tuple[Played, str]) -> None:

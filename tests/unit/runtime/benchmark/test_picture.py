@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from daybreak_runtime.benchmark.__main__ import save
-from daybreak_runtime.benchmark.files import files
-from daybreak_runtime.benchmark.picture import Curves, png, svg
+from daybreak_runtime.benchmark.report.files import files
+from daybreak_runtime.benchmark.report.picture import Curves, png, svg
 from tests.unit.runtime.benchmark.test_run import SWEEP, Machine, order, run
 
 CURVES = Curves(["baseline", "max_num_seqs=8"], [("8 clients", [(0, 3.0), (1, 9.0)])], "requests/s")

@@ -10,9 +10,9 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from daybreak_runtime.benchmark.lengths import requests
+from daybreak_runtime.benchmark.load.lengths import requests
+from daybreak_runtime.benchmark.load.recorded import with_recorded
 from daybreak_runtime.benchmark.order import Load, Order, RecordedFrom
-from daybreak_runtime.benchmark.recorded import with_recorded
 from daybreak_runtime.jobs.problem import JobProblem
 
 PAIRS = ((3, 30), (5, 50), (7, 70))

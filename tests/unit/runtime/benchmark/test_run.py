@@ -11,12 +11,12 @@ import pytest
 
 from daybreak_runtime.benchmark.__main__ import save
 from daybreak_runtime.benchmark.engines import EngineFailed
-from daybreak_runtime.benchmark.files import files
-from daybreak_runtime.benchmark.load import Level, LoadFailed, Target, levels
+from daybreak_runtime.benchmark.load.measure import Level, LoadFailed, Target, levels
 from daybreak_runtime.benchmark.order import Order
 from daybreak_runtime.benchmark.outcome import Settings, Step
 from daybreak_runtime.benchmark.progress import plain
-from daybreak_runtime.benchmark.report import table
+from daybreak_runtime.benchmark.report.files import files
+from daybreak_runtime.benchmark.report.page import table
 from daybreak_runtime.benchmark.run import Course, Run
 from daybreak_runtime.jobs.problem import JobProblem
 from tests.unit.runtime.benchmark.steps import step

@@ -7,7 +7,7 @@ import pytest
 
 from daybreak_runtime.benchmark.order import Dimension
 from daybreak_runtime.benchmark.outcome import Settings, Step, Trial
-from daybreak_runtime.benchmark.search import search
+from daybreak_runtime.benchmark.search.ladders import search
 from tests.unit.runtime.benchmark.steps import trial
 
 H200 = {4: 7.0, 8: 13.0, 16: 19.0, 32: 34.1, 64: 45.4, 128: 51.6, 256: 51.5, 512: 51.0, 1024: 50.9}
@@ -96,7 +96,7 @@ def test_an_engine_that_does_not_start_ends_the_way_up() -> None:
         lambda each: None if each.get("max_num_seqs", 0) > 8 else 1.0 + each.get("max_num_seqs", 0),
     )
     assert best == {"max_num_seqs": 8}
-    assert [each.get("max_num_seqs") for each in tried] == [None, 1, 4, 16, 2, 8][: len(tried)] or best
+    assert [each.get("max_num_seqs") for each in tried] == [None, 1, 4, 16, 2, 8]
     assert words == "max_num_seqs: 16 does not start"
 
 

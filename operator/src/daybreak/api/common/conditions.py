@@ -54,7 +54,8 @@ class Reason(StrEnum):
     WAKING = "Waking"
     """On the way up from sleep; requests are held until then."""
     WAITING_FOR_ACCELERATORS = "WaitingForAccelerators"
-    """On the way up, without pods: others that wait for the same accelerators come before it."""
+    """On the way up, and its pods stand on no nodes: others hold the same accelerators, or want them before
+    it; of a model without, the same cores and memory."""
     WAKE_OVERDUE = "WakeOverdue"
     """Waking has taken longer than requests are held; the message says what is waited for."""
     GATEWAY_MISSING = "GatewayMissing"

@@ -35,7 +35,7 @@ class Catalogue:
     refused: Mapping[str, str]
     """Arguments that do nothing or do harm below Ray Serve: the reason."""
     accelerator_types: tuple[str, ...]
-    """Names that Ray has for accelerators."""
+    """Names that Ray has for GPUs."""
 
 
 @cache

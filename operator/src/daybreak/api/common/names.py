@@ -21,12 +21,12 @@ FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 nodes when pods ask for them."""
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
-"""On an LLMService: `Asleep` or `Awake`, as `spec.state`, which it goes before."""
+"""On an LLMService: `Asleep` or `Awake`, as `spec.state`, over which it takes precedence."""
 ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
 """On an LLMService, ModelServer or ServeApplication: `true` begins no change, as `spec.rollout.paused`."""
 ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
 """On an LLMService, ModelServer or ServeApplication: number of an earlier revision that is run, as
-`spec.rollout.revision`, which it goes before."""
+`spec.rollout.revision`, over which it takes precedence."""
 CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
 """On a RayService: digest of what makes replicas restart when it changes."""
 CONFIGURATION_LABEL = "daybreak.dev/configuration"
@@ -58,6 +58,8 @@ GATEWAY_HTTP_PORT = 9180
 """Where a gateway's agent tells of its state and metrics."""
 GATEWAY_HEALTH_PORT = 9181
 """Where a gateway's supervisor is asked by the kubelet."""
+GATEWAY_STREAM_SECONDS = 3600
+"""For how long a model may be silent while it answers: an answer may take as long at least."""
 GATEWAY_PROOF_HEADER = "X-Daybreak-Token"
 """In the head of a gateway's stream of states: by whose account it speaks."""
 OPERATOR_AUDIENCE = "daybreak-operator"

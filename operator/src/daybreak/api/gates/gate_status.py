@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.conditions import MAX_AFTER
+from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import SleepDepth
@@ -32,17 +33,6 @@ class Phase(StrEnum):
     """Its pods are being replaced: requests are held until the new ones answer."""
     FAILED = "Failed"
     """Somebody has to act; `Stalled` says on what."""
-
-
-class GateState(StrEnum):
-    """What the gateway does with a request that arrives."""
-
-    OPEN = "Open"
-    """It goes to the models."""
-    CLOSED = "Closed"
-    """It is held until the gate opens."""
-    FAILED = "Failed"
-    """It is refused with the reason, and so is who is held."""
 
 
 class WakePhases(ApiModel):
@@ -102,11 +92,17 @@ class RoomStatus(ApiModel):
     """When it may expect room: as long after the one before it as such a wait took in the median, by what all
     services that take these accelerators have measured. Absent: fewer than three have been, or the one that
     comes first has waited longer than any."""
+    held_by: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
+    """Workloads that hold what it waits for, as `namespace/name`, with the model behind it where a workload
+    has several that take the same accelerators. The first ones, where there are many."""
     first_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when it has come first; absent: it does not."""
+    overdue_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """Since when it lets the others try: it had come first for as long as its requests may be held, and found
+    no room. Three times as long after it, it has its place again. Absent: it does not."""
     held_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Since when the oldest request has been held that waits for it: by that it has its place. Absent: none
-    is held, or gateways do not tell."""
+    """Since when the oldest request has been held that waits for it: by that it has its place, also when that
+    one has been refused meanwhile, as long as others are held. Absent: none is, or gateways do not tell."""
     recent: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
     """How long it took, from when it came first until it had room, in seconds, the last time at the end."""
 
@@ -136,6 +132,9 @@ class ModelGate(ApiModel):
     """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
     accelerators and come before it. It makes no pods until they have room. The first ones, where there are
     many."""
+    yielded_to: Annotated[str, Field(max_length=317)] | None = None
+    """The workload, as `namespace/name`, for whose sake it drains, or was put to sleep; absent: it sleeps by
+    its own clock or by order, or does not."""
     room: RoomStatus | None = None
     """How it waits for accelerators that others hold; absent: it never did."""
     wake: WakeStatus | None = None

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.schema.base import ApiModel
-from daybreak.api.schema.scalars import AutoOrDuration, PositiveDuration
+from daybreak.api.schema.scalar_types import AutoOrDuration, PositiveDuration
 
 _NAME_LIMIT = 253
 _WORDS_LIMIT = 4096
@@ -58,7 +58,8 @@ class Rollout(ApiModel):
     """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
     revision: Annotated[int, Field(ge=1)] | None = None
     """Number of an earlier revision that is run instead of what the spec says of models, code and pods. The
-    annotation `daybreak.dev/rollout-revision` does the same and goes before it. Unset: what the spec says."""
+    annotation `daybreak.dev/rollout-revision` does the same and takes precedence. Unset: what the spec
+    says."""
     revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
     """How many revisions are kept that are not in use."""
 
@@ -91,7 +92,8 @@ class RolloutStatus(ApiModel):
     phase: RolloutPhase
     """How far it is."""
     strategy: RolloutStrategy | None = None
-    """How it is, or was, rolled out; absent: nothing ran that it could disturb."""
+    """How it is, or was, rolled out; of one that waits in `Paused` or `Preparing`, how it would be at this
+    moment. Absent: nothing ran that it could disturb, or it is blocked."""
     reason: Annotated[str, Field(max_length=_WORDS_LIMIT)] | None = None
     """Why so."""
     number: Annotated[int, Field(ge=0)] = 0

@@ -6,14 +6,13 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.schema.base import ApiModel, Rule
-from daybreak.api.schema.scalars import (
-    AUTO,
+from daybreak.api.schema.scalar_types import (
     AutoOrDuration,
     AutoOrPositiveDuration,
     PositiveDuration,
     Quantity,
-    seconds,
 )
+from daybreak.api.schema.scalars import AUTO, seconds
 
 
 class SleepDepth(StrEnum):

@@ -13,7 +13,7 @@ from daybreak.api.ray.model import EngineArgs, Model
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import SecretKeySource
-from daybreak.api.schema.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.schema.scalar_types import Duration, ModelName, ObjectName, PositiveDuration
 
 TEMPLATE_LIMIT = 16_384
 """Longest template, in characters: the whole of a batch is told to its job in one variable of 128 KiB."""

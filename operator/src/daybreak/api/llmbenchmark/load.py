@@ -7,7 +7,7 @@ from pydantic import Field
 
 from daybreak.api.jobs.places import TableUri
 from daybreak.api.schema.base import ApiModel, Rule
-from daybreak.api.schema.scalars import Duration, ObjectName, PositiveDuration
+from daybreak.api.schema.scalar_types import Duration, ObjectName, PositiveDuration
 
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]

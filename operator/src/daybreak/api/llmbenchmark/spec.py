@@ -14,7 +14,7 @@ from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import SecretKeySource, list_by
-from daybreak.api.schema.scalars import Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.schema.scalar_types import Duration, ModelName, ObjectName, PositiveDuration
 
 Value = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 """A value of any JSON type."""

@@ -171,6 +171,10 @@ class StepStatus(ApiModel):
     """Requests that waited in the engine, on average."""
     preemptions: int | None = None
     """Requests that the engine put back for want of KV cache."""
+    engine_ttft: float | None = None
+    """Mean time to the first token by the engine's own clock, in milliseconds."""
+    engine_tpot: float | None = None
+    """Mean time for each further token by the engine's own clock, in milliseconds."""
     failure: Annotated[str, Field(max_length=500)] | None = None
     """Why there is no measurement, or which limit was exceeded."""
 

@@ -5,9 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.llmroute.references import BackendKind, ModelReference
+from daybreak.api.llmroute.references import ModelReference
+from daybreak.api.llmroute.words import BackendKind
 from daybreak.api.schema.base import ApiModel, Rule
-from daybreak.api.schema.scalars import PositiveDuration
+from daybreak.api.schema.scalar_types import PositiveDuration
 
 MAX_STEPS = 32
 """Most steps of a canary."""

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
-from daybreak.api.llmroute.references import BackendKind
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
+from daybreak.api.llmroute.words import BackendKind
 from daybreak.api.schema.base import ApiModel
 
 MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 2

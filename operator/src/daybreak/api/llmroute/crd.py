@@ -1,6 +1,7 @@
 """The CustomResourceDefinition of LLMRoute, made from the models."""
 
 from daybreak.api.llmroute import definition
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.llmroute.status import LLMRouteStatus
 from daybreak.api.schema import custom_resource
@@ -11,13 +12,13 @@ DESCRIPTION = "Names that clients send as a model, and that models of several se
 
 def crd() -> Schema:
     """The whole CustomResourceDefinition."""
-    return custom_resource.crd(definition.LLM_ROUTES, schema(), printer_columns())
+    return custom_resource.crd(LLM_ROUTES, schema(), printer_columns())
 
 
 def schema() -> Schema:
     """Structural schema of the whole object."""
     return custom_resource.object_schema(
-        definition.LLM_ROUTES, DESCRIPTION, definition.NAME_RULES, LLMRouteSpec, LLMRouteStatus
+        LLM_ROUTES, DESCRIPTION, definition.NAME_RULES, LLMRouteSpec, LLMRouteStatus
     )
 
 

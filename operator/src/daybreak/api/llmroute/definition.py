@@ -7,11 +7,6 @@ from typing import Any, Self
 from daybreak.api.llmroute.spec import LLMRouteSpec
 from daybreak.api.schema.custom_object import identity, read_spec
 from daybreak.api.schema.custom_resource import at_most, dns_label
-from daybreak.api.schema.resource import GROUP, VERSION, Resource
-
-KIND = "LLMRoute"
-PLURAL = "llmroutes"
-LLM_ROUTES = Resource(GROUP, VERSION, KIND, PLURAL)
 
 NAME_LIMIT = 63
 """Longest name of an LLMRoute."""

@@ -5,12 +5,10 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common.https import HTTPS_URL, host_of, port_of
+from daybreak.api.llmroute.words import COUNTED
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import KeySelector
-from daybreak.api.schema.scalars import ModelName, PositiveDuration
-
-COUNTED = "external."
-"""With it begins what an external host is called where requests are counted: no service has such a name."""
+from daybreak.api.schema.scalar_types import ModelName, PositiveDuration
 
 
 class ExternalFallback(ApiModel):

@@ -1,19 +1,9 @@
 """How a route names a model: by the object that serves it, and its own name."""
 
-from enum import StrEnum
-
 from daybreak.api.common import names
+from daybreak.api.llmroute.words import BackendKind
 from daybreak.api.schema.base import ApiModel
-from daybreak.api.schema.scalars import ModelName, ObjectName
-
-
-class BackendKind(StrEnum):
-    """What may serve a model that a route leads to."""
-
-    LLM_SERVICE = "LLMService"
-    """An LLMService."""
-    MODEL_SERVER = "ModelServer"
-    """A ModelServer that speaks OpenAI's API."""
+from daybreak.api.schema.scalar_types import ModelName, ObjectName
 
 
 class ModelReference(ApiModel):

@@ -13,9 +13,10 @@ from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.external import ExternalFallback
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteBackend, RouteMatch, not_our_own
 from daybreak.api.llmroute.references import ModelReference
+from daybreak.api.llmroute.words import Asleep
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import list_by
-from daybreak.api.schema.scalars import ModelName, PositiveDuration
+from daybreak.api.schema.scalar_types import ModelName, PositiveDuration
 
 MAX_BACKENDS = 16
 """Most models that share a name."""
@@ -23,15 +24,6 @@ MAX_FALLBACKS = 4
 """Most models that a request goes on to, one after the other."""
 MAX_NAMES = 16
 """Most names of a route."""
-
-
-class Asleep(StrEnum):
-    """What becomes of the share of a backend that sleeps."""
-
-    WAKE = "Wake"
-    """It keeps its share: such a request wakes it, and is held until then."""
-    SKIP = "Skip"
-    """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
 
 
 class Address(StrEnum):

@@ -10,8 +10,8 @@ from daybreak.api.llmroute.canary import CanaryStatus
 from daybreak.api.llmroute.counts import MOST_ROWS, RouteCounts
 from daybreak.api.llmroute.external import ExternalStatus
 from daybreak.api.llmroute.matches import MAX_MATCHES, RouteMatch
-from daybreak.api.llmroute.references import BackendKind
-from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, Asleep, RouteFallback, RouteMirror
+from daybreak.api.llmroute.spec import MAX_FALLBACKS, MAX_NAMES, RouteFallback, RouteMirror
+from daybreak.api.llmroute.words import Asleep, BackendKind
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.kubernetes_types import list_by
 

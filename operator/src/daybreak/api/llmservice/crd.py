@@ -2,6 +2,7 @@
 
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.llmservice import definition
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.schema import custom_resource
@@ -15,14 +16,14 @@ def crd() -> Schema:
     """The whole CustomResourceDefinition."""
     names = [definition.SHORT_NAME]
     return custom_resource.crd(
-        definition.LLM_SERVICES, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
+        LLM_SERVICES, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
     )
 
 
 def schema() -> Schema:
     """Structural schema of the whole object."""
     return custom_resource.object_schema(
-        definition.LLM_SERVICES, DESCRIPTION, definition.NAME_RULES, LLMServiceSpec, LLMServiceStatus
+        LLM_SERVICES, DESCRIPTION, definition.NAME_RULES, LLMServiceSpec, LLMServiceStatus
     )
 
 

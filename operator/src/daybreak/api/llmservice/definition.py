@@ -11,13 +11,9 @@ from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.custom_object import identity, read_spec
 from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
-from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.api.schema.scalars import seconds
 
-KIND = "LLMService"
-PLURAL = "llmservices"
 SHORT_NAME = "llm"
-LLM_SERVICES = Resource(GROUP, VERSION, KIND, PLURAL)
 
 RAY_SERVICE_NAME_LIMIT = 47
 """Longest name of a RayService: KubeRay refuses a longer one."""

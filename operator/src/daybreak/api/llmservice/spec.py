@@ -40,7 +40,7 @@ class LLMServiceSpec(ApiModel):
     model sleeps as soon as nobody has asked for 30 seconds, and a request wakes one replica of it."""
     state: State | None = None
     """Keeps the service `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic.
-    The annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    The annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
     sleep: Sleep | None = None
     """When models give their accelerators back, each by itself. Unset: never, unless `replicas.min` is 0."""
     hold: Hold | None = None

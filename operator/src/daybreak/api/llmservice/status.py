@@ -78,6 +78,8 @@ class ModelStatus(ApiModel):
     """Its LoRA adapters, in the order of the spec."""
     answered: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+    errors_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    """Since when it has run, and answered the operator with errors alone; absent: it does not."""
     cache: CacheStatus | None = None
     """The copy of its weights, where it has a cache."""
 

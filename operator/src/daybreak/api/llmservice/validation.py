@@ -14,7 +14,8 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import lora_rules, model_rules
 from daybreak.api.ray.model import Model
-from daybreak.api.ray.routing import PrefixRouting, RoutingPolicy, SessionRouting
+from daybreak.api.ray.routing import PrefixRouting, SessionRouting
+from daybreak.api.ray.routing_policy import RoutingPolicy
 from daybreak.api.schema.kubernetes_types import NamedVolume, VolumeMount
 
 _ACCOUNT_NAME_LIMIT = 50
@@ -90,6 +91,7 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
         found.append("models[].lora without effect: only a gateway leads requests to adapters")
     if gateway and svc.spec.runtime.direct_ingress:
         found += _routing_notices(svc)
+    found += _loader_notices(svc)
     if any(model.engine.args for model in svc.spec.models) and model_rules.other_ray(svc.spec.runtime):
         found.append(
             f"engine arguments are not checked: the list is that of vLLM {versions.VLLM}, which Ray "
@@ -98,6 +100,25 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
+def _loader_notices(svc: LLMService) -> Iterator[str]:
+    """Loaders that need a package which Daybreak's images do not have. An installation's own may have it."""
+    if svc.spec.runtime.image is not None:
+        return
+    for number, model in enumerate(svc.spec.models):
+        loader = str(model.engine.args.get("load_format"))
+        if loader in _NOT_IN_IMAGES:
+            yield (
+                f"spec.models[{number}].engine.args.load_format: {loader} needs {_NOT_IN_IMAGES[loader]}, "
+                "which Daybreak's images do not have; name an image of your own in spec.runtime.image"
+            )
+
+
+_NOT_IN_IMAGES = {
+    "runai_streamer": "runai-model-streamer",
+    "runai_streamer_sharded": "runai-model-streamer",
+    "tensorizer": "tensorizer",
+}
+"""Packages that load formats of vLLM need."""
 _SESSION_HEADER = "RAY_SERVE_SESSION_ID_HEADER_KEY"
 
 

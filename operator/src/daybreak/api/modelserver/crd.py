@@ -2,6 +2,7 @@
 
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.modelserver import definition
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.api.schema import custom_resource
@@ -15,14 +16,14 @@ def crd() -> Schema:
     """The whole CustomResourceDefinition."""
     names = (definition.SHORT_NAME,)
     return custom_resource.crd(
-        definition.MODEL_SERVERS, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
+        MODEL_SERVERS, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
     )
 
 
 def schema() -> Schema:
     """Structural schema of the whole object."""
     return custom_resource.object_schema(
-        definition.MODEL_SERVERS, DESCRIPTION, definition.NAME_RULES, ModelServerSpec, ModelServerStatus
+        MODEL_SERVERS, DESCRIPTION, definition.NAME_RULES, ModelServerSpec, ModelServerStatus
     )
 
 

@@ -8,19 +8,16 @@ from urllib.parse import quote
 from daybreak.api.common import names
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.gates.protocol import Protocol
-from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, filled, profiles
+from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, Engines, filled, profiles
+from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.ray.model import Engine, Model, Parallelism, Placement, Serve
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.custom_object import InvalidSpec, identity, read_spec
 from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
-from daybreak.api.schema.resource import GROUP, VERSION, Resource
 
-KIND = "ModelServer"
-PLURAL = "modelservers"
 SHORT_NAME = "ms"
-MODEL_SERVERS = Resource(GROUP, VERSION, KIND, PLURAL)
 
 V2_READY = "/v2/models/{model}/ready"
 """Where a server of the Open Inference Protocol says whether a model is ready."""
@@ -50,9 +47,7 @@ class ModelServer:
     """What is known of its engine, whatever the spec says of it."""
 
     @classmethod
-    def from_manifest(
-        cls, manifest: Mapping[str, Any], engines: Mapping[str, EngineProfile] | None = None
-    ) -> Self:
+    def from_manifest(cls, manifest: Mapping[str, Any], engines: Engines | None = None) -> Self:
         """Read a manifest as the API server gives it. Raises InvalidSpec.
 
         Rules across fields are `validation.problems`. `engines` are those that there are; None: those of
@@ -61,6 +56,10 @@ class ModelServer:
         spec = read_spec(manifest, NAME_RULES, ModelServerSpec)
         known = profiles() if engines is None else engines
         if spec.engine not in known:
+            if reason := known.refused.get(spec.engine):
+                raise InvalidSpec(
+                    f"spec.engine: {spec.engine} cannot be used, as the chart's value has it: {reason}"
+                )
             near = nearest(spec.engine, known)
             hint = f"did you mean {near}?" if near else f"there are {', '.join(known)}"
             raise InvalidSpec(f"spec.engine: {spec.engine} is not known here; {hint}")

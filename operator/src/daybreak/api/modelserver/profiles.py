@@ -1,7 +1,7 @@
 """Engine profiles: how an engine is started in a container, and where it answers.
 
-The list is engines.yaml, and what an installation adds to it. One that lacks something, or says something
-unknown, is an error when it is read.
+The list is engines.yaml, and what an installation adds to it. One of these that lacks something, or says
+something unknown, is left out, with the reason.
 """
 
 import re
@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from importlib import resources
-from typing import Annotated
+from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, TypeAdapter
+from pydantic import Field, TypeAdapter, ValidationError
 
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.gates.protocol import Protocol
-from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.base import ApiModel, readable
 
 EngineName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
 """The name of an engine."""
@@ -86,7 +86,7 @@ class EngineProfile(ApiModel):
     of_metrics: list[str] = Field(default_factory=list)
     """Arguments that turn its metrics on; those of a name that `engineArgs` have are left to these."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Environment, as templates; what the spec says of it goes before."""
+    """Environment, as templates; what the spec says takes precedence."""
     distributed: Distributed | None = None
     """How a replica spans several nodes; unset: it cannot."""
     hub: bool = True
@@ -144,25 +144,57 @@ class EngineProfile(ApiModel):
         return self.flags is Flags.VLLM or any("{revision}" in each for each in self.of_container)
 
 
+class Engines(Mapping[str, EngineProfile]):
+    """The engines that there are, by name.
+
+    Attributes:
+        refused: Why profiles of the installation are not among them, by name.
+    """
+
+    def __init__(self, known: Mapping[str, EngineProfile], refused: Mapping[str, str] | None = None) -> None:
+        self._known = dict(known)
+        self.refused = dict(refused or {})
+
+    def __getitem__(self, name: str) -> EngineProfile:
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
 _PROFILES = TypeAdapter(dict[EngineName, EngineProfile])
+_OWN = TypeAdapter(dict[str, Any])
 
 
 @cache
-def profiles() -> Mapping[str, EngineProfile]:
-    """The list, read once, by the engine's name."""
+def profiles() -> Engines:
+    """The list of every installation, read once."""
     text = resources.files("daybreak.api.modelserver").joinpath("engines.yaml").read_text(encoding="utf-8")
-    return _PROFILES.validate_python(yaml.safe_load(text))
+    return Engines(_PROFILES.validate_python(yaml.safe_load(text)))
 
 
-def with_own(text: str) -> Mapping[str, EngineProfile]:
+def with_own(text: str) -> Engines:
     """The list with an installation's own ones, which are JSON in the form of engines.yaml.
 
-    Raises ValidationError where one has not the form, and ValueError with what else is wrong.
+    A profile with something wrong is left out: it must keep neither the others nor the operator from their
+    work. Raises ValidationError where the text is no JSON object.
     """
-    own = _PROFILES.validate_json(text)
-    if wrong := [f"engines.{name}{each}" for name, one in own.items() for each in _wrong(name, one)]:
-        raise ValueError("; ".join(wrong))
-    return {**profiles(), **own}
+    own: dict[str, EngineProfile] = {}
+    refused: dict[str, str] = {}
+    for name, said in _OWN.validate_json(text).items():
+        try:
+            read = _PROFILES.validate_python({name: said})[name]
+        except ValidationError as error:
+            refused[name] = readable(error, "engines")
+            continue
+        if wrong := [f"engines.{name}{each}" for each in _wrong(name, read)]:
+            refused[name] = "; ".join(wrong)
+        else:
+            own[name] = read
+    return Engines({**profiles(), **own}, refused)
 
 
 def _wrong(name: str, profile: EngineProfile) -> Iterator[str]:

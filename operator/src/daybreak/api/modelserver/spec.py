@@ -25,7 +25,7 @@ from daybreak.api.ray.model import (
 )
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import EnvVar, LocalObjectReference, SecretKeySource, list_by
-from daybreak.api.schema.scalars import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
+from daybreak.api.schema.scalar_types import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
 
 MOST_OF_A_NODE = 64
 """Most accelerators of a pod of a replica on several nodes: as many as share a layer at most."""
@@ -100,7 +100,7 @@ class ServerRollout(ApiModel):
     """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
     revision: Annotated[int, Field(ge=1)] | None = None
     """Number of an earlier revision that is run instead of what the spec says of the pods. The annotation
-    `daybreak.dev/rollout-revision` does the same and goes before it. Unset: what the spec says."""
+    `daybreak.dev/rollout-revision` does the same and takes precedence. Unset: what the spec says."""
     revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
     """How many revisions are kept that are not in use."""
 
@@ -196,10 +196,11 @@ class ModelServerSpec(ApiModel):
     """Arguments of a custom engine."""
     engine_args: EngineArgs | None = None
     """The engine's arguments by its own names. vLLM's (such as `max_model_len`) are checked against the list
-    of its version where the image is the operator's default. Those of other engines, such as sglang's
-    `mem_fraction_static`, are passed on as they are. Arguments that have a field of their own here are
-    refused, and so are all with `ollama` and `custom`, which take none. With vLLM, images, audio and video by
-    URL are off unless `allowed_media_domains` names hosts."""
+    of its version where the image is the operator's default, or one of vLLM's whose tag says the same version
+    (docs/versions.md). Those of other engines, such as sglang's `mem_fraction_static`, are passed on as they
+    are. Arguments that have a field of their own here are refused, and so are all with `ollama` and `custom`,
+    which take none. With vLLM, images, audio and video by URL are off unless `allowed_media_domains` names
+    hosts."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
     """Where a custom engine listens. Unset: 8000."""
     readiness_path: Path | None = None
@@ -245,7 +246,7 @@ class ModelServerSpec(ApiModel):
     """How a change of the pods reaches what runs, and what comes of one that cannot start."""
     state: State | None = None
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
-    annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
     sleep: Sleep | None = None
     """When its pods go. Unset: never."""
     hold: Hold | None = None

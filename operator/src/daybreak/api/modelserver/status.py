@@ -73,4 +73,4 @@ class ModelServerStatus(ApiModel):
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Ready, Active, Reconciling, Stalled."""
+    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 
+from daybreak import versions
 from daybreak.api.common import engine_args, names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import schedule_rules
@@ -30,6 +31,15 @@ _SPREAD = ", ".join(name for name, profile in profiles().items() if profile.dist
 _NAME = "[a-z][a-z0-9_-]{0,62}"
 
 
+def pinned_vllm(image: str) -> bool:
+    """Whether an image says that it holds the vLLM of the list, as `vllm/vllm-openai:v1.2.3-cu130` does.
+
+    The tag of a repository that does not name vLLM may count versions of something else.
+    """
+    repository, _, tag = image.partition("@")[0].rpartition(":")
+    return "vllm" in repository and re.fullmatch(rf"v?{re.escape(versions.VLLM)}(-.*)?", tag) is not None
+
+
 def problems(server: ModelServer) -> tuple[str, ...]:
     """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
     return (
@@ -54,7 +64,7 @@ def _engine(server: ModelServer) -> Iterator[str]:
             yield f"spec.engineArgs: engine {spec.engine} takes none; write {instead}"
             return
         case Flags.VLLM:
-            other = server.image is not None
+            other = server.image is not None and not pinned_vllm(server.image)
             for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=other):
                 yield f"spec.engineArgs.{name}: {wrong}"
         case Flags.PLAIN | Flags.UNDERSCORES:

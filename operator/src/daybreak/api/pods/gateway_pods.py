@@ -8,7 +8,7 @@ from daybreak.api.pods import pod_rules, pod_schema
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.kubernetes_types import Toleration
-from daybreak.api.schema.scalars import Labels, Quantity
+from daybreak.api.schema.scalar_types import Labels, Quantity
 
 _PLACING = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "topologySpreadConstraints")
 """Fields that have the same names in a pod."""

@@ -11,7 +11,8 @@ from pydantic import ConfigDict, Field
 
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.kubernetes_types import NamedVolume, Toleration, list_by
-from daybreak.api.schema.scalars import DNS_LABEL, Annotations, Labels, ObjectName
+from daybreak.api.schema.scalar_types import Annotations, Labels, ObjectName
+from daybreak.api.schema.scalars import DNS_LABEL
 
 RAY_CONTAINER = "ray"
 """What a person may call the Ray container, whatever its name in the pod is."""
@@ -116,7 +117,7 @@ class PodSpec(ApiModel):
     scheduler_name: ObjectName | None = None
     """Scheduler that places the pod. Unset: the cluster's default."""
     priority_class_name: ObjectName | None = None
-    """PriorityClass of these pods; it goes before `runtime.priorityClassName`."""
+    """PriorityClass of these pods; it takes precedence over `runtime.priorityClassName`."""
 
 
 class PodTemplate(ApiModel):

@@ -8,7 +8,7 @@ from pydantic import Field
 from daybreak.api.common import names
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import Toleration
-from daybreak.api.schema.scalars import Labels, ObjectName, Quantity
+from daybreak.api.schema.scalar_types import Labels, ObjectName, Quantity
 
 
 class AccessMode(StrEnum):

@@ -7,7 +7,7 @@ from pydantic import Field
 from daybreak.api.common.source import OF_THE_HUB, Source
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.kubernetes_types import SecretKeySource, list_by
-from daybreak.api.schema.scalars import ModelName
+from daybreak.api.schema.scalar_types import ModelName
 
 MAX_ADAPTERS = 64
 """Most adapters of one model."""

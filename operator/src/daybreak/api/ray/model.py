@@ -19,7 +19,14 @@ from daybreak.api.schema.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.schema.scalars import Duration, Labels, ModelName, ObjectName, PositiveDuration, Quantity
+from daybreak.api.schema.scalar_types import (
+    Duration,
+    Labels,
+    ModelName,
+    ObjectName,
+    PositiveDuration,
+    Quantity,
+)
 
 DEFAULT_DEVICE = "nvidia.com/gpu"
 """Kubernetes' extended resource of an accelerator where none is named."""

@@ -104,7 +104,7 @@ def _accelerator(model: Model, path: str) -> Iterator[str]:
         return
     near = engine_args.nearest(kind, known)
     hint = f"; did you mean {near}?" if near else "; leave it out, and choose nodes with nodeSelector"
-    yield f"{path}.accelerator.type: Ray {versions.RAY} has no accelerator {kind}{hint}"
+    yield f"{path}.accelerator.type: Ray {versions.RAY} has no GPU {kind}{hint}"
 
 
 def _autoscaling(model: Model, path: str) -> Iterator[str]:

@@ -1,20 +1,11 @@
 """How a replica of a model is chosen for a request: by the gateway, or by Ray Serve."""
 
-from enum import StrEnum
 from typing import Annotated
 
 from pydantic import Field
 
+from daybreak.api.ray.routing_policy import RoutingPolicy
 from daybreak.api.schema.base import ApiModel, Rule
-
-
-class RoutingPolicy(StrEnum):
-    """What the gateway can do, and Ray Serve's request routers that need nothing beside Ray."""
-
-    POWER_OF_TWO = "PowerOfTwo"
-    ROUND_ROBIN = "RoundRobin"
-    SESSION = "Session"
-    PREFIX = "Prefix"
 
 
 class PrefixRouting(ApiModel):

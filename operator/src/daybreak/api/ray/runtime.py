@@ -16,7 +16,7 @@ from daybreak.api.schema.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.schema.scalars import Duration, Labels, ObjectName, Quantity
+from daybreak.api.schema.scalar_types import Duration, Labels, ObjectName, Quantity
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?=-|$)")
 _IMAGES_OF_RAY = tuple(f"rayproject/{name}" for name in ("ray", "ray-llm", "ray-ml"))
@@ -74,8 +74,9 @@ class Runtime(ApiModel):
     changed in what needs new replicas or pods."""
     direct_ingress: bool = True
     """Whether replicas serve requests on a port of their own, in place of Serve's proxy and ingress on the
-    head, which stay for what comes while no replica is up. The image must have the package
-    `daybreak-runtime`, as Daybreak's images do. A change of it needs new pods."""
+    head. These take only what comes while no replica is up, and not where replicas look at the fields of
+    bodies themselves, as those of Daybreak's images do: such a request waits for a replica. The image must
+    have the package `daybreak-runtime`, as Daybreak's images do. A change of it needs new pods."""
     metadata: PodMetadata | None = None
     """Labels and annotations of the RayService, which KubeRay hands on to each new RayCluster: a queue's
     name, for instance."""

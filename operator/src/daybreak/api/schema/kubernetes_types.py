@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, JsonValue
 
 from daybreak.api.schema.base import ApiModel, Rule
-from daybreak.api.schema.scalars import DNS_LABEL, ObjectName
+from daybreak.api.schema.scalar_types import ObjectName
+from daybreak.api.schema.scalars import DNS_LABEL
 
 
 def list_by(*keys: str) -> dict[str, JsonValue]:

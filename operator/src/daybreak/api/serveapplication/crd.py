@@ -5,6 +5,7 @@ from daybreak.api.schema import custom_resource
 from daybreak.api.schema.custom_resource import ready
 from daybreak.api.schema.structural import Schema
 from daybreak.api.serveapplication import definition
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 
@@ -14,13 +15,13 @@ DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps withou
 def crd() -> Schema:
     """The whole CustomResourceDefinition."""
     names = (definition.SHORT_NAME,)
-    return custom_resource.crd(definition.SERVE_APPLICATIONS, schema(), printer_columns(), short_names=names)
+    return custom_resource.crd(SERVE_APPLICATIONS, schema(), printer_columns(), short_names=names)
 
 
 def schema() -> Schema:
     """Structural schema of the whole object."""
     return custom_resource.object_schema(
-        definition.SERVE_APPLICATIONS,
+        SERVE_APPLICATIONS,
         DESCRIPTION,
         definition.NAME_RULES,
         ServeApplicationSpec,

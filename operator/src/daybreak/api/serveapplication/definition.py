@@ -11,14 +11,11 @@ from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.custom_object import identity, read_spec
 from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
-from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.api.serveapplication.groups import Group, groups
+from daybreak.api.serveapplication.resource import KIND
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 
-KIND = "ServeApplication"
-PLURAL = "serveapplications"
 SHORT_NAME = "sapp"
-SERVE_APPLICATIONS = Resource(GROUP, VERSION, KIND, PLURAL)
 
 NAME_LIMIT = 35
 """Longest name: KubeRay keeps 50 characters of the name of the head's ServiceAccount, see `names`."""

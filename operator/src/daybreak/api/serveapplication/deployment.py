@@ -9,7 +9,8 @@ from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.ray.model import EngineArgs
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import Toleration
-from daybreak.api.schema.scalars import DNS_LABEL, Duration, Labels, PositiveDuration, Quantity
+from daybreak.api.schema.scalar_types import Duration, Labels, PositiveDuration, Quantity
+from daybreak.api.schema.scalars import DNS_LABEL
 from daybreak.api.serveapplication.route import Prefix
 
 Accelerators = Annotated[float, Field(ge=0, le=64)]
@@ -98,6 +99,34 @@ class PlacementGroup(ApiModel):
     own."""
 
 
+class LogLevel(StrEnum):
+    """From which level on replicas log."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+    CRITICAL = "CRITICAL"
+
+
+class LogEncoding(StrEnum):
+    """How replicas write a log line."""
+
+    TEXT = "TEXT"
+    JSON = "JSON"
+
+
+class Logging(ApiModel):
+    """What replicas of a deployment log."""
+
+    level: LogLevel = LogLevel.INFO
+    """From which level on."""
+    encoding: LogEncoding = LogEncoding.TEXT
+    """`TEXT`, or `JSON` with one object for each line."""
+    access_log: bool = True
+    """Whether there is a line for each request."""
+
+
 class Deployment(ApiModel):
     """One deployment, with Ray Serve's settings."""
 
@@ -118,6 +147,11 @@ class Deployment(ApiModel):
             "maxQueuedRequests is -1 (no limit) or at least 1",
             lambda self: self.max_queued_requests != 0,
         ),
+        Rule(
+            "!has(self.maxReplicasPerNode) || !has(self.placementGroup)",
+            "maxReplicasPerNode does not go with placementGroup, whose strategy places replicas",
+            lambda self: self.max_replicas_per_node is None or self.placement_group is None,
+        ),
     )
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.:-]*$", max_length=128)]
@@ -135,6 +169,9 @@ class Deployment(ApiModel):
     """Most requests that one replica takes at once."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
     """Most requests that wait for a replica at each caller; more are answered with 503. -1: any number."""
+    max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Most of its replicas in one pod (a node to Ray), so that a pod that ends takes no more of them with it.
+    Unset: as many as have room. A change restarts its replicas."""
     health_check_period: PositiveDuration = "10s"
     """How often Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
@@ -154,6 +191,8 @@ class Deployment(ApiModel):
     """Room for actors that a replica starts itself."""
     user_config: EngineArgs | None = None
     """Handed to `reconfigure` of its replicas, also while they run."""
+    logging: Logging | None = None
+    """What its replicas log. Unset: from INFO on, as text, with a line for each request."""
 
     @property
     def fewest(self) -> int:

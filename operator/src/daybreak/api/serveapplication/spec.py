@@ -22,7 +22,7 @@ from daybreak.api.schema.kubernetes_types import (
     VolumeMount,
     list_by,
 )
-from daybreak.api.schema.scalars import Duration, Labels, ModelName, ObjectName
+from daybreak.api.schema.scalar_types import Duration, Labels, ModelName, ObjectName
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
 from daybreak.api.serveapplication.route import IMPORT_PATH, Route
 
@@ -157,7 +157,7 @@ class ServeApplicationSpec(ApiModel):
     """How changes reach running pods."""
     state: State | None = None
     """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
-    annotation `daybreak.dev/state` does the same and goes before it. Unset: the traffic decides."""
+    annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
     sleep: Sleep | None = None
     """When its accelerators are given back: its worker pods (`depth: Workers`), or its whole Ray cluster.
     Unset: never."""

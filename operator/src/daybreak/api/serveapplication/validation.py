@@ -111,6 +111,7 @@ def _room(application: ServeApplication) -> Iterator[str]:
         if group.name in written:
             for each in group.deployments:
                 yield from _fits(each, group)
+                yield from _per_node(each, group)
             if not group.deployments:
                 yield f"spec.workerGroups[{group.name}]: no deployment names it; take it out"
 
@@ -133,6 +134,17 @@ def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
         yield (
             f"{path}: a replica needs {deployment.memory} of memory in one pod, and a pod of worker group "
             f"{group.name} has {has}: give the group more, or another group"
+        )
+
+
+def _per_node(deployment: Deployment, group: Group) -> Iterator[str]:
+    """Whether the pods of its group may hold the replicas that it has at least."""
+    each, fewest = deployment.max_replicas_per_node, deployment.fewest
+    if each is not None and each * group.most < fewest:
+        yield (
+            f"spec.deployments[{deployment.name}].maxReplicasPerNode: {fewest} replicas, {each} in one pod, "
+            f"need {-(-fewest // each)} pods, and worker group {group.name} has at most {group.most}: raise "
+            "its maxPods"
         )
 
 

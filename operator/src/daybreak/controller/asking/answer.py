@@ -11,3 +11,6 @@ class Answer:
     answered: bool
     message: str = ""
     """Why not, in one sentence; empty when it answered."""
+    erred: bool = False
+    """Whether something else came in place of an answer: not silence, and not that there is no room for one
+    more question."""

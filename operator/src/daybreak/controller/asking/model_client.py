@@ -1,15 +1,17 @@
 """Asking a model for an answer: the only proof that it gives one.
 
-Behind a gateway it is asked past it: whether requests get there, only the gateways know.
+Behind a gateway it is asked past it: whether requests get there, only the gateways know. A status of 200 is
+no answer yet: a server may send it with nothing in it, or with an error.
 """
 
 import os
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import aiohttp
 import orjson
 
-from daybreak.api.common.unstructured import mapping, mappings
+from daybreak.api.common.unstructured import mapping, mappings, number, text, whole
 from daybreak.api.ray.model import Model
 from daybreak.controller.asking.answer import Answer
 
@@ -17,6 +19,8 @@ CONNECT_SECONDS = 3.0
 BODY_LIMIT = 256 * 1024
 """How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
 MESSAGE_LIMIT = 300
+BUSY = (429, 503)
+"""What a server answers that has no room for one more question: nothing of the model."""
 
 
 class Asked(Protocol):
@@ -34,7 +38,7 @@ class Asked(Protocol):
 
 
 class ModelClient(Protocol):
-    """Who asks. Tests without a cluster network pass their own."""
+    """The client that asks. Tests without a cluster network pass their own."""
 
     async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
         """Ask the model for one answer at a base URL, and wait so many seconds for it.
@@ -61,22 +65,25 @@ class HttpModelClient:
                 status, body = await self._fetch("GET", f"{base}{path}", None, patience)
                 if status == 200:
                     return Answer(model.name, True)
-                return Answer(model.name, False, f"{base}{path} answered {status}: {_said(body)}")
+                return _no_answer(model, f"{base}{path}", status, body)
             status, body = await self._fetch("GET", f"{base}/models", None, patience)
             if status != 200:
-                return Answer(model.name, False, f"{base}/models answered {status}: {_said(body)}")
+                return _no_answer(model, f"{base}/models", status, body)
             listed = [item.get("id") for item in mappings(mapping(body).get("data"))]
             if model.name not in listed:
-                return Answer(
-                    model.name, False, f"{base}/models does not list it, only {', '.join(map(str, listed))}"
-                )
+                only = f"{base}/models does not list it, only {', '.join(map(str, listed))}"
+                return Answer(model.name, False, only, erred=True)
             path, request = question(model)
             status, body = await self._fetch("POST", f"{base}{path}", request, patience)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return Answer(model.name, False, f"{base} does not answer: {_why(error)}")
-        if status == 200 or _not_its_trade(status, body):
+        what, is_there = _ANSWERS[path]
+        if _not_its_trade(status, body) or (status == 200 and is_there(body or {})):
             return Answer(model.name, True)
-        return Answer(model.name, False, f"{base}{path} answered {status}: {_said(body)}")
+        if status == 200:
+            said = f"{base}{path} answered 200 without {what}: {_said(body)}"
+            return Answer(model.name, False, said, erred=True)
+        return _no_answer(model, f"{base}{path}", status, body)
 
     async def close(self) -> None:
         """Close what is open."""
@@ -111,6 +118,35 @@ def question(model: Model) -> tuple[str, dict[str, Any]]:
     if model.engine.args.get("runner") == "pooling":
         return "/embeddings", {"model": model.name, "input": "Hello"}
     return "/completions", {"model": model.name, "prompt": "Hello", "max_tokens": 1, "temperature": 0}
+
+
+def _completed(body: Mapping[str, Any]) -> bool:
+    """Whether a completion is there: its text, or as many tokens as make none, such as the end."""
+    choices = mappings(body.get("choices"))
+    said = [text(each.get("text")) or text(mapping(each.get("message")).get("content")) for each in choices]
+    tokens = whole(mapping(body.get("usage")).get("completion_tokens"))
+    return bool(choices) and (any(said) or tokens > 0)
+
+
+def _embedded(body: Mapping[str, Any]) -> bool:
+    """Whether an embedding is there: numbers, or their digits in base64."""
+    found = [each.get("embedding") for each in mappings(body.get("data"))]
+    return any(text(each) or _numbers(each) for each in found)
+
+
+def _numbers(found: object) -> bool:
+    return isinstance(found, list) and bool(found) and all(number(each) is not None for each in found)
+
+
+_ANSWERS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bool]]] = {
+    "/completions": ("a completion", _completed),
+    "/embeddings": ("an embedding", _embedded),
+}
+"""What an answer is, in words and by its body, at each path that is asked."""
+
+
+def _no_answer(model: Model, url: str, status: int, body: dict[str, Any] | None) -> Answer:
+    return Answer(model.name, False, f"{url} answered {status}: {_said(body)}", erred=status not in BUSY)
 
 
 def _why(error: Exception) -> str:

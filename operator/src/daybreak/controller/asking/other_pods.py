@@ -1,6 +1,7 @@
 """What pods of others hold on nodes, asked of the API server by who has to know: only pods of workloads are
 watched."""
 
+import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
@@ -15,7 +16,9 @@ from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.scheduling.room import Booked
 
 FRESH_SECONDS = 5.0
-"""How long an answer holds."""
+"""How old an answer may be before it is asked for anew."""
+FORGOTTEN_SECONDS = 60.0
+"""How long an answer is kept that nobody has asked for anew."""
 REFUSED_SECONDS = 600.0
 """How long nothing is asked after the API server has said that the operator may not ask."""
 MOST_NODES = 32
@@ -38,6 +41,35 @@ class OtherPods:
         self._known: dict[str, tuple[float, Mapping[str, Decimal]]] = {}
         """What they hold of a node, and when that was asked."""
         self._refused_until = float("-inf")
+        self._asking: asyncio.Task[None] | None = None
+
+    def known(self, nodes: Collection[str], then: Callable[[], None]) -> Booked | None:
+        """What pods of others hold on nodes, as it was asked last; None: nothing is known yet.
+
+        What is older than an answer holds is asked for anew.
+
+        Args:
+            nodes: Names of the nodes.
+            then: Called when there is another answer.
+        """
+        asked, now = sorted(nodes)[:MOST_NODES], self._clock()
+        old = [node for node in asked if node not in self._known or self._old(node, now)]
+        if old and now >= self._refused_until and (self._asking is None or self._asking.done()):
+            self._asking = asyncio.create_task(self._ask(old, then), name="ask for pods of others")
+        if now < self._refused_until:
+            return {}
+        if any(node not in self._known for node in asked):
+            return None
+        return {node: self._known[node][1] for node in asked}
+
+    async def _ask(self, nodes: Collection[str], then: Callable[[], None]) -> None:
+        def held() -> list[Mapping[str, Decimal] | None]:
+            return [self._known[node][1] if node in self._known else None for node in nodes]
+
+        before = held()
+        await self._look(nodes)
+        if held() != before or self._clock() < self._refused_until:
+            then()
 
     async def beside(self, booked: Booked, nodes: Collection[str]) -> Booked:
         """What is taken of nodes, with what pods of others hold on these.
@@ -49,22 +81,29 @@ class OtherPods:
             booked: What pods of workloads hold.
             nodes: Names of the nodes.
         """
-        now = self._clock()
-        self._known = {node: each for node, each in self._known.items() if now - each[0] < FRESH_SECONDS}
-        try:
-            for node in sorted(nodes)[:MOST_NODES] if now >= self._refused_until else ():
-                if node not in self._known:
-                    self._known[node] = now, await self._held(node)
-        except ApiError as error:
-            if error.forbidden:
-                self._refused_until = now + REFUSED_SECONDS
-            log.info("pods of others are not known", error=str(error))
+        await self._look(sorted(nodes)[:MOST_NODES])
         found = {node: dict(taken) for node, taken in booked.items()}
         for node in self._known.keys() & set(nodes):
             own = found.setdefault(node, {})
             for resource, amount in self._known[node][1].items():
                 own[resource] = own.get(resource, Decimal(0)) + amount
         return found
+
+    def _old(self, node: str, now: float) -> bool:
+        return now - self._known[node][0] >= FRESH_SECONDS
+
+    async def _look(self, nodes: Collection[str]) -> None:
+        """Ask about those of which nothing is known, or only what is old."""
+        now = self._clock()
+        self._known = {node: each for node, each in self._known.items() if now - each[0] < FORGOTTEN_SECONDS}
+        try:
+            for node in nodes if now >= self._refused_until else ():
+                if node not in self._known or self._old(node, now):
+                    self._known[node] = now, await self._held(node)
+        except ApiError as error:
+            if error.forbidden:
+                self._refused_until = now + REFUSED_SECONDS
+            log.info("pods of others are not known", error=str(error))
 
     async def _held(self, node: str) -> Mapping[str, Decimal]:
         query = {

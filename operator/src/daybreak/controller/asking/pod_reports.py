@@ -28,7 +28,7 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Reporter(Protocol[Asked_contra, Report_co]):
-    """Who asks one pod. Tests without a cluster network pass their own."""
+    """Asks one pod. Tests without a cluster network pass their own."""
 
     async def report(self, asked: Asked_contra) -> Report_co | None:
         """What it says; None when it says nothing."""

@@ -100,7 +100,7 @@ class Prober:
         await self._client.close()
 
     async def _ask(self, key: Key, question: Question, current: _State) -> None:
-        # Who wakes may take minutes: nobody shall wait for that.
+        # A model that wakes may take minutes: nothing else shall wait for that.
         async with contextlib.nullcontext() if question.waking else self._slots:
             answer = await self._ask_one(question)
         metrics.ASKED.labels("answered" if answer.answered else "failed").inc()

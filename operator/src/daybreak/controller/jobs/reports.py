@@ -70,7 +70,7 @@ def words(said: Mapping[str, Any]) -> dict[str, Any]:
 def http_reporter(
     path: str, read: Callable[[bytes, str], Words | None], most: int = 64 * 1024
 ) -> HttpReporter[Job, Words]:
-    """Who asks jobs over HTTP.
+    """The reporter that asks jobs over HTTP.
 
     Args:
         path: Path at which a job answers.

@@ -1,17 +1,26 @@
 """Whose turn it is among all workloads, from what was seen of each when it was observed last."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import NamedTuple
 
 from daybreak.controller import metrics
+from daybreak.controller.asking.other_pods import MOST_NODES, OtherPods
+from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
+from daybreak.controller.watching.priority_watch import PriorityWatch
 from daybreak.kube.watching.cache import Key
+from daybreak.scheduling.claim import NO_MATTER, Claim, Turn
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.turns import NO_MATTER, Claim, Turn, turns
+from daybreak.scheduling.pod_priority import PriorityClasses, priority
+from daybreak.scheduling.replica_size import CORES
+from daybreak.scheduling.room import Booked
+from daybreak.scheduling.turns import Fleet, turns
 
 FRESH = timedelta(milliseconds=200)
 """How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
@@ -34,6 +43,19 @@ class Workload(NamedTuple):
     key: Key
 
 
+@dataclass(frozen=True)
+class Pods:
+    """What is known of pods and of their priorities: what it takes to reckon room, and not only to be told by
+    the scheduler that there is none."""
+
+    priorities: PriorityWatch
+    """Knows the PriorityClasses."""
+    booked: BookedWatch
+    """Knows what pods of workloads hold on nodes."""
+    others: OtherPods
+    """Asks what pods of others hold there."""
+
+
 class TurnWatch:
     """Remembers what each workload holds and wants, and has those looked at whose turn has changed.
 
@@ -41,6 +63,7 @@ class TurnWatch:
         nodes: Knows the nodes.
         enqueue: Called with a workload that is to be looked at, in so many seconds.
         node_wait: How long who finds no room waits for nodes, until anybody makes room.
+        pods: What is known of pods; None: nobody's priority is looked at.
     """
 
     def __init__(
@@ -48,8 +71,10 @@ class TurnWatch:
         nodes: NodeWatch,
         enqueue: Callable[[Workload, float], None],
         node_wait: timedelta = timedelta(0),
+        pods: Pods | None = None,
     ) -> None:
         self._nodes = nodes
+        self._pods = pods
         self._enqueue = enqueue
         self._node_wait = node_wait
         self._claims: dict[Workload, tuple[Claim, ...]] = {}
@@ -57,6 +82,10 @@ class TurnWatch:
         """Only of workloads for which it matters."""
         self._short: set[Workload] = set()
         """Workloads with a model that found no room when they were observed last."""
+        self._coming: set[Workload] = set()
+        """Workloads with a model that wants pods, and whose pods the scheduler has not looked at."""
+        self._of_class = Counter[str]()
+        """How many models have pods of each PriorityClass."""
         self._decided: tuple[datetime, tuple[Node, ...] | None] = (datetime.min.replace(tzinfo=UTC), None)
         """When all turns were decided last, and for which nodes."""
         self._stuck: dict[tuple[str, str], datetime] = {}
@@ -66,7 +95,7 @@ class TurnWatch:
         """Turns of a workload's models, now that it claims this; by model, where it matters."""
         changed = self._note(workload, claims)
         self._measure(claims, now)
-        if (self._short or self._turns) and (changed or self._stale(now)):
+        if (self._short or self._turns or self._preempts) and (changed or self._stale(now)):
             self._decide(workload, self._contested(), now)
         return self._turns.get(workload, {})
 
@@ -76,6 +105,18 @@ class TurnWatch:
             self._stuck.pop(claim.name, None)
         self._note(workload, ())
         self._turns.pop(workload, None)
+
+    @property
+    def _classes(self) -> PriorityClasses:
+        """The PriorityClasses; none where they make no difference, as all pods have one priority."""
+        classes = self._pods.priorities.classes() if self._pods is not None else {}
+        several = len({priority(classes, name).value for name in self._of_class}) > 1
+        return classes if several else {}
+
+    @property
+    def _preempts(self) -> bool:
+        """Whether pods are about to be made, and not all have the same priority."""
+        return bool(self._coming and self._classes)
 
     def _stale(self, now: datetime) -> bool:
         """Whether nodes or time may have changed what was decided last."""
@@ -91,10 +132,14 @@ class TurnWatch:
             self._claims[workload] = tuple(found)
         else:
             self._claims.pop(workload, None)
-        if any(claim.short for claim in found):
-            self._short.add(workload)
-        else:
-            self._short.discard(workload)
+        self._of_class.subtract(claim.priority_class for claim in before)
+        self._of_class.update(claim.priority_class for claim in found)
+        self._of_class += Counter()
+        for some, holds in (
+            (self._short, any(claim.short for claim in found)),
+            (self._coming, any(claim.lacks and claim.no_room_since is None for claim in found)),
+        ):
+            (some.add if holds else some.discard)(workload)
         return True
 
     def _measure(self, claims: Sequence[Claim], now: datetime) -> None:
@@ -108,7 +153,9 @@ class TurnWatch:
         metrics.WAITING_FOR_ACCELERATORS.set(len(self._stuck))
 
     def _contested(self) -> dict[tuple[str, str], tuple[Workload, Claim]]:
-        """Claims on accelerators that somebody waits for."""
+        """Claims on accelerators that somebody waits for; all of them where pods may come whose priority has
+        others deleted."""
+        every = self._preempts
         wanted = {
             claim.resource for workload in self._short for claim in self._claims[workload] if claim.short
         }
@@ -116,7 +163,7 @@ class TurnWatch:
             claim.name: (workload, claim)
             for workload, found in self._claims.items()
             for claim in found
-            if claim.resource in wanted
+            if every or claim.resource in wanted
         }
 
     def _decide(
@@ -125,9 +172,8 @@ class TurnWatch:
         nodes = self._nodes.nodes()
         self._decided = (now, nodes)
         decided: dict[Workload, dict[str, Turn]] = {}
-        offered = () if nodes is None else capacities(nodes)
         claims = [claim for _, claim in contested.values()]
-        for name, turn in turns(claims, offered, now, self._node_wait).items():
+        for name, turn in turns(claims, self._fleet(own, claims, nodes), now, self._node_wait).items():
             decided.setdefault(contested[name][0], {})[name[1]] = turn
         for workload in {*self._turns, *decided}:
             before, after = self._turns.get(workload, {}), decided.get(workload, {})
@@ -136,6 +182,43 @@ class TurnWatch:
                 later = random.uniform(0, TOLD_SECONDS)  # noqa: S311 -- spread, not secrecy
                 self._enqueue(workload, later if only_words else 0.0)
         self._turns = dict(decided)
+
+    def _fleet(self, own: Workload, claims: Collection[Claim], nodes: tuple[Node, ...] | None) -> Fleet:
+        offered = () if nodes is None else capacities(nodes)
+        if self._pods is None or not offered:
+            return Fleet(offered)
+        wanted: set[str] = set()
+        for claim in claims:
+            if (claim.short and claim.resource != CORES) or (claim.lacks and self._preempts):
+                wanted |= {node.name for node in offered} if claim.nodes is None else claim.nodes
+        wanted |= set(sorted(_cores_held(claims) - wanted)[: max(0, MOST_NODES - len(wanted))])
+        others = self._pods.others.known(wanted, lambda: self._told(own))
+        if others is None:
+            return Fleet(offered, self._classes, counted=None)
+        return Fleet(offered, self._classes, self._with(others), frozenset(others))
+
+    def _told(self, own: Workload) -> None:
+        """What pods of others hold is known now, or is something else."""
+        self._decided = (datetime.min.replace(tzinfo=UTC), None)
+        self._enqueue(own, 0.0)
+
+    def _with(self, others: Booked) -> Booked:
+        """What all pods hold of nodes."""
+        assert self._pods is not None  # noqa: S101 - checked by the caller
+        found = {node: dict(taken) for node, taken in self._pods.booked.booked().items()}
+        for node, amounts in others.items():
+            own = found.setdefault(node, {})
+            for resource, amount in amounts.items():
+                own[resource] = own.get(resource, Decimal(0)) + amount
+        return found
+
+
+def _cores_held(claims: Collection[Claim]) -> set[str]:
+    """Nodes of which models without accelerators hold something, for one that finds no room."""
+    same = [claim for claim in claims if claim.resource == CORES]
+    held = {node for claim in same for node in claim.gives}
+    short = [claim.nodes or frozenset() for claim in same if claim.short]
+    return held & frozenset[str]().union(*short)
 
 
 def _acted_on(turns: Turns) -> dict[str, tuple[object, ...]]:

@@ -41,7 +41,7 @@ AGAIN_SECONDS = 15.0
 GATHER_SECONDS = 1.0
 """Over how long the coming and going of workloads is gathered before a namespace's gateway is looked at."""
 UNTOLD_SECONDS = 2.0
-"""When to look again at the gateway of LLMServices that the watch has not told of yet."""
+"""When to look again at the gateway of workloads that the watch has not told of yet."""
 
 LEAVING_SECONDS = 2.0
 """When to look again at a gateway that goes."""
@@ -88,6 +88,8 @@ class GatewayController:
         self._needs = GatewayNeeds(cache)
         self._refused: dict[str, tuple[str, str]] = {}
         """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
+        self._short: dict[str, frozenset[str]] = {}
+        """The uids of pods of which it was said that they are nearly full, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
@@ -126,6 +128,7 @@ class GatewayController:
             raise LeaseLost
         namespace = key.namespace
         again = self._reports.refresh(namespace) if self._reports is not None else None
+        await self._say_short(namespace)
         there = [
             live
             for resource in OF_GATEWAYS
@@ -134,7 +137,7 @@ class GatewayController:
         if not self._platform.gateway_image:
             return await self._remove(namespace, there, again)
         needed = any(self._cache.has_any(kind, namespace) for kind in self._workloads)
-        # A new operator may know the gateway before it knows the LLMServices: only the API server can say
+        # A new operator may know the gateway before it knows the workloads: only the API server can say
         # that there are none. If there are, the gateway stays as it is until they are known: what they need
         # of it, such as Secrets, is not known either.
         if not needed and there and await self._has_services(namespace):
@@ -189,6 +192,25 @@ class GatewayController:
             now=datetime.now(UTC),
         )
 
+    async def _say_short(self, namespace: str) -> None:
+        """Post an event about each pod that is nearly full, once for each time that it becomes so."""
+        short = self._reports.short(namespace) if self._reports is not None else frozenset[str]()
+        news = short - self._short.get(namespace, frozenset())
+        for pod in self._cache.of_service(PODS, gateway_key(namespace)) if news else ():
+            if pod["metadata"]["uid"] in news:
+                await emit(
+                    self._api,
+                    PODS,
+                    pod,
+                    warning=True,
+                    reason="NearlyFull",
+                    action="Serve",
+                    note="The gateway has little left of its connections or its memory: clients with many "
+                    "connections get no more. Raise gateway.replicas, or the memory in gateway.resources.",
+                    now=datetime.now(UTC),
+                )
+        self._short[namespace] = short
+
     async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
         """Take the gateway away, as gateways are switched off.
 
@@ -216,7 +238,7 @@ class GatewayController:
         """Names of the Secrets with API keys that the gateway shall have.
 
         What it has is taken from it only when the API server says that no service needs it: a new operator
-        may know some LLMServices of the namespace before the others.
+        may know some workloads of the namespace before the others.
         """
         kinds = (*self._workloads, *self._routes)
         needed = self._needs.of(namespace, kinds).secrets
@@ -245,7 +267,7 @@ def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]
 
 
 def _leads_here(service: Manifest | None) -> bool:
-    """Whether an LLMService's address leads to the gateway."""
+    """Whether a workload's address leads to the gateway."""
     of_a_service = bool(at(service, "metadata", "labels").get(names.SERVICE_LABEL))
     return of_a_service and at(service, "spec", "selector") == names.gateway_selector()
 

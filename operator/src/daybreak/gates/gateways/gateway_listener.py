@@ -68,6 +68,10 @@ class GatewayListener:
         self._on_change = on_change
         self.on_tallies: Callable[[], None] | None = None
         """Called when it has told what backends of routes have got."""
+        self.short = False
+        """Whether it is nearly full, as it has told last."""
+        self.on_short: Callable[[], None] | None = None
+        """Called when that has changed."""
         self.tallies: dict[str, Tallies] = {}
         """What it has told of routes, by its start; the latest one last."""
         self._boot = ""
@@ -148,6 +152,10 @@ class GatewayListener:
             self._boot = update.boot
         if update.routes is not None and self.tallies.get(update.boot) != update.routes:
             self._keep(update.boot, update.routes)
+        if update.short != self.short:
+            self.short = update.short
+            if self.on_short is not None:
+                self.on_short()
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():

@@ -1,6 +1,6 @@
-"""The gateway of a namespace: what all its LLMServices are reached through.
+"""The gateway of a namespace: what all its workloads are reached through.
 
-Its objects belong to no single LLMService: the operator makes them with the first one of the namespace and
+Its objects belong to no single workload: the operator makes them with the first one of the namespace and
 removes them with the last one.
 """
 
@@ -30,9 +30,9 @@ AGENT_USER_ID = 65533
 """The agent's: HAProxy, which reads what clients send, can neither see into it nor act for it."""
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
 """Of the pod: the group is what both containers have in common, and the folder's that they share."""
-DRAIN_SECONDS = HOLD_BOUNDS[1] + 600
+DRAIN_SECONDS = HOLD_BOUNDS[1] + names.GATEWAY_STREAM_SECONDS
 """How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
-`Auto` gives, and then an answer.
+`Auto` gives, and then the longest silence of a model that answers.
 """
 TOKEN_SECONDS = 3600
 """How long the token is good for that a gateway shows to the operator; the kubelet renews it before."""

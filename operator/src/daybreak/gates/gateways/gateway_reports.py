@@ -35,7 +35,7 @@ Enqueue = Callable[[Key, float], None]
 
 
 def gateway_key(namespace: str) -> Key:
-    """What stands for a namespace's gateway in queue and cache: an LLMService without a name."""
+    """What stands for a namespace's gateway in queue and cache: a workload without a name."""
     return Key(namespace, "")
 
 
@@ -62,11 +62,18 @@ class GatewayReports:
         """Says whether gateways are who they seem; None: they are believed by their labels."""
         self.on_tallies: Callable[[str], None] | None = None
         """Called with a namespace of which a gateway has told what backends of routes have got."""
+        self.on_short: Callable[[str], None] | None = None
+        """Called with a namespace of which a gateway has become nearly full, or is not any more."""
 
     def heard(self, service: Key) -> tuple[Heard | None, ...]:
         """What each gateway of its namespace says of a service; None: that one is not heard."""
         listeners = self._listeners.get(service.namespace, {})
         return tuple(listener.seen(service.name) for listener in listeners.values())
+
+    def short(self, namespace: str) -> frozenset[str]:
+        """The uids of those gateway pods of a namespace that are nearly full."""
+        listeners = self._listeners.get(namespace, {})
+        return frozenset(uid for (_, uid), listener in listeners.items() if listener.short)
 
     def told(self, namespace: str, route: str) -> tuple[Told, ...]:
         """What each gateway of a namespace has told of a route, those that have gone included."""
@@ -108,6 +115,7 @@ class GatewayReports:
                 url, self._connections(), self._told(namespace), self._prove(namespace, uid)
             )
             listener.on_tallies = partial(self._tallied, namespace)
+            listener.on_short = partial(self._shorter, namespace)
             listeners[address, uid] = listener
         gone = set(listeners) - wanted
         for address, uid in gone:
@@ -156,6 +164,10 @@ class GatewayReports:
     def _tallied(self, namespace: str) -> None:
         if self.on_tallies is not None:
             self.on_tallies(namespace)
+
+    def _shorter(self, namespace: str) -> None:
+        if self.on_short is not None:
+            self.on_short(namespace)
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:

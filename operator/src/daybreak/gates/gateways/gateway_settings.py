@@ -12,7 +12,7 @@ from daybreak.api.pods import gateway_pods
 from daybreak.api.pods.gateway_pods import GatewayResources
 from daybreak.api.schema.base import ApiModel, readable
 from daybreak.api.schema.kubernetes_types import Toleration
-from daybreak.api.schema.scalars import Labels
+from daybreak.api.schema.scalar_types import Labels
 from daybreak.platform import Platform
 
 FILE = "gateway.yaml"

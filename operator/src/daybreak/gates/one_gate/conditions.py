@@ -9,7 +9,8 @@ from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.controller.conditions import Made, Truth
 from daybreak.gates.one_gate.outcome import Outcome, Rolled
@@ -33,12 +34,11 @@ def made(view: AnyView, outcome: Outcome) -> list[Made]:
     blocked, state, rolled = outcome.blocked, outcome.sleep, outcome.rolled
     stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
     found = ready(view, blocked, state)
-    fits = [] if view.schedulable is None else [view.schedulable]
     reconciling, acts = _reconciling(view, stalled, state, found), _stalled(stalled)
     if rolled is not None and blocked is None:
         reconciling = _with(words.reconciling, rolled, reconciling)
         acts = _with(words.stalled, rolled, acts)
-    return [found, _active(view, state), *fits, reconciling, acts]
+    return [found, _active(view, state), view.schedulable, reconciling, acts]
 
 
 def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> Made:
@@ -126,15 +126,18 @@ def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
 
 
 def _active(view: AnyView, state: SleepState | None) -> Made:
-    head_stays = state is not None and state.asleep is SleepDepth.WORKERS
-    if any(pod.counts and not (head_stays and pod.role == HEAD) for pod in view.pods):
+    # What stands in line holds nothing before its pods stand on nodes; a Ray head takes none that is scarce.
+    waits = view.in_line
+    head_stays = waits or (state is not None and state.asleep is SleepDepth.WORKERS)
+    counted = [pod for pod in view.pods if pod.counts and (pod.placed or not waits)]
+    if any(not (head_stays and pod.role == HEAD) for pod in counted):
         return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
     if state is not None and state.asleep is not None:
         said = "it has no pod; a request wakes it"
         if any(pod.counts for pod in view.pods):
             said = "of its pods only the Ray head is there; a request wakes it"
         return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
-    if view.queued:
+    if waits:
         return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)
     return Made(ConditionType.ACTIVE, False, Reason.STARTING, "no pod is there yet")
 

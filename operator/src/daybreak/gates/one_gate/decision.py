@@ -10,8 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, parse_time, text
-from daybreak.api.gates.gate_status import GateState, GateStatus
-from daybreak.gates import idle_policy
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import GateStatus
+from daybreak.gates import idle_policy, room
 from daybreak.gates.one_gate import conditions
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.outcome import Outcome, Rolled
@@ -114,15 +115,17 @@ def _step(view: View[Any, Any], stalled: Problem | None, rolled: Rolled | None) 
     failed = "" if view.answering or stalled is None else told_to_clients([stalled.message])
     health = Health(
         answers=view.answering,
+        drain=view.drain,
         failed=failed,
         updating=view.updating,
         hindered=view.problem is not None,
         waits=view.no_room,
         queues=seen.turn.in_queue,
         gives_way=bool(seen.turn.gives_way_to),
+        preempted=seen.turn.preempted,
     )
     if rolled is not None:
-        health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure, rolled.drain)
+        health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
     return step(seen.sleep_state, seen.sleep_policy, seen.gateway.traffic, health, seen.now)
 
 
@@ -138,10 +141,11 @@ def _look_again(
         look_again(state, policy, traffic, seen.now),
         conditions.look_again(state, traffic, seen.now),
         of_change,
-        drain_left(state, rolled.drain, seen.now) if rolled is not None else None,
+        drain_left(state, view.drain, seen.now, preempted=seen.turn.preempted),
         next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
         seen.turn.look_again,
         *(node_wait(gate, seen.now) for gate in gates),
+        *(room.look_again(gate, seen.now) for gate in gates),
         *(idle_policy.look_again(seen.gate, gate) for gate in gates),
     )
 

@@ -1,5 +1,6 @@
 """Everything that one reconcile of a workload with one gate decides on."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +14,11 @@ from daybreak.gates.one_gate.subject import Subject
 from daybreak.gates.sleep_policy import gates_before, sleep_policy, sleep_state_of
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import Traffic
+from daybreak.scheduling.claim import NO_MATTER, Turn
+from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.room import Booked
-from daybreak.scheduling.turns import NO_MATTER, Turn
+from daybreak.scheduling.schedulable import check_off
 
 T = TypeVar("T", bound=Subject)
 
@@ -33,7 +36,7 @@ class GatewayView:
 
 
 @dataclass(frozen=True)
-class Observed(Generic[T]):
+class Observed(ABC, Generic[T]):
     """What is seen of a workload at one moment."""
 
     manifest: Manifest
@@ -87,6 +90,22 @@ class Observed(Generic[T]):
         # Another model in place of one that sleeps sleeps as well.
         others = [sleep_state_of(gate, self.now) for gate in gates_before(self.status).values()]
         return start(self.now, self.sleep_policy, others[0].asleep if others else None)
+
+    @property
+    def fit_checked(self) -> bool:
+        """Whether the nodes are compared with what its pods need, as far as they are known."""
+        return self.subject is not None and not self.problems and not check_off(self.manifest)
+
+    @cached_property
+    def misfits(self) -> tuple[Misfit, ...] | None:
+        """What of it fits on no node; None: nobody has looked."""
+        if self.subject is None or self.nodes is None or not self.fit_checked:
+            return None
+        return self.misfits_of(self.subject, self.nodes)
+
+    @abstractmethod
+    def misfits_of(self, subject: T, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+        """What of an object of the kind fits on no node."""
 
     @property
     def asleep(self) -> bool:

@@ -17,7 +17,7 @@ from daybreak.gates.one_gate.observed import GatewayView, Observed
 from daybreak.gates.traffic import Heard, clusters_in_use, together
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache, Key
-from daybreak.scheduling.turns import NO_MATTER
+from daybreak.scheduling.claim import NO_MATTER
 
 S = TypeVar("S", bound=Observed[Any])
 

@@ -17,8 +17,6 @@ class Rolled:
     state: RolloutState
     limit: timedelta
     """How long the change may take."""
-    drain: timedelta
-    """How long requests in progress may take until pods that are replaced go all the same."""
     look_again: timedelta | None = None
     """When time alone may change it; None: never."""
 

@@ -133,8 +133,7 @@ class Reconciler(ABC, Generic[S, R]):
         loop.see(owner, decision.status.savings, decision.status.gate)
         said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
         if said.new:
-            gives_way = seen.turn.gives_way_to
-            loop.count(owner, said, [(turned, gives_way) for turned in _gates(seen, decision)])
+            loop.count(owner, said)
         return not said.gone
 
 

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from daybreak.api.common.conditions import Condition, ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, parse_time, text, whole, written
-from daybreak.api.gates.gate_status import GateBackend, GateState, GateStatus, Phase, WakePhases
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import GateBackend, GateStatus, Phase, WakePhases
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.conditions import Made, dated
 from daybreak.gates import idle_policy
@@ -17,7 +18,7 @@ from daybreak.gates.one_gate import conditions
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.outcome import Outcome
 from daybreak.gates.one_gate.view import View
-from daybreak.gates.room import room_status
+from daybreak.gates.room import room_status, yielded_to
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import wake_history
@@ -76,18 +77,15 @@ def common(
     )
 
 
-def as_before(seen: Observed[Any], reason: Reason, message: str, *, fit_checked: bool = False) -> Common:
-    """Of one that is being deleted, or cannot be read: what was there before stays.
-
-    `fit_checked` says that the kind has a condition Schedulable.
-    """
+def as_before(seen: Observed[Any], reason: Reason, message: str) -> Common:
+    """Of one that is being deleted, or cannot be read: what was there before stays."""
     stalled = reason is Reason.INVALID_SPEC
     before, generation = seen.status, max(0, whole(at(seen.manifest, "metadata").get("generation")))
     active = condition(before, ConditionType.ACTIVE).get("status") == "True"
     made = [
         Made(ConditionType.READY, False, reason, message),
         Made(ConditionType.ACTIVE, active, reason, message),
-        *([Made(ConditionType.SCHEDULABLE, None, reason, message)] if fit_checked else []),
+        Made(ConditionType.SCHEDULABLE, None, reason, message),
         Made(ConditionType.RECONCILING, not stalled, reason, message),
         Made(ConditionType.STALLED, stalled, reason, message),
     ]
@@ -154,7 +152,15 @@ def _gate(
     traffic = seen.gateway.traffic
     room = room_status(seen.gate, state, seen.turn, traffic, has_room=view.has_room, now=seen.now)
     gate = model_gate(
-        subject.gate_name, state, subject.spec.hold, wake, (), after=after, idle=idle, room=room
+        subject.gate_name,
+        state,
+        subject.spec.hold,
+        wake,
+        (),
+        after=after,
+        idle=idle,
+        room=room,
+        yielded_to=yielded_to(seen.gate, state, seen.turn),
     )
     return GateStatus(
         port=seen.gateway.port, protocol=subject.protocol, backends=list(backends), models=[gate]

@@ -1,20 +1,27 @@
 """How a workload with one gate is, read off what is seen: what every kind shares, and what it says itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.common import names
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.unstructured import condition, text
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
 from daybreak.controller.conditions import Made
 from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.one_gate.subject import Subject
-from daybreak.gates.sleep_policy import overdue
-from daybreak.problems.problem import Problem
+from daybreak.gates.sleep_policy import node_wait, overdue
+from daybreak.problems.no_node_fits import no_node_fits
+from daybreak.problems.problem import Problem, lasting
+from daybreak.problems.serve_problems import worst
 from daybreak.ray.views.accelerator_pods import no_room_since
 from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
+from daybreak.scheduling.schedulable import schedulable
 
 S = TypeVar("S", bound=Observed[Any])
 T = TypeVar("T", bound=Subject)
@@ -35,6 +42,10 @@ class View(ABC, Generic[S, T]):
 
     noun: str
     """What answers, in a person's words."""
+    kind: str
+    """The object's kind."""
+    fits: str
+    """What of it stands on nodes, in a person's words."""
 
     def __init__(self, seen: S, subject: T) -> None:
         self.seen = seen
@@ -72,6 +83,11 @@ class View(ABC, Generic[S, T]):
 
     @property
     @abstractmethod
+    def drain(self) -> timedelta:
+        """How long requests in progress may take at the end of its pods."""
+
+    @property
+    @abstractmethod
     def problem(self) -> Problem | None:
         """What keeps it from being ready, what somebody must act on first."""
 
@@ -91,9 +107,32 @@ class View(ABC, Generic[S, T]):
         """Its pods that are what they should be, ready or not."""
 
     @property
-    def schedulable(self) -> Made | None:
-        """Whether it fits on the nodes; None: the kind does not say."""
-        return None
+    def schedulable(self) -> Made:
+        """Whether it fits on the nodes."""
+        seen = self.seen
+        valid, known = not seen.problems, seen.nodes is not None
+        status, reason, said = schedulable(seen.misfits, self.kind, self.fits, valid=valid, known=known)
+        holds = None if status == "Unknown" else status == "True"
+        return Made(ConditionType.SCHEDULABLE, holds, reason, said)
+
+    def told(self, found: Iterable[Problem | None]) -> Problem | None:
+        """Of these problems, and of what fits on no node, the one that is told."""
+        misfit = self._no_node_fits()
+        if misfit is not None:
+            # The scheduler's own words say the same, without numbers.
+            others = (each for each in found if each is None or each.reason is not Reason.UNSCHEDULABLE)
+            found = [*others, misfit]
+        stalled = condition(self.seen.status, ConditionType.STALLED)
+        standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
+        return lasting(worst(found), standing)
+
+    def _no_node_fits(self) -> Problem | None:
+        """What of it fits on no node, until it answers."""
+        misfits = self.seen.misfits
+        if not misfits or self.answering:
+            return None
+        said = "; ".join(misfit.message for misfit in misfits)
+        return no_node_fits(said, self.kind, waking=node_wait(self.seen.gate, self.seen.now) is not None)
 
     @cached_property
     def pods(self) -> Sequence[PodView]:
@@ -132,6 +171,15 @@ class View(ABC, Generic[S, T]):
     @property
     def queued(self) -> bool:
         """Whether it makes no pods, since others come before it where accelerators are scarce."""
+        return bool(self.seen.turn.after) and self._waking
+
+    @property
+    def in_line(self) -> bool:
+        """Whether it waits for accelerators that others hold, or want before it: `queued`, or as the first
+        one, whose pods the scheduler has found no room for."""
+        return self.queued or (bool(self.seen.turn.place) and self._waking and not self.has_room)
+
+    @property
+    def _waking(self) -> bool:
         state = self.seen.sleep_state
-        waking = state is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
-        return bool(self.seen.turn.after) and waking
+        return state is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent.beats import Beats
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
@@ -244,7 +244,7 @@ class Agent:
         # Of an agent before this one, perhaps.
         left = (self._draining_since or time.monotonic()) + self._settings.leave_seconds
         await self._first(asyncio.sleep(left - time.monotonic()), self._failed.wait())
-        # A HAProxy that stops takes no new servers and checks none: it would never release who waits for a
+        # A HAProxy that stops takes no new servers and checks none: it would never release what waits for a
         # model that is not there yet. So it goes on until nobody is held; nobody new is sent here by now.
         until = left + self._settings.drain_seconds
         await self._first(

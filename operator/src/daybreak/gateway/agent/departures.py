@@ -61,7 +61,7 @@ class Departures:
         self._file = file
 
     async def look(self, backend: str = "") -> int:
-        """Look at who is held now, at one gate or all. Returns how many have left.
+        """Look at the requests that are held now, at one gate or all. Returns how many have left.
 
         Raises RuntimeApiError and OSError.
         """

@@ -16,8 +16,9 @@ from daybreak.gateway.hold.table import SlotState
 
 LOOK_SECONDS = 0.08
 """Time between two looks at what has changed: who follows hears of it within 100 ms."""
-WHOLE_SECONDS = 5.0
-"""Time between two looks at everything, in case a change was lost."""
+WHOLE_SECONDS = 60.0
+"""Time between two looks at everything, in case a change was lost. Of a thousand services HAProxy tells for
+50 ms, and serves nobody meanwhile."""
 REMOVAL_SECONDS = 1.0
 """Time until a service that was taken away is told as gone: many at once make one line with everything."""
 POKED_SECONDS = 0.01
@@ -32,7 +33,7 @@ IDLE_SLACK_MS = 500
 log = structlog.get_logger("daybreak.gateway")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Seen:
     state: SlotState
     at: float

@@ -72,6 +72,11 @@ class FullnessWatch(Collector):
         self.now = Fullness()
 
     @property
+    def short(self) -> bool:
+        """Whether it is nearly full."""
+        return self._short
+
+    @property
     def full(self) -> bool:
         """Whether new clients are better off elsewhere."""
         return self.now.part >= FULL

@@ -10,6 +10,7 @@ import structlog
 
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent import workloads
+from daybreak.gateway.agent.proofs import Proofs, with_guard
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
@@ -33,7 +34,7 @@ REPLACED = "The gateway is being replaced: send the request again."
 log = structlog.get_logger("daybreak.gateway")
 
 
-@dataclass
+@dataclass(slots=True)
 class _Told:
     """What HAProxy has been told of a service; what is missing it has not been told, or not to the end."""
 
@@ -79,6 +80,7 @@ class Programmer:
         """Services with API keys: their files change without a word."""
         self._on_told = on_told
         self._claims = Claims()
+        self._proofs = Proofs(self._found_out)
         self._backends = ModelBackends(gateway.config.model_backends)
         self._told: dict[int, _Told] = {}
         self._names: set[str] = set()
@@ -122,6 +124,13 @@ class Programmer:
 
     async def run(self) -> None:
         """Program until cancelled."""
+        asking = asyncio.create_task(self._proofs.run())
+        try:
+            await self._run()
+        finally:
+            asking.cancel()
+
+    async def _run(self) -> None:
         self._names.update(workloads.owners(self._cache, self._namespace))
         ticked = time.monotonic()
         while True:
@@ -216,6 +225,10 @@ class Programmer:
             self._names.add(workloads.owner_of(resource, key.name))
             self._wake.set()
 
+    def _found_out(self, name: str) -> None:
+        self._names.add(name)
+        self._wake.set()
+
     def _read(self, name: str) -> list[int]:
         """Look at what the cache has of a service. Returns the slots that may have to be changed."""
         key, config = Key(self._namespace, name), self._gateway.config
@@ -236,6 +249,7 @@ class Programmer:
         if claim is not None and not config.first_port <= claim.port <= config.last_port:
             self._warn(name, f"port {claim.port} is not one of {config.first_port} to {config.last_port}")
             claim = None
+        self._proofs.watch(name, claim.gates if claim is not None else ())
         ports = self._claims.put(name, claim)
         if claim is not None:
             holder = self._claims.holder(claim.port)
@@ -265,7 +279,7 @@ class Programmer:
         want = self._claims.holder(self._gateway.config.first_port + slot)
         told = self._told.get(slot)
         if told is not None and (want is None or want.uid != told.uid):
-            # Another service: who is held for the one before must not reach it.
+            # Another service: requests held for the one before must not reach it.
             for backend in sorted(told.touched):
                 await self._gateway.unset_gate(backend)
                 self._lingering.add(backend)
@@ -279,6 +293,10 @@ class Programmer:
         if told is None:
             told = self._told[slot] = _Told(want.uid, want.name)
         given, gates = self._gates(slot, want)
+        gates = {
+            backend: with_guard(gate, self._proofs, told.gates.get(backend))
+            for backend, gate in gates.items()
+        }
         # A request that is for a model that nobody has told of yet must not wait for all of them.
         for backend in sorted(gates.keys() - told.touched - {given.front or given.own}):
             gate = gates[backend].slot

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from aiohttp import web
@@ -56,6 +57,7 @@ class AgentServer:
         await answer.prepare(request)
         try:
             async for update in self._agent.feed.updates():
+                update = replace(update, short=self._agent.fullness.short)
                 await answer.write(json.dumps(update.wire(), separators=(",", ":")).encode() + b"\n")
         except ConnectionError:
             pass  # the operator has left

@@ -49,7 +49,7 @@ class Settings:
     """GATEWAY_LEAVE_SECONDS: how long it still takes requests after it was told to end, until nobody sends
     it new ones any more."""
     drain_seconds: int
-    """GATEWAY_DRAIN_SECONDS: how long who is held or streams may then finish."""
+    """GATEWAY_DRAIN_SECONDS: how long what is held or streams may then finish."""
     draining_since: float | None
     """GATEWAY_DRAINING_SINCE, set by the keeper: when the pod was told to end, on the monotonic clock;
     None: not before this agent was started."""
@@ -108,6 +108,7 @@ class Settings:
             late_socket=self.router.late_socket,
             late_bytes=self.router.max_body_bytes,
             hold_bytes=held_bytes(self.memory),
+            routed_requests=self.router.service_requests,
         )
 
     @property

@@ -3,6 +3,7 @@
 Each service is read for itself, since a manifest of one that nobody can read must not stop the others.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,11 +11,11 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
-from daybreak.api.gates.gate_status import GateState
+from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.protocol import Protocol
-from daybreak.api.ray.routing import RoutingPolicy
+from daybreak.api.ray.routing_policy import RoutingPolicy
 from daybreak.api.schema.scalars import parse_quantity
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
@@ -22,11 +23,14 @@ from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 _PATHS = {Protocol.OPENAI: "", Protocol.V2: "v2"}
 """What the gateway lets through, by the protocol. One of a newer operator that is unknown here: anything."""
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
+STRICT_PACK = "STRICT_PACK"
+"""The placement that has a replica's pipeline in one pod."""
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
 MAX_ONGOING = 256
 MAX_QUEUED = 1000
+DEPLOYMENT_ONGOING = 5
 FALLBACK_REPLICAS = 2
 IMBALANCED_THRESHOLD = 16
 MOST_WEIGHT = 100
@@ -43,15 +47,17 @@ class Ports:
     """A replica's own server, in the worker pods of its model."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WantedGate:
     """One gate as HAProxy should have it."""
 
     slot: Slot
     servers: tuple[Server, ...]
+    pods: int = 1
+    """Pods of each replica, of which one listens. Nothing of a pod says which."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """One service as HAProxy should have it."""
 
@@ -146,7 +152,16 @@ def _routes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
 def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:
     """The gate of an application: any request to its port is for it, or one with a name of its models."""
     models = _texts(at(manifest, "spec").get("models")) if not gate.slot.paths else ()
-    return WantedGate(replace(gate.slot, models=models), pods.proxies(""))
+    most = sum(map(_most_at_once, mappings(at(manifest, "spec").get("deployments"))))
+    # Each request is one of some deployment's at least. Which one takes them first the spec does not say.
+    slot = replace(gate.slot, models=models, queue=max(MAX_QUEUED, most))
+    return WantedGate(slot, pods.proxies("", limit=most))
+
+
+def _most_at_once(deployment: Mapping[str, Any]) -> int:
+    """Requests that all replicas of an application's deployment take at a time, when it has most of them."""
+    replicas = mapping(deployment.get("autoscaling")).get("maxReplicas", deployment.get("numReplicas"))
+    return _count(deployment.get("maxOngoingRequests"), DEPLOYMENT_ONGOING) * max(1, _count(replicas, 1))
 
 
 def _models(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -171,7 +186,7 @@ def _model_gate(
     name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
     adapters = _texts(entry.get("adapters"))
     # Serve's proxy chooses itself; it gets as much as its cluster's replicas take.
-    replicas = pods.replicas(name, limit)
+    replicas, each = pods.replicas(name, limit), _pods_per_replica(written)
     slot = replace(
         common,
         model=name,
@@ -184,10 +199,11 @@ def _model_gate(
         reason=text(entry.get("reason")) or "The model cannot start.",
         hold_ms=1000 * (whole(entry.get("holdSeconds")) or HOLD_SECONDS),
         choice=_choice(at(written, "routing"), limit) if direct else None,
-        queue=_most_queued(written, limit * len(replicas)),
+        queue=_most_queued(written, limit * math.ceil(len(replicas) / each)),
     )
-    servers = (*replicas, *pods.proxies(name, backup=True)) if direct else pods.proxies(name, limit=limit)
-    return WantedGate(slot, servers)
+    if direct:
+        return WantedGate(slot, (*replicas, *pods.proxies(name, backup=True)), each)
+    return WantedGate(slot, pods.proxies(name, limit=limit, each=each))
 
 
 def _front(common: Slot, models: Sequence[Slot]) -> Slot:
@@ -225,6 +241,8 @@ class _Pods:
         """Clusters of head pods, by address."""
         self._workers: dict[str, dict[str, str]] = {}
         """The same of worker pods, by worker group."""
+        self._uids: dict[str, str] = {}
+        """Worker pods themselves, by address."""
         for pod in pods:
             metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
             labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
@@ -240,17 +258,26 @@ class _Pods:
                 self._heads[host] = cluster
             elif group := text(labels.get(names.MODEL_LABEL)):
                 self._workers.setdefault(group, {})[host] = cluster
+                self._uids[host] = text(metadata.get("uid"))
 
-    def proxies(self, model: str, *, backup: bool = False, limit: int = 0) -> tuple[Server, ...]:
+    def proxies(
+        self, model: str, *, backup: bool = False, limit: int = 0, each: int = 1
+    ) -> tuple[Server, ...]:
         """The Serve proxies of the clusters that serve a model, or of all; they hand on to any model.
 
-        Each takes so many requests for every replica of the model in its cluster; 0: any number.
+        Each takes so many requests for every replica of the model in its cluster; 0: any number. `each`: how
+        many pods a replica has.
         """
         weights = self._weights(model)
         replicas = Counter(self._workers.get(names.worker_group(model), {}).values())
         return tuple(
             Server(
-                host, self._ports.serve, backup, limit * max(1, replicas[cluster]), weights[cluster], cluster
+                host,
+                self._ports.serve,
+                backup,
+                limit * max(1, math.ceil(replicas[cluster] / each)),
+                weights[cluster],
+                cluster,
             )
             for host, cluster in sorted(self._heads.items())
             if cluster in weights
@@ -260,7 +287,7 @@ class _Pods:
         """The replicas of a model, which take so many requests each at a time."""
         weights = self._weights(model)
         return tuple(
-            Server(host, self._port(cluster), False, limit, weights[cluster], cluster)
+            Server(host, self._port(cluster), False, limit, weights[cluster], cluster, self._uids[host])
             for host, cluster in sorted(self._workers.get(names.worker_group(model), {}).items())
             if cluster in weights
         )
@@ -295,6 +322,12 @@ def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
         case RoutingPolicy.ROUND_ROBIN:
             return Choice(Policy.TURNS, most)
     return None
+
+
+def _pods_per_replica(model: Mapping[str, Any]) -> int:
+    """One, or one for each stage of its pipeline where nodes may differ."""
+    together = model.get("placement") == STRICT_PACK
+    return 1 if together else max(1, whole(at(model, "parallelism").get("pipeline")))
 
 
 def _most_ongoing(model: Mapping[str, Any]) -> int:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.kube.watching.cache import Cache, Key
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)

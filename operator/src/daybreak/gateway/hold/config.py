@@ -6,6 +6,7 @@ from typing import Self
 
 import jinja2
 
+from daybreak.api.common import names
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
@@ -18,14 +19,15 @@ TEMPLATE = HERE / "haproxy.cfg.j2"
 OWN_LUA = HERE / "lua"
 
 _OWN_DESCRIPTORS = 100
+_COME_BACK = ("turn", "deadline", "source", "for_replicas", "unlooked")
 _BACK = "|".join(
     (
         "%b",
-        *(f"%[var(txn.daybreak_{name})]" for name in ("turn", "deadline", "source", "for_replicas")),
+        *(f"%[var(txn.daybreak_{name})]" for name in _COME_BACK),
     )
 )
 """What comes back with a request that no server could be reached for: its backend, how often it has, when its
-hold ends, whose it is, and whether only replicas can answer it."""
+hold ends, whose it is, whether only replicas can answer it, and whether nobody has looked at its body."""
 ROUTER_ADDRESS = "127.0.0.1"
 """Where the router's connections come from: what it says of its clients is believed."""
 
@@ -73,6 +75,12 @@ class Maps:
         return self.folder / "checks.map"
 
     @property
+    def guards(self) -> Path:
+        """Where replicas look at bodies themselves, the bytes of the largest one that is taken, by backend;
+        and by port where a service has one model."""
+        return self.folder / "guards.map"
+
+    @property
     def paths(self) -> Path:
         """Where more than OpenAI's paths pass, by port: `any`, `v2` for those below `/v2`, or `routes`."""
         return self.folder / "paths.map"
@@ -113,6 +121,7 @@ class Maps:
             self.choices,
             self.queues,
             self.checks,
+            self.guards,
             self.paths,
             self.routes,
             self.access,
@@ -147,6 +156,8 @@ class GatewayConfig:
     """Part of them for one client, by its address."""
     service_share: float = 0.75
     """Part of them for one service: the rest is for the others."""
+    routed_requests: int = 1500
+    """Requests of one service that may be here by the router at a time: it has fewer connections."""
     few: float = 0.02
     """Part of the connections that one client may have while the pod is nearly full."""
     hold_bytes: int = 384 * 2**20
@@ -162,11 +173,13 @@ class GatewayConfig:
     """Seconds of a client that a body may take, whatever it comes like."""
     body_pace: int = 16 * 2**10
     """Bytes per second that it must have come at from then on, the time left out in which nobody reads it."""
-    stream_timeout: int = 3600
+    stream_timeout: int = names.GATEWAY_STREAM_SECONDS
     """Seconds for which a model may be silent."""
     connect_timeout_ms: int = 1500
     """Milliseconds within which a server must take a connection; after them the next one is asked, or the
     request is held."""
+    check_timeout: int = 6
+    """Seconds within which a server must answer a health check."""
     queue_timeout: int = 600
     """Seconds for which a request may wait for a server that has as many as it takes."""
     head_timeout: int = 10
@@ -178,8 +191,8 @@ class GatewayConfig:
     Python process, takes in, so that the first server to come up is not buried."""
     release_burst: int = 20
     """Held requests that may be released at once."""
-    max_choices: int = 16
-    """The largest `n` that a request may ask for: the work of that many requests."""
+    max_choices: int = fields.MAX_CHOICES
+    """The largest `n` that a request may ask for."""
     max_items: int = fields.MAX_ITEMS
     """The longest list of prompts, inputs or documents."""
     buffer_bytes: int = 32 * 1024
@@ -273,6 +286,7 @@ def render(config: GatewayConfig) -> str:
         body_kernel_bytes=config.body_kernel_bytes,
         router_address=ROUTER_ADDRESS,
         few_connections=config.connections(config.few),
+        routed_requests=config.routed_requests,
         short=config.short,
         short_connections=config.connections(config.short),
         service_connections=config.connections(config.service_share),
@@ -282,6 +296,7 @@ def render(config: GatewayConfig) -> str:
         again_socket=config.again_socket,
         next_socket=config.next_socket,
         back=_BACK,
+        check_timeout=config.check_timeout,
         connect_timeout_ms=config.connect_timeout_ms,
         maps=config.maps,
         model_backends=config.model_backends,
@@ -303,6 +318,7 @@ def render(config: GatewayConfig) -> str:
         max_choices=config.max_choices,
         max_items=config.max_items,
         headers=fields.HEADERS,
+        guard_path=fields.guard_path(),
         token=token(config.folder),
         attempts=ATTEMPTS,
         unusual=fields.quick(),

@@ -69,7 +69,7 @@ class ModelBackends:
         given = self._given.setdefault(slot, Given(own_backend(slot)))
         for model in [model for model in given.models if model not in models]:
             backend = given.models.pop(model)
-            # Without any model there is nothing to go by: who is held is held on.
+            # Without any model there is nothing to go by: what is held is held on.
             if models or backend != given.own:
                 given.leaving[model] = backend
         used = {*given.models.values(), *given.leaving.values(), given.front}

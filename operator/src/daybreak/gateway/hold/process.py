@@ -29,6 +29,9 @@ _LAST_LOOK = 0.02
 """Seconds that a gate may wait, before it opens, for a last look at who has left. On a busy machine the look
 takes longer; it goes on then, and holds back those whose turn comes later."""
 
+_MOST_MOVED = 40
+"""Backends that are asked for by name in one command: HAProxy takes 64 words."""
+
 log = structlog.get_logger("daybreak.gateway")
 
 
@@ -138,14 +141,14 @@ class Gateway:
         await self._api.expect("daybreak ready", "ok")
 
     async def remove_gate(self, backend: str) -> None:
-        """The model has gone: who is held for it is answered 404. Raises RuntimeApiError.
+        """The model has gone: requests held for it are answered 404. Raises RuntimeApiError.
 
         Its streams go on, and it is told of until it is unset.
         """
         await self._api.expect(f"daybreak remove {backend}", "ok")
 
     async def unset_gate(self, backend: str) -> None:
-        """Its service has gone: who is held or comes is answered 404. Raises RuntimeApiError."""
+        """Its service has gone: requests that are held or come are answered 404. Raises RuntimeApiError."""
         await self._api.expect(f"daybreak unset {backend}", "ok")
         await self._servers.set(backend, ())
 
@@ -173,10 +176,13 @@ class Gateway:
     async def changes(self, since: int) -> tuple[int, Snapshot]:
         """The gates that changed since that number, or have requests in flight, and the next number.
 
-        Zero asks for all, as does a number from before HAProxy was started anew. That `idle_ms` grows is
-        no change. A gate that was unset is in no answer. Raises RuntimeApiError.
+        Those whose requests go to other RayClusters than was told last belong to them. Zero asks for all, as
+        does a number from before HAProxy was started anew. That `idle_ms` grows is no change. A gate that was
+        unset is in no answer. Raises RuntimeApiError.
         """
-        found = await self._api.json(f"daybreak show changed {since}")
+        moved = sorted(self._servers.moved)[:_MOST_MOVED]
+        found = await self._api.json(" ".join(["daybreak show changed", str(since), *moved]))
+        self._servers.moved.difference_update(moved)
         snapshot = Snapshot.parse(found)
         slots = {
             backend: replace(state, clusters=self._servers.clusters(backend))
@@ -205,7 +211,7 @@ class Gateway:
         return await self._haproxy.wait()
 
     async def stop(self, graceful: float) -> bool:
-        """End HAProxy: no new connections; who is held or streams may finish, for so many seconds.
+        """End HAProxy: no new connections; what is held or streams may finish, for so many seconds.
 
         The gates can be moved meanwhile. Returns whether everybody could finish.
         """
@@ -219,7 +225,7 @@ class Gateway:
         self._api.close()
 
     async def kill(self) -> None:
-        """End HAProxy at once: who is held or streams is cut."""
+        """End HAProxy at once: what is held or streams is cut."""
         await self._look_no_more()
         await self._haproxy.kill()
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 CHECK = (
-    "check inter 10s fastinter 250ms downinter 250ms rise 1 fall 3 "
+    "check inter 20s fastinter 250ms downinter 250ms rise 1 fall 3 "
     "observe layer4 error-limit 1 on-error mark-down pool-purge-delay 1s"
 )
-"""Every 250 ms while it is down, so that a woken server is used at once; every 10 s once it is up, as the
-kubelet does: with 1,000 services, every 2 s was 5 % of a core. A busy event loop may be late: only the third
+"""Every 250 ms while it is down, so that a woken server is used at once; every 20 s once it is up: of 1,000
+services, every 10 s is 2 % of a core (docs/decisions/0066). A busy event loop may be late: only the third
 failure counts, each looked at again after 250 ms. A server that refuses a connection is down until a check
 finds it well: the request goes to another one, or to the backup, and those behind it need not try.
 Connections that nobody uses are closed after a second or two: a server with such connections cannot be
@@ -19,7 +19,7 @@ removed.
 """
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Server:
     """Where requests can be sent: a replica of a model, or the Serve proxy of a Ray head."""
 
@@ -33,6 +33,8 @@ class Server:
     """Its share of the requests, compared with other servers of its backend."""
     cluster: str = field(default="", compare=False)
     """Its RayCluster; empty: nobody has said it."""
+    pod: str = field(default="", compare=False)
+    """UID of its pod; empty: nobody has said it."""
 
     @property
     def name(self) -> str:
@@ -62,7 +64,7 @@ _UNTOLD = -1
 """In place of a limit that HAProxy does not tell."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
     """A server that HAProxy has."""
 
@@ -78,6 +80,8 @@ class Servers:
         self._api = api
         self._known: dict[str, dict[str, _Known]] = {}
         """Servers that HAProxy has, by backend and name."""
+        self.moved: set[str] = set()
+        """Backends whose RayClusters are others than was told last: HAProxy knows nothing of them."""
 
     def forget(self) -> None:
         """HAProxy was started anew: it has none."""
@@ -108,7 +112,13 @@ class Servers:
 
     async def set(self, backend: str, servers: Collection[Server]) -> None:
         """Make the backend's servers these; streams of others go on to their end. Raises RuntimeApiError."""
-        known = self._known.setdefault(backend, {})
+        before, known = self.clusters(backend), self._known.setdefault(backend, {})
+        try:
+            await self._set(backend, known, servers)
+        finally:
+            self._note_clusters(backend, before)
+
+    async def _set(self, backend: str, known: dict[str, _Known], servers: Collection[Server]) -> None:
         for server in sorted(set(servers)):
             await self._use(backend, known, server)
         wanted = {server.name for server in servers}
@@ -140,11 +150,16 @@ class Servers:
 
     async def remove_left(self, backend: str) -> bool:
         """Remove the servers whose last stream has ended. Returns whether any is left on its way out."""
-        known = self._known.get(backend, {})
+        before, known = self.clusters(backend), self._known.get(backend, {})
         for name in [name for name, one in known.items() if not one.used]:
             answer = await self._api.command(f"del server {backend}/{name}")
             if "Server deleted" in answer:
                 del known[name]
             elif "still has" not in answer:
                 raise RuntimeApiError(f"del server {backend}/{name}: {answer}")
+        self._note_clusters(backend, before)
         return not all(one.used for one in known.values())
+
+    def _note_clusters(self, backend: str, before: tuple[str, ...] | None) -> None:
+        if self.clusters(backend) != before:
+            self.moved.add(backend)

@@ -25,7 +25,7 @@ class Gate(StrEnum):
     CLOSED = "closed"
     """It is held."""
     FAILED = "failed"
-    """It is refused with the reason, and so is who is held."""
+    """It is refused with the reason, and so are requests that are held."""
 
 
 class Policy(StrEnum):
@@ -39,7 +39,7 @@ class Policy(StrEnum):
     """Each in turn."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Choice:
     """How a replica is chosen among those of one model."""
 
@@ -56,7 +56,7 @@ class Choice:
         return f"{self.policy}:{self.most}:{self.spare}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Slot:
     """One gate as the gateway must treat it: a model's, or the front of a service with several."""
 
@@ -92,6 +92,9 @@ class Slot:
     `/v2`; `routes`, the same at `routes` and below; empty: OpenAI's paths."""
     routes: Sequence[str] = ()
     """Prefixes of paths, each without its first `/` and with one at its end."""
+    guarded: bool = False
+    """Whether its replicas look at the fields of bodies themselves: then the gateway does not, while its gate
+    is open and one of them is up. `check` must be a path at which only such replicas are well."""
     check: str = ""
     """Path at which its servers are asked whether they are well; empty: that of Ray pods."""
     reason: str = ""
@@ -133,6 +136,7 @@ class Slot:
             "replicas_listen": int(self.replicas_listen),
             "paths": self.paths if self.front else "",
             "routes": _names(self.routes) if self.front else "",
+            "guarded": int(self.guarded),
             "check": quote(self.check, safe="/"),
             "reason": quote(self.reason[:1000], safe=""),
             "hold_ms": self.hold_ms,
@@ -161,7 +165,7 @@ def _names(names: Sequence[str]) -> str:
     return ",".join(quote(name, safe="") for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Times:
     """How long something took, for many requests."""
 
@@ -170,7 +174,7 @@ class Times:
     """How many took up to each bound and longer than the one before; the last of them: longer than all."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class KeyState:
     """What has been done with an API key since HAProxy started."""
 
@@ -182,7 +186,7 @@ class KeyState:
     """Requests that were refused for its limits or its models."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SlotState:
     """One gate as the gateway sees it."""
 
@@ -238,7 +242,7 @@ class SlotState:
         return cls(**{**row, **times, "gate": Gate(row["gate"])})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """All gates at one moment."""
 

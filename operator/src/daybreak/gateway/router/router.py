@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 import jinja2
 import structlog
 
+from daybreak.api.common import names
 from daybreak.gates.gateways.tallies import RouteTally, Tallies, added
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
@@ -49,7 +50,7 @@ _OWN_DESCRIPTORS = 100
 log = structlog.get_logger("daybreak.gateway")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """Where the requests for one model go."""
 
@@ -87,6 +88,8 @@ class RouterConfig:
     held, and those of answers that their clients have not taken."""
     client_share: float = 0.25
     """Part of it, and of the connections, that one client, by its address, may take."""
+    service_share: float = 0.75
+    """Part of the connections whose requests may be for one service."""
     short: float = 0.5
     """Part of the connections from which on a client has its share and no more, and none is kept for a next
     request."""
@@ -102,7 +105,7 @@ class RouterConfig:
     """Seconds within which a large body must have arrived, where the model's name stands late in it."""
     stall_timeout: int = 60
     """Seconds for which a client may leave off sending its body, or taking its answer."""
-    stream_timeout: int = 3600
+    stream_timeout: int = names.GATEWAY_STREAM_SECONDS
     """Seconds for which a model may be silent."""
     hard_stop: int = 7200
     """Seconds after which a stopping router ends whatever is left."""
@@ -141,6 +144,11 @@ class RouterConfig:
     def share_bytes(self) -> int:
         """Bytes of the budget for one client: at least a whole body."""
         return min(self.budget_bytes, max(self.max_body_bytes, int(self.budget_bytes * self.client_share)))
+
+    @property
+    def service_requests(self) -> int:
+        """Requests that the HAProxy that holds takes by it for one service: the rest is for the others."""
+        return max(1, int(self.service_share * self.max_connections))
 
     @property
     def file(self) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from daybreak.api.common.unstructured import at
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted

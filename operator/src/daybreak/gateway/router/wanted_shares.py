@@ -10,10 +10,8 @@ from typing import Any
 
 from daybreak.api.common.names import kind_and_name, of_owner
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
-from daybreak.api.llmroute.external import COUNTED
 from daybreak.api.llmroute.patterns import lua_pattern
-from daybreak.api.llmroute.references import BackendKind
-from daybreak.api.llmroute.spec import Asleep
+from daybreak.api.llmroute.words import COUNTED, Asleep, BackendKind
 from daybreak.api.schema.scalars import milliseconds
 from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey

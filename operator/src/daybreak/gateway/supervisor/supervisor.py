@@ -1,6 +1,7 @@
 """Keeps the HAProxies of a gateway, whatever becomes of the agent, which is in a container of its own."""
 
 import asyncio
+import logging
 import signal
 import time
 from collections.abc import Mapping
@@ -8,8 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
-
-import structlog
 
 from daybreak.gateway.environment import Environment
 from daybreak.gateway.supervisor.control import Control
@@ -22,7 +21,7 @@ LEAVE_SECONDS = 5.0
 """How long it is waited for the agent's last word when all HAProxies have ended."""
 _LOOK = 1.0
 
-log = structlog.get_logger("daybreak.gateway.supervisor")
+log = logging.getLogger("daybreak.gateway.supervisor")
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Supervisor:
         try:
             await asyncio.wait([broken, drained], return_when=asyncio.FIRST_COMPLETED)
             if broken.done():
-                log.error("the HAProxies are ended", why=broken.result())
+                log.error("the HAProxies are ended", extra={"why": broken.result()})
                 return 1
             return 0
         finally:

@@ -7,7 +7,8 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, whole
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
 from daybreak.api.llmbenchmark.status import UNDER_WAY, LLMBenchmarkStatus, PatchState, PatchStatus
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.schema.custom_object import InvalidSpec, known_status
 from daybreak.controller.again import Again

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from daybreak.api.common import names
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
 from daybreak.gates.gateways.gateway_reports import GatewayReports
 from daybreak.gates.gateways.port_allocator import PortAllocator

@@ -4,7 +4,8 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.owned import owned_metadata
-from daybreak.api.llmroute.definition import KIND, LLM_ROUTES, LLMRoute
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.resource import KIND, LLM_ROUTES
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kube.resources import OF_ROUTES
 from daybreak.kube.watching.cache import Cache, Key

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from daybreak.api.llmroute.definition import LLM_ROUTES, LLMRoute
+from daybreak.api.llmroute.definition import LLMRoute
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
 from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer

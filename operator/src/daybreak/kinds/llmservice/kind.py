@@ -1,6 +1,6 @@
 """The kind LLMService, as the operator runs it."""
 
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import Closes, OwnerKind

@@ -6,8 +6,10 @@ from functools import partial
 from typing import Any
 
 from daybreak.api.common.unstructured import Manifest
-from daybreak.api.gates.gate_status import GateState, Phase
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled

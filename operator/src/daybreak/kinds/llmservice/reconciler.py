@@ -1,11 +1,11 @@
-"""One reconcile: observe → build → decide → apply → ask → decide → status."""
+"""One reconcile: observe → plan → decide → apply → ask → decide → status."""
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from daybreak.api.gates.gate_status import GateState
-from daybreak.api.llmservice.definition import LLM_SERVICES
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober, Question
@@ -166,8 +166,7 @@ class Reconciler:
         loop.see(key, decision.status.savings, decision.status.gate)
         said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
         if said.new:
-            yields_to = [seen.turn(model).gives_way_to for model in decision.sleep_states]
-            loop.count(key, said, zip(_gates(seen, decision), yields_to, strict=True))
+            loop.count(key, said)
         return not said.gone
 
 

@@ -1,9 +1,7 @@
 """The kind ModelServer, as the operator runs it."""
 
-from collections.abc import Mapping
-
-from daybreak.api.modelserver.definition import MODEL_SERVERS
-from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.modelserver.profiles import Engines
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import OwnerKind
@@ -20,7 +18,7 @@ def model_servers(
     client: ModelClient,
     gateways: GatewaySource,
     ports: PortAllocator,
-    engines: Mapping[str, EngineProfile],
+    engines: Engines,
 ) -> OwnerKind:
     """Who looks after every ModelServer.
 
@@ -38,4 +36,5 @@ def model_servers(
     reconciler = Reconciler(
         parts.api, cache, observer, platform, prober, parts.applier, parts.others, parts.may_act
     )
-    return OwnerKind(MODEL_SERVERS, cache, (*OF_SERVERS, PODS), reconciler, [prober])
+    owned, by_nodes = (*OF_SERVERS, PODS), observer.concerned_by_nodes
+    return OwnerKind(MODEL_SERVERS, cache, owned, reconciler, [prober], by_nodes)

@@ -4,7 +4,8 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
-from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View

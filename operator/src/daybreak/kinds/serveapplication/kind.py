@@ -1,6 +1,6 @@
 """The kind ServeApplication, as the operator runs it."""
 
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator

@@ -5,7 +5,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired

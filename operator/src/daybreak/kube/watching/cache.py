@@ -23,7 +23,7 @@ from daybreak.kube.watching.trim import of as trim_of
 
 
 class Key(NamedTuple):
-    """An object of some kind, or the LLMService that it belongs to."""
+    """An object of some kind, or the workload that it belongs to."""
 
     namespace: str
     name: str
@@ -33,7 +33,7 @@ class Key(NamedTuple):
 
 
 Listener = Callable[[Resource, Key], None]
-"""Called with the kind that changed and the LLMService concerned; for nodes with the node."""
+"""Called with the kind that changed and the workload concerned; for nodes with the node."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class _Entry:
     at: float
     """When it was last heard of, on the monotonic clock."""
     owner: str | None
-    """Name of the LLMService that it belongs to."""
+    """Name of the workload that it belongs to."""
     packed: bytes | None
     """None: deleted, and remembered for a while so that a late answer does not bring it back."""
 
@@ -117,7 +117,7 @@ class Cache:
                 yield _unpack(entry.packed)
 
     def of_service(self, resource: Resource, service: Key) -> list[dict[str, Any]]:
-        """The objects of a kind that belong to an LLMService, by name."""
+        """The objects of a kind that belong to a workload, by name."""
         found = self._by_owner.get(resource, {}).get(service, ())
         objects = (self.get(resource, Key(service.namespace, name)) for name in sorted(found))
         return [item for item in objects if item is not None]
@@ -285,7 +285,7 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
     if resource is CONFIG_MAPS:
         return ""  # the one that is watched is of the gateway
     label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
-    # Empty: not one LLMService's but the gateway's, which all of a namespace share.
+    # Empty: not one workload's but the gateway's, which all of a namespace share.
     return str(label) if label is not None else None
 
 

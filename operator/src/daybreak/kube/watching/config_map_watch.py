@@ -6,12 +6,12 @@ handed on.
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 
 import structlog
 
 from daybreak.api.common.canonical import digest
+from daybreak.api.common.config_map import Content
 from daybreak.kube.client import Api
 from daybreak.kube.resources import CONFIG_MAPS
 from daybreak.kube.watching.cache import Cache, Key
@@ -21,18 +21,6 @@ RETRY_SECONDS = 30.0
 """How long after an accident a watch is begun anew."""
 
 log = structlog.get_logger("daybreak.config_map_watch")
-
-
-@dataclass(frozen=True)
-class Content:
-    """What is known of a ConfigMap's content. Nothing at all where the operator may not read it."""
-
-    digest: str = ""
-    """Of its files: labels and annotations do not count. Empty: it is not known."""
-    missing: bool = False
-    """There is no such ConfigMap."""
-    awaited: bool = False
-    """It has not been looked for yet: in a moment more is known."""
 
 
 class ConfigMapWatch:

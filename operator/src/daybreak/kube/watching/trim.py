@@ -50,10 +50,25 @@ def node(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def priority_class(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """What pods of the class get."""
+    kept = ("apiVersion", "kind", "value", "preemptionPolicy", "globalDefault")
+    metadata = manifest["metadata"]
+    return {
+        **{key: manifest[key] for key in kept if key in manifest},
+        "metadata": {key: metadata[key] for key in ("name", "uid", "resourceVersion") if key in metadata},
+    }
+
+
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:
     return {key: container[key] for key in ("name", "image", "resources") if key in container}
 
 
 def of(resource: Resource) -> Trim:
     """How objects of a kind are trimmed."""
-    return {resources.PODS: pod, resources.NODES: node}.get(resource, whole)
+    trims: dict[Resource, Trim] = {
+        resources.PODS: pod,
+        resources.NODES: node,
+        resources.PRIORITY_CLASSES: priority_class,
+    }
+    return trims.get(resource, whole)

@@ -16,6 +16,7 @@ from daybreak.kube.resources import (
     NODES,
     OWNED,
     PODS,
+    PRIORITY_CLASSES,
     RAY_CLUSTERS,
     RAY_JOBS,
     RAY_SERVICES,
@@ -68,13 +69,13 @@ class _Kinds:
 
 
 class Watches:
-    """The reflectors of every kind that belongs to an LLMService.
+    """The reflectors of every kind that belongs to a workload.
 
     Args:
         api: The API server.
         cache: What they fill.
         namespaces: Only these namespaces; none means all.
-        nodes: Whether nodes are watched, which belong to the cluster.
+        nodes: Whether nodes are watched, and PriorityClasses, which belong to the cluster.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Watches:
         self._always += self._reflectors(PODS, OF_SERVICES)
         self._always += self._reflectors(CONFIG_MAPS, name=names.GATEWAY)
         self._nodes = Reflector(api, cache, NODES) if nodes else None
+        self._priority_classes = Reflector(api, cache, PRIORITY_CLASSES) if nodes else None
         self.kuberay = _Kinds("KubeRay", KUBERAYS, needed=True)
         """RayServices and what belongs to them."""
         self.leader_worker_set = _Kinds("LeaderWorkerSet", (LEADER_WORKER_SETS,))
@@ -117,7 +119,8 @@ class Watches:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Watch until cancelled; `ready` is set when everything that is there has been listed once."""
-        reflectors = [*self._always, *([self._nodes] if self._nodes else [])]
+        of_cluster = [each for each in (self._nodes, self._priority_classes) if each is not None]
+        reflectors = [*self._always, *of_cluster]
         others = (self.kuberay, self.leader_worker_set)
         async with asyncio.TaskGroup() as group:
             for reflector in reflectors:

@@ -154,7 +154,7 @@ class Applier:
 
 
 def _service(manifest: Manifest) -> Key:
-    """The LLMService whose object this is."""
+    """The workload whose object this is."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace", ""), (metadata.get("labels") or {}).get(names.SERVICE_LABEL, ""))
 

@@ -53,8 +53,7 @@ def head_group(
         "RAY_SERVE_LLM_ROUTER_HTTP_TIMEOUT": str(ROUTER_TIMEOUT_SECONDS),
     }
     if any(model.accelerator.kind is AcceleratorKind.GPU for model in workload.models):
-        # The image asks for all: where NVIDIA's runtime is the nodes' default, a pod gets what it asks for.
-        environment["NVIDIA_VISIBLE_DEVICES"] = "void"
+        environment |= pod_spec.NO_DEVICES
     return {
         "rayStartParams": {
             # KubeRay's operator and its probes come from other pods.

@@ -32,6 +32,9 @@ COMPILERS = {
 }
 """Where the driver, FlashInfer, torch, Triton and vLLM keep what they have compiled and tuned: by default
 below the home directory and /tmp, which go with the container."""
+NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void"}
+"""For pods that have the image of GPU workers and ask for no GPU: the image asks for all, and gets them where
+NVIDIA's runtime is the nodes' default."""
 _COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}

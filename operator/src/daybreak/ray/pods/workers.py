@@ -149,6 +149,8 @@ def _environment(workload: RayWorkload, model: Model, drain_seconds: int) -> dic
     if model.accelerator.kind is AcceleratorKind.GPU or workload.runtime.compile_cache is not None:
         environment |= pod_spec.COMPILERS
     if model.accelerator.kind is AcceleratorKind.CPU:
+        if workload.on_accelerators:
+            environment |= pod_spec.NO_DEVICES
         # Else Ray sets it to the cores that it books for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))
     return environment

@@ -8,7 +8,8 @@ would import it by name whenever other options change, and PrefixCacheAffinityRo
 
 from typing import Any
 
-from daybreak.api.ray.routing import PrefixRouting, Routing, RoutingPolicy, SessionRouting
+from daybreak.api.ray.routing import PrefixRouting, Routing, SessionRouting
+from daybreak.api.ray.routing_policy import RoutingPolicy
 
 _CLASSES = {
     RoutingPolicy.POWER_OF_TWO: "ray.serve._private.request_router:PowerOfTwoChoicesRequestRouter",

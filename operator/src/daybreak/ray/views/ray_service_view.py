@@ -127,12 +127,17 @@ def ray_view(ray_service: Manifest | None, applications: Sequence[str] = (names.
     )
 
 
+def by_name(clusters: Iterable[Manifest]) -> dict[str, Manifest]:
+    """RayClusters by their names."""
+    return {text(at(each, "metadata").get("name")): each for each in clusters}
+
+
 def never_served(ray: RayView, clusters: Iterable[Manifest]) -> list[Manifest]:
     """RayClusters that were replaced before they ever served.
 
     KubeRay keeps such a one for as long as the requests of one that served might take.
     """
-    found = {text(at(each, "metadata").get("name")): each for each in clusters}
+    found = by_name(clusters)
     serving = found.get(ray.active)
     others = [each for name, each in found.items() if name not in (ray.active, ray.pending)]
     if ray.active:
@@ -150,7 +155,7 @@ def replaced(ray: RayView, clusters: Iterable[Manifest], used: Collection[str]) 
     if not ray.exists or ray.leaving:
         return ()
     named = {ray.active, ray.pending} - {""}
-    made = {text(at(each, "metadata").get("name")): each for each in clusters}
+    made = by_name(clusters)
     newest = max((_made(made.get(name)) for name in named), default="")
     return tuple(
         each

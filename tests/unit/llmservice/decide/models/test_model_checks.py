@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.state_machine import SleepState

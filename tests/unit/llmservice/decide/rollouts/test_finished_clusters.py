@@ -26,6 +26,7 @@ def world() -> World:
     made.step(
         ray_service=running(made, active=NEW),
         ray_clusters=(cluster(OLDEST, 0), cluster(OLD, 1), cluster(NEW, 2)),
+        answers={"tiny": True},
     )
     return made
 

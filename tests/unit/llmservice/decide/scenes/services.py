@@ -222,11 +222,11 @@ class World:
     ) -> Decision:
         """Let time pass, change what is seen, decide, and write the status.
 
-        `answers` says what comes of asking a model: True, or why not.
+        `answers` says what comes of asking a model: True, or why not; what it has `answered` is an error.
         """
         self.seen = replace(self.seen, now=self.seen.now + timedelta(seconds=after), **seen)
         came = tuple(
-            Answer(model, said is True, said if isinstance(said, str) else "")
+            Answer(model, said is True, said if isinstance(said, str) else "", erred="answered" in str(said))
             for model, said in (answers or {}).items()
         )
         decision = decide(replace(self.seen, answers=came))

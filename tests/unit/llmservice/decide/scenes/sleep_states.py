@@ -3,7 +3,8 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
 from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepPolicy, SleepState
 from daybreak.gates.traffic import Traffic
@@ -14,9 +15,9 @@ LONG_AGO = NOW - timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
 BROKEN = "the weights do not fit"
 
-UP = Health(answers=True)
-DOWN = Health(answers=False)
-FAILING = Health(answers=False, failed=BROKEN)
+UP = Health(answers=True, drain=MINUTE)
+DOWN = Health(answers=False, drain=MINUTE)
+FAILING = Health(answers=False, drain=MINUTE, failed=BROKEN)
 
 NEVER = SleepPolicy(None)
 SLEEPS = SleepPolicy(Sleep(after_idle="10m"))

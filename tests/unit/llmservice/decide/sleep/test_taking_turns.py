@@ -11,8 +11,9 @@ from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.claims import claims
 from daybreak.kinds.llmservice.observe.observed import GatewayView
-from daybreak.scheduling.turns import Turn
+from daybreak.scheduling.claim import Turn
 from tests.unit.llmservice.decide.scenes.services import (
+    CPU_MODEL,
     GPU_MODEL,
     HEAD,
     World,
@@ -123,6 +124,17 @@ def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
     assert claim.yields_at == world.seen.now + timedelta(seconds=2)
 
 
+def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
+    claim = {"templateName": "one-gpu", "devices": 1}
+    world = World(
+        manifest({**GPU_MODEL, "accelerator": {"claim": claim}}, sleep={"afterIdle": "10m"}), gateway=view()
+    )
+    world.step()
+    world.step(ray_service=running(world), pods=(HEAD, pod("w-1", model="qwen")), answers={"qwen": True})
+    [found] = claims(world.seen)
+    assert (found.resource, found.devices, found.holds) == ("resource.k8s.io", 1, {"node-a": 1})
+
+
 def waking() -> World:
     """A service on the way up whose pod finds no room."""
     world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
@@ -130,6 +142,32 @@ def waking() -> World:
     worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
     world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
     return world
+
+
+@pytest.mark.parametrize(
+    ("words", "lacks"),
+    [
+        ("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint {a: b}.", True),
+        ("0/1 nodes are available: 1 Insufficient memory.", True),
+        ("0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.", False),
+        ("0/1 nodes are available: 1 Too many pods.", False),
+    ],
+)
+def test_of_one_without_accelerators_a_lack_of_cores_or_memory_counts(words: str, lacks: bool) -> None:
+    world = World(manifest(CPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
+    world.step()
+    said = NO_ROOM | {"message": words}
+    worker = pod("w-1", model="tiny", ready=False, placed=False, status={"conditions": [said]})
+    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
+    [claim] = claims(world.seen)
+    assert (claim.resource, claim.devices, claim.waits, claim.short) == ("cpu", 0, True, lacks)
+    assert claim.needs["cpu"] == 2
+    assert claim.lacks == 1
+    comes_after = {"tiny": Turn(after=("default/other",), cores=True)}
+    decision = world.step(turns=comes_after)
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"tiny": (0, 0)}}
+    decision = world.step(turns=comes_after, pods=(HEAD,))
+    assert "it waits for cores and memory: default/other comes before it" in message(decision)
 
 
 def test_a_service_that_finds_no_room_says_since_when() -> None:
@@ -209,6 +247,36 @@ def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
     assert not claims(first.seen)[0].forsaken
 
 
+def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
+    world = up()
+    other = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    leaving = {**pod("w-1", model="qwen", gpus=1)}
+    leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-11-21T12:00:00Z"}
+    world.step(gateway=view(in_flight=1), pods=(HEAD, leaving, other))
+    assert not claims(world.seen)[0].lost, "what it has lost may be what it gets"
+    decision = world.step(gateway=view(in_flight=1), pods=(HEAD, other))
+    [claim] = claims(world.seen)
+    assert (claim.lost, claim.waits, claim.short, claim.overdue) == (True, False, True, False)
+    assert claim.nodes == frozenset({"node-a"})
+    assert gate(decision)[1] == "Open"
+    assert gate(world.step(turns={"qwen": Turn(place=1)}))[1] == "Open"
+    world.step(after=3600)
+    assert claims(world.seen)[0].overdue, "others need not wait for it for ever"
+    # Another one that is awake has lost pods too, and comes first.
+    gives_back = {"qwen": Turn(gives_way_to="default/other", preempted=True)}
+    assert gate(world.step(turns=gives_back)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=1), turns=gives_back)) == ("Asleep", "Closed", "Workers")
+    assert not claims(world.seen)[0].lost
+
+
+def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
+    """Whoever is awake and answers is no waiter: Ray's autoscaler wants a second replica."""
+    world = up()
+    more = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    world.step(gateway=view(in_flight=9), pods=(HEAD, pod("w-1", model="qwen", gpus=1), more))
+    assert not claims(world.seen)[0].lost
+
+
 def after(decision: Decision) -> list[str] | None:
     """Who comes before the model, as the status says it."""
     assert decision.status.gate is not None
@@ -228,6 +296,54 @@ def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -
     assert after(decision) == ["default/other", "default/third", "default/fourth"]
     [claim] = claims(world.seen)
     assert claim.queued
+
+
+HOLDERS = tuple(f"default/h{number}" for number in range(5))
+COMES_FIRST = {"qwen": Turn(place=1, held_by=HOLDERS)}
+
+
+def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_anything() -> None:
+    world = up()
+    idle(66, world, after=60, turns=GIVES_WAY)
+    idle(67, world, turns={})
+    pending = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    world.step(gateway=view(held=1), turns={}, pods=(HEAD, pending))
+    patient = world.step(turns={"qwen": Turn(look_again=timedelta(seconds=3))})
+    assert conditions(patient)["Active"] == "True/Awake", "pods that end free room within seconds"
+    decision = world.step(turns=COMES_FIRST)
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    said = "they are held by default/h0, default/h1, default/h2 and 2 more; its place is 1"
+    assert f"it waits for accelerators; {said}" in message(decision, ConditionType.ACTIVE)
+    assert decision.status.gate is not None
+    [found] = decision.status.gate.models
+    assert found.room is not None
+    assert (found.room.place, found.room.held_by) == (1, list(HOLDERS))
+    # Who held them has gone, and the scheduler has not placed its pod yet.
+    assert conditions(world.step(turns={"qwen": Turn(place=1)}))["Active"] == "False/WaitingForAccelerators"
+    placed = pod("w-1", model="qwen", gpus=1, ready=False)
+    decision = world.step(turns={}, pods=(HEAD, placed))
+    assert conditions(decision)["Active"] == "True/Awake"
+    assert decision.status.gate is not None
+    assert decision.status.gate.models[0].room is not None
+    assert decision.status.gate.models[0].room.held_by is None
+
+
+def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
+    def other(decision: Decision) -> str | None:
+        assert decision.status.gate is not None
+        return decision.status.gate.models[0].yielded_to
+
+    world = up()
+    assert other(idle(6, world)) is None
+    assert other(idle(6, world, turns=GIVES_WAY)) == "default/other"
+    assert other(world.step(gateway=view(held=1), turns={})) is None, "turned round: nothing was given back"
+    idle(66, world, after=60, turns=GIVES_WAY)
+    assert other(idle(67, world, turns={})) == "default/other"
+    assert other(world.step(gateway=view(held=1), turns={})) is None
+    # By its own clock it is for nobody's sake.
+    by_clock = up()
+    idle(601, by_clock, after=601)
+    assert other(idle(602, by_clock, turns={})) is None
 
 
 def test_when_its_turn_comes_it_makes_its_pods() -> None:

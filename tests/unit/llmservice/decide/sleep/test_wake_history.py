@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from daybreak.api.gates.gate_status import GateState, Phase, WakePhases, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase, WakePhases, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN, hold_seconds
 from daybreak.gates.state_machine import SleepState

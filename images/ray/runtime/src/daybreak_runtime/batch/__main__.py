@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from daybreak_runtime.batch import requests
 from daybreak_runtime.batch.order import Order
 from daybreak_runtime.batch.output import Answer, Fenced, Output
 from daybreak_runtime.batch.progress import Progress
-from daybreak_runtime.batch.rows import input_files, rows
-from daybreak_runtime.batch.staging import Staged, stage
+from daybreak_runtime.batch.rows import columns, requests
+from daybreak_runtime.batch.rows.reading import input_files, rows
+from daybreak_runtime.batch.rows.staging import Staged, stage
 from daybreak_runtime.batch.watch import Watch
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage
@@ -25,6 +25,8 @@ def run(order: Order, progress: Progress, folder: Path) -> None:
     requests.check(order.request)
     source, output = storage(order.input.uri), Output(order, storage(order.output.uri))
     files = input_files(order.input, source)
+    # Before anything is written: with the field mended the same output may be named again.
+    columns.check(order.request, rows(order.input, files, source))
     output.begin(files)
     block = order.engines.batch_size if order.engines else 64
     staged = stage(rows(order.input, files, source), output.done, folder, block)

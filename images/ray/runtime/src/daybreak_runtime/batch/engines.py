@@ -11,9 +11,9 @@ from typing import Any
 
 from daybreak_runtime.batch.order import Engines, Request
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.prepare import as_text, prepared
-from daybreak_runtime.batch.row_error import RowError
-from daybreak_runtime.batch.staging import Block
+from daybreak_runtime.batch.rows.prepare import as_text, prepared
+from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.batch.rows.staging import Block
 
 HEAD_RESOURCE = "daybreak-head"
 """Ray resource that only the head has (the operator's `names.HEAD_RESOURCE`)."""

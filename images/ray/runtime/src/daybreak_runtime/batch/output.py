@@ -15,8 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from daybreak_runtime.batch import openai_format
 from daybreak_runtime.batch.order import Order
+from daybreak_runtime.batch.rows import openai_format
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import Entry, Storage
 
@@ -25,7 +25,7 @@ STATE = "_daybreak/state.json"
 PARTS = "_daybreak/parts"
 """Where parts lie whose format is not the output's own."""
 PART_ROWS, PART_SECONDS = 2000, 10.0
-"""A part is written with so many rows, or so long after the one before if there is any row."""
+"""A part is written with so many rows, or with the first answer that comes so long after the one before."""
 PARQUET_FIELDS = ("row_id", "response", "error", "prompt_tokens", "completion_tokens", "finish_reason")
 _ENDS = {"JSONL": "jsonl", "Parquet": "parquet", "CSV": "csv"}
 
@@ -150,7 +150,13 @@ class Output:
             for entry in self._storage.files(PARTS):
                 for found in self._lines(entry):
                     good, line = openai_format.line(
-                        found["row_id"], found["columns"], found["answer"], found["error"], model
+                        found["row_id"],
+                        found["columns"],
+                        found["answer"],
+                        found["error"],
+                        model,
+                        # Parts of earlier versions do not say when.
+                        found.get("created") or int(time.time()),
                     )
                     (results if good else errors).write(line)
             for name, file in ((openai_format.RESULTS, results), (openai_format.ERRORS, errors)):
@@ -229,8 +235,15 @@ def _flat(answer: Answer) -> dict[str, Any]:
 
 
 def _jsonl(rows: Sequence[Answer]) -> bytes:
+    now = int(time.time())
     found = [
-        {"row_id": each.row, "columns": each.columns, "answer": each.answer, "error": each.error}
+        {
+            "row_id": each.row,
+            "columns": each.columns,
+            "answer": each.answer,
+            "error": each.error,
+            "created": now,
+        }
         for each in rows
     ]
     return b"".join(json.dumps(each, ensure_ascii=False, default=str).encode() + b"\n" for each in found)

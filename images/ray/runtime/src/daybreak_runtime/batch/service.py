@@ -17,12 +17,12 @@ from typing import Any
 
 import aiohttp
 
-from daybreak_runtime.batch import openai_format
 from daybreak_runtime.batch.order import Request, Service
 from daybreak_runtime.batch.output import Answer
-from daybreak_runtime.batch.requests import messages, render, sampling_params
-from daybreak_runtime.batch.row_error import RowError
-from daybreak_runtime.batch.staging import Block
+from daybreak_runtime.batch.rows import openai_format
+from daybreak_runtime.batch.rows.requests import messages, render, sampling_params
+from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.batch.rows.staging import Block
 from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.problem import JobProblem
 

@@ -1,6 +1,5 @@
 """Classes that Ray Data makes actors of. They live on the workers, where the weights are."""
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,10 +7,11 @@ from typing import Any
 from ray.llm._internal.batch.processor.base import Processor
 from ray.llm._internal.batch.stages.vllm_engine_stage import vLLMEngineStageUDF
 
-from daybreak_runtime.batch import images
 from daybreak_runtime.batch.engines import ERROR_LIMIT, in_json, prepare_rows
 from daybreak_runtime.batch.order import Engines, Request
-from daybreak_runtime.batch.prepare import tokenizer
+from daybreak_runtime.batch.rows.decoding import Room, decoded, explained, room_for_images
+from daybreak_runtime.batch.rows.prepare import tokenizer
+from daybreak_runtime.batch.rows.row_error import RowError
 
 
 class Prepare:
@@ -37,17 +37,16 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
         kwargs["expected_input_keys"] = []
         super().__init__(*args, **kwargs)
         from vllm.lora.request import LoRARequest
+        from vllm.multimodal.media import ImageMediaIO
 
         for number, (name, path) in enumerate(adapters.items(), 1):
             self.llm.lora_name_to_request[name] = LoRARequest(name, number, path)
-
-    async def _request(self, written: str) -> dict[str, Any]:
-        request: dict[str, Any] = json.loads(written)
-        if seen := request.pop("images", None):
-            # In threads: the engine's answers are taken in this one, and a photo takes a tenth of a second.
-            decoded = await asyncio.gather(*(asyncio.to_thread(_image, each) for each in seen))
-            request["multimodal_data"] = {"image": decoded}
-        return request
+        self.llm.generate_async = explained(self.llm.generate_async)
+        # A picture is read as `vllm serve` reads it: upright, and on white where it is transparent.
+        self._load = ImageMediaIO(
+            **(self.engine_kwargs.get("media_io_kwargs") or {}).get("image", {})
+        ).load_bytes
+        self._room = Room(room_for_images())
 
     async def udf(self, batch: list[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
         """Answer a batch."""
@@ -55,22 +54,21 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
         most: dict[int, int | None] = {}
         for row in batch:
             index = row[self.IDX_IN_BATCH_COLUMN]
-            try:
-                request = await self._request(row["request"])
-                most[index] = request.get("sampling_params", {}).get("max_tokens")
-                rows.append({**request, self.IDX_IN_BATCH_COLUMN: index})
-            except Exception as error:  # noqa: BLE001 -- an image that is none is its row's error
-                said = f"{type(error).__name__}: {error}"[:ERROR_LIMIT]
-                found = {"request": "", "answer": "", "__inference_error__": said}
-                yield {self.IDX_IN_BATCH_COLUMN: index, **found}
+            request = json.loads(row["request"])
+            most[index] = request.get("sampling_params", {}).get("max_tokens")
+            rows.append({**request, self.IDX_IN_BATCH_COLUMN: index})
         async for output in in_json(super().udf(rows), self.IDX_IN_BATCH_COLUMN, most, self._task):
             yield output
 
-
-def _image(url: str) -> Any:
-    """The image of a `data:` URL."""
-    import io
-
-    from PIL import Image
-
-    return Image.open(io.BytesIO(images.content(url))).convert("RGB")
+    async def _generate_with_error_handling(self, row: dict[str, Any], batch_uuid: Any) -> dict[str, Any]:
+        """Answer a row, with its images decoded for as long as it is in the engine."""
+        seen = row.pop("images", None)
+        if not seen:
+            return dict(await super()._generate_with_error_handling(row, batch_uuid))
+        try:
+            async with decoded(seen, self._load, self._room) as found:
+                whole = {**row, "multimodal_data": {"image": found}}
+                return dict(await super()._generate_with_error_handling(whole, batch_uuid))
+        except RowError as error:
+            said = str(error)[:ERROR_LIMIT]
+            return {self.IDX_IN_BATCH_COLUMN: row[self.IDX_IN_BATCH_COLUMN], "__inference_error__": said}

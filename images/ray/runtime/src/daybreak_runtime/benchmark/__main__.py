@@ -13,15 +13,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from daybreak_runtime.benchmark.awake import awake
 from daybreak_runtime.benchmark.engines import EngineFailed, fetch, started
-from daybreak_runtime.benchmark.files import files, kept
-from daybreak_runtime.benchmark.load import Target
+from daybreak_runtime.benchmark.load.awake import awake
+from daybreak_runtime.benchmark.load.measure import Target
+from daybreak_runtime.benchmark.load.recorded import with_recorded
 from daybreak_runtime.benchmark.order import Order, Service
 from daybreak_runtime.benchmark.outcome import Settings
 from daybreak_runtime.benchmark.progress import Progress, plain
-from daybreak_runtime.benchmark.recorded import with_recorded
-from daybreak_runtime.benchmark.report import table
+from daybreak_runtime.benchmark.report.files import files, kept
+from daybreak_runtime.benchmark.report.page import table
 from daybreak_runtime.benchmark.run import ENGINE_FAILED, Course, Run, Start
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 
-from daybreak_runtime.benchmark.load import Target
+from daybreak_runtime.benchmark.load.measure import Target
 from daybreak_runtime.benchmark.order import Engine
 from daybreak_runtime.benchmark.outcome import Settings
 from daybreak_runtime.start.cause import cause

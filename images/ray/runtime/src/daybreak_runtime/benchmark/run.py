@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from daybreak_runtime.benchmark.awake import NO_ANSWER
 from daybreak_runtime.benchmark.engines import EngineFailed
-from daybreak_runtime.benchmark.load import Level, LoadFailed, Target, levels, measure
+from daybreak_runtime.benchmark.load.awake import NO_ANSWER
+from daybreak_runtime.benchmark.load.measure import Level, LoadFailed, Target, levels, measure
 from daybreak_runtime.benchmark.order import Order
 from daybreak_runtime.benchmark.outcome import Noise, Settings, Step, Trial, noise
-from daybreak_runtime.benchmark.search import search
+from daybreak_runtime.benchmark.search.ladders import search
 from daybreak_runtime.jobs.problem import JobProblem
 
 ENGINE_FAILED = "EngineFailed"

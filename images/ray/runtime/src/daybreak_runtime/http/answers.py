@@ -1,10 +1,13 @@
-"""Answers that do not come from the engine's app: plain text, and errors in OpenAI's shape."""
+"""Answers that do not come from the engine's app: plain text, and errors in OpenAI's shape.
+
+And headers that are added to any answer.
+"""
 
 import json
 from collections.abc import Iterable
 from typing import Any
 
-from daybreak_runtime.http.asgi import Header, Send
+from daybreak_runtime.http.asgi import Header, Message, Send
 
 
 async def text(send: Send, status: int, body: str) -> None:
@@ -32,6 +35,17 @@ async def error(
     kind = kind or ("invalid_request_error" if status < 500 else "server_error")
     document: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
     await _send(send, status, json.dumps({"error": document}).encode(), b"application/json", headers)
+
+
+def with_header(send: Send, header: Header) -> Send:
+    """A `send` that adds a header to the answer."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", ()), header]}
+        await send(message)
+
+    return sending
 
 
 async def _send(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[Header]) -> None:

@@ -5,7 +5,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from daybreak_runtime.http import answers, paths, request_id
+from daybreak_runtime.http import answers, fields, guard, paths, request_id
 from daybreak_runtime.http.admission import Admission, Closed, QueueFull
 from daybreak_runtime.http.asgi import App, Header, Message, Receive, Scope, Send
 from daybreak_runtime.http.stored import missing
@@ -51,6 +51,7 @@ class Door:
         log: Callable[[str, str, int, float], None] = lambda request_id, path, status, seconds: None,
     ) -> None:
         self._app = app
+        self._guard = guard.Guard(self._admitted)
         self._engine_well = engine_well
         self._engine_alive = engine_alive
         self._own = dict(own or {})
@@ -79,9 +80,14 @@ class Door:
             elif scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
-        if scope["path"] == HEALTH:
+        if scope["path"] in (HEALTH, fields.PATH):
             await answers.text(send, 200 if self.open else 503, str(self.in_progress))
             return
+        looked_at = guard.stripped(scope)
+        if looked_at is not None:
+            scope, send = looked_at, answers.with_header(send, guard.SAID)
+        # What nobody has looked at is read before it takes a place: a body that drips takes none.
+        engine = self._admitted if looked_at is None else self._guard
         name, began, status = request_id.of(scope), time.monotonic(), 0
 
         async def noted(message: Message) -> None:
@@ -92,16 +98,16 @@ class Door:
 
         plain_send = request_id.given_back(send, name)
         if not self.open:
-            plain_send = _without_keep_alive(plain_send)
+            plain_send = answers.with_header(plain_send, _CLOSE)
         self.in_progress += 1
         try:
-            await self._answer(scope, receive, noted)
+            await self._answer(engine, scope, receive, noted)
         finally:
             self.in_progress -= 1
             if paths.asks_the_engine(scope["path"]):
                 self._log(name.decode(), scope["path"], status, time.monotonic() - began)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, engine: App, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
         if (own := self._own.get(path)) is not None and method == "GET":
             await own(send)
@@ -119,6 +125,13 @@ class Door:
         elif not paths.asks_the_engine(path):
             await self._app(scope, receive, send)
         elif not self._engine_alive():
+            await _gone(send)
+        else:
+            await engine(scope, receive, send)
+
+    async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Ask the engine, at once or when it is the request's turn."""
+        if not self._engine_alive():
             await _gone(send)
         elif self.admission.try_enter():
             try:
@@ -196,16 +209,5 @@ def _in_our_words(send: Send) -> Send:
                 said = json.loads(b"".join(pieces))["error"]["message"]
                 headers = [_RETRY_AFTER, (FINAL, b"503")]
                 await answers.error(send, NOT_BEGUN, said, "not_ready", kind="server_error", headers=headers)
-
-    return sending
-
-
-def _without_keep_alive(send: Send) -> Send:
-    """A `send` that ends the connection with the answer."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), _CLOSE]}
-        await send(message)
 
     return sending

@@ -4,12 +4,16 @@ import asyncio
 import contextlib
 import errno
 import socket
+import struct
+import sys
 from collections.abc import Iterator
+from ctypes import addressof, create_string_buffer
 from typing import Any
 
 import uvicorn
 
-from daybreak_runtime.http.asgi import App
+from daybreak_runtime.http import answers
+from daybreak_runtime.http.asgi import App, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 90
 """How long an idle connection stays open: longer than the gateway keeps one, so that the gateway never sends
@@ -17,6 +21,24 @@ on one that is just being closed."""
 _BIND_SECONDS = 30.0
 """How long to try while somebody else has the port: a replica that was here before may be ending."""
 _START_SECONDS = 30.0
+_HANDSHAKE_SECONDS = 0.05
+"""How long a connection whose first packet was taken may need to be there: a few times the way to and fro."""
+IDLE_SECONDS = 3.0
+"""How long connections are kept behind a closed port: longer than the gateway keeps one that nobody uses, so
+that none is closed on which it is just sending."""
+_LOOK_SECONDS = 0.05
+_SO_ATTACH_FILTER = 26
+_CLOSE = (b"connection", b"close")
+_NO_NEW_CONNECTIONS = b"".join(
+    struct.pack("HBBI", *instruction)
+    for instruction in (
+        (0x30, 0, 0, 13),  # the byte of TCP's flags
+        (0x45, 0, 1, 0x02),  # SYN?
+        (0x06, 0, 0, 0),  # then nothing of the packet
+        (0x06, 0, 0, 0xFFFFFFFF),  # else all of it
+    )
+)
+"""A filter of the kernel's (classic BPF) for what comes to a listening socket."""
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is only in the Ray images
@@ -34,9 +56,13 @@ class Listener:
     """
 
     def __init__(self, app: App) -> None:
+        self._app = app
+        self._refusing = False
+        self._socket: socket.socket | None = None
         self.server: Any = _Server(
             uvicorn.Config(
-                app,
+                self._answer,
+                interface="asgi3",
                 loop="none",
                 http="httptools",
                 ws="none",
@@ -59,7 +85,7 @@ class Listener:
             OSError: Somebody else has the port, for longer than a replica takes to end.
             RuntimeError: The app or the server did not start.
         """
-        sock = await _bound(port)
+        sock = self._socket = await _bound(port)
         self.port = sock.getsockname()[1]
         self._task = asyncio.create_task(self.server.serve(sockets=[sock]))
         async with asyncio.timeout(_START_SECONDS):
@@ -77,13 +103,55 @@ class Listener:
     @property
     def closing(self) -> bool:
         """Whether it takes no more connections."""
-        return bool(self.server.should_exit)
+        return self._refusing or bool(self.server.should_exit)
 
-    async def stop(self, seconds: float) -> None:
-        """Close the port, and wait for the requests in progress, though no longer than this."""
+    @property
+    def _connected(self) -> bool:
+        """Whether somebody has a connection."""
+        return not self.ended and bool(self.server.server_state.connections)
+
+    async def stop(self, seconds: float, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Close the port, and wait for the requests in progress.
+
+        A gateway goes on sending until a connection is refused. It sends again what was refused, but not what
+        it has sent on a connection that is closed then. So the port is closed first, with nobody left who has
+        connected to it and was not taken. What was taken is answered, and connections end with their answers,
+        or when nobody has used them for a while.
+
+        Args:
+            seconds: How long all of it may take.
+            idle_seconds: How long connections without a request are kept.
+        """
+        if self._task is None:
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        await self._refuse()
+        idle_until = min(until, loop.time() + idle_seconds)
+        while self._connected and loop.time() < idle_until:  # noqa: ASYNC110 - uvicorn has no event for it
+            await asyncio.sleep(_LOOK_SECONDS)
         self.server.should_exit = True
-        if self._task is not None:
-            await asyncio.wait([self._task], timeout=seconds)
+        await asyncio.wait([self._task], timeout=max(0.0, until - loop.time()))
+
+    async def _refuse(self) -> None:
+        """Take no more connections, and all that are there."""
+        self._refusing = True
+        if self._socket is None or self.server.should_exit:
+            return
+        # A first packet that is dropped is sent again after a second, and refused then.
+        with contextlib.suppress(OSError):
+            _take_no_new(self._socket)
+        # Meanwhile the event loop takes who has come.
+        await asyncio.sleep(_HANDSHAKE_SECONDS)
+        for server in self.server.servers:
+            server.close()
+        self._socket.close()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The app; once no more connections are taken, each ends with its answer."""
+        if self._refusing and scope["type"] == "http":
+            send = answers.with_header(send, _CLOSE)
+        await self._app(scope, receive, send)
 
 
 async def _bound(port: int) -> socket.socket:
@@ -105,3 +173,15 @@ def _listening(port: int) -> socket.socket:
                 ("::", port), family=socket.AF_INET6, backlog=2048, dualstack_ipv6=True
             )
     return socket.create_server(("0.0.0.0", port), backlog=2048)  # noqa: S104 - the NetworkPolicy decides
+
+
+def _take_no_new(sock: socket.socket) -> None:
+    """Have the kernel drop the first packet of each new connection.
+
+    Raises OSError where it has no such filters.
+    """
+    if sys.platform != "linux":
+        return
+    program = create_string_buffer(_NO_NEW_CONNECTIONS)
+    count = len(_NO_NEW_CONNECTIONS) // struct.calcsize("HBBI")
+    sock.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", count, addressof(program)))

@@ -15,7 +15,7 @@ def missing(response_id: str, *, stores: bool = True) -> str:
         "Responses are stored in the memory of the replica that made them: other replicas do not have them, "
         "and they end with it, when it sleeps, is replaced or scaled down."
         if stores
-        else "This service stores no responses; VLLM_ENABLE_RESPONSES_API_STORE=1 in runtime.env would."
+        else "This service stores no responses."
     )
     return f"The response {response_id} is not stored in this replica. {reason} Send the whole conversation."
 

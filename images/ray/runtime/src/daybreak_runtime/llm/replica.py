@@ -19,6 +19,9 @@ _LOOK_SECONDS = 0.25
 """How often a replica looks whether its engine lives and its limit has grown."""
 _LAST_ANSWERS_SECONDS = 3.0
 """How long what is in progress may take to be answered when the engine has died."""
+_LAST_IDLE_SECONDS = 0.5
+"""How long connections may then be without a request. Serve's routers like a dead replica best, as long as it
+is there."""
 _ENGINE_END_SECONDS = 5.0
 
 OwnPaths = Mapping[str, Callable[[Send], Awaitable[None]]]
@@ -75,7 +78,7 @@ class Replica:
             raise RuntimeError("the replica's HTTP server has ended")
 
     async def stop(self) -> None:
-        """End in order: tell the gateways, wait until they have seen it, finish what is in progress."""
+        """End in order: tell gateways that ask, take no more connections, finish what is in progress."""
         if self._watching is not None:
             self._watching.cancel()
         seen = settings.notice_seconds() if self._well() else 0.0
@@ -104,7 +107,7 @@ class Replica:
         try:
             self._door.admission.close()
             # Requests in progress are answered by the engine's client, with an error each.
-            await self._listener.stop(_LAST_ANSWERS_SECONDS)
+            await self._listener.stop(_LAST_ANSWERS_SECONDS, _LAST_IDLE_SECONDS)
             async with asyncio.timeout(_ENGINE_END_SECONDS):
                 await asyncio.to_thread(self._engine.shutdown)
         except Exception:

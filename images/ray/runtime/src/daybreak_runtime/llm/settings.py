@@ -7,8 +7,10 @@ from ray import serve
 
 DEFAULT_PORT = 8100
 NOTICE_SECONDS = 8.0
-"""How long a replica that stops serves on while it says that it does not: until every gateway has seen it. A
-gateway checks every 2 s, twice, and a check may take a while under load."""
+"""How long a replica that stops serves on while it says that it does not, so that a gateway that asks then
+sends elsewhere by itself. A gateway asks a server that is up every 20 s, so most have not asked when this
+is over: they meet a closed port, and send elsewhere what was refused (`http/listener.py`). No request hangs
+on how long it is."""
 _LEAST_WAITING = 1000
 
 

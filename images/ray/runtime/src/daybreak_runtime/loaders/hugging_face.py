@@ -9,27 +9,41 @@ from daybreak_runtime.models.model import Model
 from daybreak_runtime.v2.hints import OUTPUT, Field, Signature
 from daybreak_runtime.v2.tensor import Tensor
 
-_TEXTS = ("generated_text", "summary_text", "translation_text", "answer")
-"""Keys under which pipelines have a text."""
+_TEXT = "generated_text"
+"""Key under which pipelines have a text."""
+_SUMMARIES = (
+    "for summaries, translations and answers take an LLM, or write a Model with AutoModelForSeq2SeqLM or "
+    "AutoModelForQuestionAnswering"
+)
+"""Transformers 5 has no pipelines for these any more."""
 
 
 class HuggingFace(Model):
     """Texts in; what comes out depends on the task.
 
     `source` is a path or the name of a repository, with or without `hf://`. Of the settings, `task` is
-    Transformers' name of the task, `pipeline` goes to `transformers.pipeline`, `call` to each call of it.
-    Classification gives `label` and `score` for each text. Tasks that give text, `output`. Any other, its
-    result as JSON in `output`.
+    Transformers' name of the task (5 has none for summaries, translations and answers), `pipeline` goes to
+    `transformers.pipeline`, `call` to each call of it. Classification gives `label` and `score` for each
+    text. Tasks that give text, `output`. Any other, its result as JSON in `output`.
     """
 
     platform = "huggingface_transformers"
 
     def load(self) -> None:
-        """Load the pipeline."""
+        """Load the pipeline. Raises ValueError with the tasks that there are."""
         transformers = needed("transformers", "hugging-face")
-        self._task = str(self.settings.get("task", "text-classification"))
+        task = str(self.settings.get("task", "text-classification"))
+        pipelines = needed("transformers.pipelines", "hugging-face")
+        try:
+            # The name that others, such as sentiment-analysis, stand for.
+            self._task = pipelines.check_task(task)[0]
+        except KeyError as error:
+            known = ", ".join(pipelines.get_supported_tasks())
+            raise ValueError(
+                f"settings.task: Transformers has no pipeline for {task}; there are {known}; {_SUMMARIES}"
+            ) from error
         more = dict(self.settings.get("pipeline", {}))
-        self._pipeline = transformers.pipeline(self._task, model=self.source.removeprefix("hf://"), **more)
+        self._pipeline = transformers.pipeline(task, model=self.source.removeprefix("hf://"), **more)
 
     def inference(self) -> Signature:
         """`text`, and what the task gives."""
@@ -53,8 +67,6 @@ def _first(result: Any) -> Any:
 
 
 def _text(result: Any) -> str:
-    if isinstance(result, Mapping):
-        for key in _TEXTS:
-            if isinstance(result.get(key), str):
-                return str(result[key])
+    if isinstance(result, Mapping) and isinstance(result.get(_TEXT), str):
+        return str(result[_TEXT])
     return json.dumps(result, default=float)

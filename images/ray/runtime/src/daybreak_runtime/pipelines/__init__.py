@@ -1,9 +1,24 @@
-"""Pieces of pipelines: steps by handle, several at once, other services through the gateway, chat models."""
+"""Pieces of pipelines: steps by handle, several at once, other services through the gateway, chat models.
+
+Only `chat_application` needs Ray.
+"""
+
+from typing import TYPE_CHECKING, Any
 
 from daybreak_runtime.models.step import Step
 from daybreak_runtime.pipelines.chat import Chat, ChatModel
-from daybreak_runtime.pipelines.chat_application import chat_application
 from daybreak_runtime.pipelines.gateway import Gateway
 from daybreak_runtime.pipelines.steps import Joined, together
 
+if TYPE_CHECKING:
+    from daybreak_runtime.pipelines.chat_server import chat_application
+
 __all__ = ["Chat", "ChatModel", "Gateway", "Joined", "Step", "chat_application", "together"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "chat_application":
+        raise AttributeError(f"{__name__} has no {name}")
+    from daybreak_runtime.pipelines.chat_server import chat_application
+
+    return chat_application

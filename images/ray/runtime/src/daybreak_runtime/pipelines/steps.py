@@ -8,7 +8,10 @@ from daybreak_runtime.v2.problem import Problem
 
 
 class Joined(Mapping[str, Any]):
-    """What came of steps that ran together: `joined["summary"]`, or what it failed with.
+    """What came of steps that ran together, by name.
+
+    A step that failed is not in it: `"summary" in joined` is false, `joined.get("summary")` is None, and
+    `joined["summary"]` raises the Problem that the client is told.
 
     Attributes:
         errors: By name, of those that failed or took too long.
@@ -22,6 +25,14 @@ class Joined(Mapping[str, Any]):
         if name in self.errors:
             raise failed(name, self.errors[name])
         return self._values[name]
+
+    # Mapping's own two ask __getitem__, which raises something else than KeyError.
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What a step gave, or `default` when it failed."""
+        return self._values.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)

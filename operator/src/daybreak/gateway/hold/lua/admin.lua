@@ -9,11 +9,14 @@ local slots = require("slots")
 local all, waiting = slots.all, slots.waiting
 
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
-    retry_after = true, replicas_listen = true, front = true, waits = true }
+    retry_after = true, replicas_listen = true, front = true, waits = true, guarded = true }
 local LISTS = { models = true, adapters = true, origins = true, routes = true }
 local TEXTS = { check = true, paths = true, gate = true, reason = true, service = true, model = true, uid = true }
 
 local function list(value)
+    if value == "" then
+        return slots.NONE
+    end
     local items = {}
     for item in value:gmatch("[^,]+") do
         items[#items + 1] = percent.decoded(item)
@@ -22,6 +25,9 @@ local function list(value)
 end
 
 local function set_of(items)
+    if #items == 0 then
+        return slots.NONE
+    end
     local found = {}
     for _, item in ipairs(items) do
         found[item] = true
@@ -38,17 +44,16 @@ local function set(applet, _, _, id, ...)
     end
     local slot = all[id] or slots.fresh(id)
     local before = (slot.epoch or -1) >= 0 and slot.gate  -- not before anything has been carried out
+    local words = {}
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
+        words[key] = value
         if LISTS[key] then
             slot[key] = list(value)
         elseif NUMBERS[key] then
             slot[key] = math.tointeger(tonumber(value))
         elseif TEXTS[key] then
             slot[key] = percent.decoded(value)
-        elseif key == "listed" then
-            slot.listed = list(value)
-            slot.listed = { names = slot.listed, has = set_of(slot.listed) }
         elseif key == "extra" then
             slot.extra = set_of(list(value))
         elseif key == "keys" then
@@ -60,8 +65,12 @@ local function set(applet, _, _, id, ...)
         end
     end
     slot.has = set_of(slot.models)
+    if words.listed then
+        local names = words.listed == words.models and slot.models or list(words.listed)
+        slot.listed = { names = names, has = names == slot.models and slot.has or set_of(names) }
+    end
     slot.gone = nil
-    all[id] = slot
+    slots.add(slot)
     if before == "closed" and slot.gate == "open" then
         slot.wakes = slot.wakes + 1
     end
@@ -126,16 +135,21 @@ local function row(id, slot, flying, now)
         counts(slot.ends), counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
 end
 
--- daybreak show [changed <sequence>]: all slots, or those that changed since, of one moment. A slot with requests in
+-- daybreak show [changed <sequence> [<backend>...]]: all slots, or those that changed since, and these, of one moment. A slot with requests in
 -- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed. One whose requests
 -- are all held does not: a hundred that wait for accelerators would be told at every look.
-local function show(applet, _, _, what, since)
+local function show(applet, _, _, what, since, ...)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local now = slots.now_ms()
     local flying, told, rows = slots.look(now), slots.changed_since(since), {}
     for slot in pairs(flying) do
         if slot.busy and not slot.only_held then
             told[slot] = true
+        end
+    end
+    for _, id in ipairs({ ... }) do
+        if all[id] then
+            told[all[id]] = true
         end
     end
     for slot in pairs(told) do
@@ -209,7 +223,7 @@ core.register_cli({ "daybreak", "ready" }, "daybreak ready : all services have b
 core.register_cli({ "daybreak", "set" }, "daybreak set <backend> <key>=<value>... : set a gate", set)
 core.register_cli({ "daybreak", "remove" }, "daybreak remove <backend> : its model has gone", remove)
 core.register_cli({ "daybreak", "unset" }, "daybreak unset <backend> : forget a gate", unset)
-core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence>] : a snapshot of all gates, as JSON", show)
+core.register_cli({ "daybreak", "show" }, "daybreak show [changed <sequence> [<backend>...]] : a snapshot of all gates, as JSON", show)
 core.register_cli({ "daybreak", "known" }, "daybreak known : the gates that have been told of, as JSON", known)
 core.register_cli({ "daybreak", "held" }, "daybreak held [<backend>] : clients that are held, as JSON", held)
 core.register_cli({ "daybreak", "departed" }, "daybreak departed <number>,... : these held clients have left", departed)

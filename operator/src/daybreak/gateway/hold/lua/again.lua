@@ -16,14 +16,12 @@ local NAME, NEXT = "again", "next"
 
 again.NEXT = NEXT
 
--- What is known of a backend's servers: of `again`, whether it is ready; of both, whether they were ever used, and whether
--- there may be streams to them.
+-- What is known of a backend's servers: whether `again` is ready, and of both, once they were used, whether there may be
+-- streams to them. To Lua a server is 1.6 KB, so only those that were used are kept: there are two thousand.
 local function of(slot)
     local found = slots_of[slot.id]
     if not found then
-        local servers = slot.backend.servers
-        found = { server = servers[NAME], ready = false, [NAME] = {}, [NEXT] = {} }
-        found[NAME].server, found[NEXT].server = servers[NAME], servers[NEXT]
+        found = { ready = false }
         slots_of[slot.id] = found
     end
     return found
@@ -45,32 +43,34 @@ function again.note(slot, up)
     local known, ready = of(slot), again.backups_up(slot) == 0
     if known.ready and (not ready or known.up and not up) then
         known.ready = false
-        known.server:set_maint()
+        slot.backend.servers[NAME]:set_maint()
     end
     if ready and not known.ready then
         -- A server that comes takes what waits in HAProxy's queue, and so does this one where no other is up.
         known.ready = true
-        known.server:set_ready()
+        slot.backend.servers[NAME]:set_ready()
     end
     known.up = up
 end
 
-local function use(one)
-    one.used, one.here = true, true
+local function use(slot, name)
+    local known = of(slot)
+    known[name] = known[name] or { server = slot.backend.servers[name] }
+    known[name].here = true
 end
 
 -- A request has come back.
 function again.used(slot)
-    use(of(slot)[NAME])
+    use(slot, NAME)
 end
 
 -- A request goes to the router.
 function again.went_on(slot)
-    use(of(slot)[NEXT])
+    use(slot, NEXT)
 end
 
 local function streams(one)
-    if not one.here then
+    if not one or not one.here then
         return 0
     end
     local count = one.server:get_stats().scur
@@ -88,7 +88,7 @@ end
 function again.answers(slot, class)
     local known, found = of(slot), 0
     for _, name in ipairs({ NAME, NEXT }) do
-        if known[name].used then
+        if known[name] then
             found = found + (known[name].server:get_stats()[class] or 0)
         end
     end

@@ -27,6 +27,7 @@ local FULL = "txn.daybreak_full"
 local TOLD = "txn.daybreak_told"
 local SOURCE = "txn.daybreak_source"
 local TURN = "txn.daybreak_turn"
+local RAW = "txn.daybreak_raw"  -- of who has come back: nobody has looked at its body
 local DEADLINE = "txn.daybreak_deadline"
 local SERVER = "txn.daybreak_server"
 local NEXT = "txn.daybreak_next"  -- <ms>:<...>: from the router, where the request's route has another backend for it
@@ -44,10 +45,7 @@ local function leave(txn, slot, number, reason)
         back = waiting[number].back
         slot.held = slot.held - 1
         slot.came[waiting[number].order] = nil
-        local key = waiting[number].key
-        if key then
-            slot.held_by[key] = slot.held_by[key] - 1
-        end
+        keys.count_held(slot, waiting[number].whose, -1)
         slot.left = slot.left + 1
         slot.last = now
         slots.observe(slot, "holds", now - since)
@@ -114,7 +112,7 @@ end
 
 -- Gives a request its place in the hold, and returns the place's number; nil if it goes to another backend. deadline: of who
 -- has been held before.
-local function join(txn, slot, now, for_replicas, length, key, deadline)
+local function join(txn, slot, now, for_replicas, length, whose, deadline)
     local source = txn:get_var(SOURCE)
     local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
     if not bytes and falls_back(txn, slot) then
@@ -125,7 +123,7 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
         answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
             "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
     end
-    keys.count_held(slot, key)
+    keys.count_held(slot, whose, 1)
     last_number = last_number + 1
     slot.held = slot.held + 1
     slot.joined = slot.joined + 1
@@ -134,7 +132,7 @@ local function join(txn, slot, now, for_replicas, length, key, deadline)
     local patience = math.tointeger(tonumber((txn:get_var(NEXT) or ""):match("^(%d+):")))
     waiting[last_number] = {
         falls_back_at = patience and now + patience or math.huge,
-        slot = slot, key = key, for_replicas = for_replicas, order = slot.joined, since = now,
+        slot = slot, whose = whose, for_replicas = for_replicas, order = slot.joined, since = now,
         deadline = deadline or now + slot.hold_ms, waits = false, back = txn:get_var(TURN) ~= nil,
         departed = false, source = source, port = slot.port, bytes = bytes,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
@@ -190,8 +188,8 @@ local function arrive(txn, slot, now, for_replicas)
             " requests wait already: try again later.", "rate_limit_error", "queue_full",
             { retry_after = slot.retry_after })
     end
-    local key = keys.check_held(txn, slot)
-    return join(txn, slot, now, for_replicas, length, key)
+    local whose = keys.check_held(txn, slot)
+    return join(txn, slot, now, for_replicas, length, whose)
 end
 
 -- A request that has passed comes back: no server could be reached for it. Nothing of it was sent.
@@ -203,9 +201,14 @@ local function come_back(txn, slot, now)
         answers.refuse(txn, 503, "No replica of the model can be reached, though they look well: try again.",
             "server_error", "service_unavailable", { retry_after = slot.retry_after })
     end
-    local key = keys.of(txn)
     local length = tonumber(txn.sf:req_hdr("content-length"))
-    return join(txn, slot, now, txn:get_var(FOR_REPLICAS), length, key and key.name, txn:get_var(DEADLINE))
+    local for_replicas = txn:get_var(FOR_REPLICAS)
+    if txn:get_var(RAW) then
+        -- It was sent to replicas that look at bodies. The next ones may not, and Serve's proxy does not know adapters.
+        body.look(txn, slot, txn.sf:path(), length)
+        for_replicas = for_replicas or slot.replicas_listen == 1
+    end
+    return join(txn, slot, now, for_replicas, length, keys.whose(txn), txn:get_var(DEADLINE))
 end
 
 local function hold(txn)

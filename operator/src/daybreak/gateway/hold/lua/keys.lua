@@ -8,6 +8,7 @@ local slots = require("slots")
 local ACCESS = os.getenv("DAYBREAK_ACCESS")  -- the map of ports of services to whether a key is needed
 local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to what is known of the key
 local USES = "key_uses"                          -- the table of what each key is used for
+local SOURCE = "txn.daybreak_source"         -- a client's address
 local RETRY_AFTER = 10                       -- seconds; within about that time a gateway has a new Secret
 
 local keys = {}
@@ -16,7 +17,7 @@ local rings = {}  -- port of a service -> the slot that its keys came with, and 
 
 local NEVER = 99999999999  -- seconds since 1970
 local ANY = 4000000000     -- requests
-local SPARE = 4            -- times the free room of a hold that one of several keys may take
+local SPARE = 4            -- times the free room of a hold that one of several keys, or of all clients, may take
 
 -- What a word of `daybreak set` says of the keys: <name>:<digest>:<expires>:<per minute>:<in flight>:<held>:<models>,...
 -- A digest of zeros is of a key that nobody can read, a 0 and nothing are no limit.
@@ -69,7 +70,8 @@ function keys.note(slot)
     local entries, unread = {}, false
     for _, key in ipairs(slot.keys) do
         if key.digest:find("[^0]") then
-            entries[key.digest] = key.name .. "|" .. key.limits .. "|" .. (key.models and "some" or "all")
+            entries[key.digest] = key.name .. "|" .. key.limits .. "|" .. (key.models and "some" or "all") .. "|" ..
+                (#slot.keys == 1 and "only" or "of several")
         else
             unread = true
         end
@@ -128,28 +130,36 @@ function keys.check_model(txn, slot, name)
     end
 end
 
--- Answers 429 where a key has as many held as it may. Of several keys none takes all: each may have as many as four
--- times the room that is left, so there is room for the next one at any time.
+-- Whose request it is: a key's by its name, or a client's by its address, which no key is named like.
+function keys.whose(txn)
+    local key = keys.of(txn)
+    return key and key.name or "@" .. (txn:get_var(SOURCE) or "")
+end
+
+-- Answers 429 where a key has as many held as it may, or a client where no key is needed. Of several none takes all: each
+-- may have as many as four times the room that is left, so there is room for the next one at any time.
 function keys.check_held(txn, slot)
     local key, others = keys.of(txn)
-    if not key then
-        return nil
+    local whose = keys.whose(txn)
+    local held = slot.held_by and slot.held_by[whose] or 0
+    local room = math.max(1, SPARE * (slot.max_held - slot.held))
+    if not key and held >= room then
+        slots.count(slot, "queue_full")
+        answers.refuse(txn, 429, "Your address has " .. held .. " requests held while the model wakes up: try again later.",
+            "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
     end
-    local held = slot.held_by and slot.held_by[key.name] or 0
-    local share = key.held or others > 1 and math.max(1, SPARE * (slot.max_held - slot.held)) or ANY
-    if held >= share then
+    if key and held >= (key.held or others > 1 and room or ANY) then
         refuse(txn, slot, key, 429, "This API key has " .. held .. " requests held while the model wakes up: try again " ..
             "later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
     end
-    return key.name
+    return whose
 end
 
--- Counts one more that is held of a key, once nothing else refuses it. name: from check_held(); may be nil.
-function keys.count_held(slot, name)
-    if name then
-        slot.held_by = slot.held_by or {}
-        slot.held_by[name] = (slot.held_by[name] or 0) + 1
-    end
+-- Counts one more that is held, once nothing else refuses it, or one less. whose: from whose().
+function keys.count_held(slot, whose, more)
+    slot.held_by = slot.held_by or {}
+    local held = (slot.held_by[whose] or 0) + more
+    slot.held_by[whose] = held > 0 and held or nil
 end
 
 -- What was done with each key of a service whose requests the slot takes, as JSON; "" for other slots.

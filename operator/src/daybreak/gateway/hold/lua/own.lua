@@ -38,8 +38,9 @@ local function own(txn)
     end
     slots.count(slot, "refused")
     if stored then
-        answers.refuse(txn, 404, "The response " .. stored .. " is not stored: a replica keeps none, and none outlives " ..
-            "its sleep. Send the whole conversation.", "invalid_request_error", "response_not_found")
+        answers.refuse(txn, 404, "The response " .. stored .. " cannot be had here: responses are stored, if at all, in " ..
+            "the memory of the replica that made them, which is not found by an id. Send the whole conversation.",
+            "invalid_request_error", "response_not_found")
     end
     answers.refuse(txn, 405, "The method " .. method .. " is not allowed here: use " .. methods .. ".",
         "invalid_request_error", "method_not_allowed", { headers = { allow = methods } })

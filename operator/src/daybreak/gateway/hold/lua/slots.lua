@@ -7,6 +7,7 @@
 
 local again = require("again")
 local answers = require("answers")
+local garbage = require("garbage")
 local pause = require("pause")
 
 local SLOTS = tonumber(os.getenv("DAYBREAK_SLOTS"))
@@ -32,13 +33,16 @@ local CHOICES = os.getenv("DAYBREAK_CHOICES")        -- the map of backends whos
 local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to requests that may wait for a replica
 
 local CHECKS = os.getenv("DAYBREAK_CHECKS")          -- the map of backends to the paths of their health checks
+local GUARDS = os.getenv("DAYBREAK_GUARDS")          -- the map of backends, and of ports, whose replicas look at bodies
 local ROUTES = os.getenv("DAYBREAK_ROUTES")          -- the map of the prefixes of paths that pass, where not all do
 local PATHS = os.getenv("DAYBREAK_PATHS")            -- the map of ports where any path passes
 
--- Garbage is coroutines, three for each request: to collect it seldom costs less, and what lives is small.
-collectgarbage("setpause", 400)
+-- Of a slot that has none of something. All share it, so nobody writes into it.
+local NONE = {}
+local NO_NAMES = { names = NONE, has = NONE }
 
 local slots = {
+    NONE = NONE,
     all = {},      -- name of a backend -> what is known of its gate
     fronts = {},   -- port of a service -> the slot of its requests whose model is not known
     leads = {},    -- <port>/<model> -> the slot of its requests
@@ -56,6 +60,9 @@ local origins = {}   -- <port>/<origin> -> the slot that lets it
 local routes = {}    -- <port>/<prefix>/ -> the slot that lets it
 local used = {}      -- slots that may have requests in flight, as keys
 local by_change = {} -- the slot whose latest change has a number
+local told = 0       -- how many slots there are
+
+garbage.bound(told)
 
 function slots.now_ms()
     local now = core.now()
@@ -124,9 +131,9 @@ function slots.fresh(id)
     local slot = {
         id = id, backend = core.backends[id], port = slots.own_port(id), uid = "", service = "", model = "",
         reason = "", paths = "",
-        keys = {}, models = {}, has = {}, adapters = {}, listed = { names = {}, has = {} },
-        mapped = {}, adapted = {}, origins = {}, let = {}, routes = {}, routed = {}, answers_before = {},
-        replicas_listen = 0, front = 0, waits = 0,
+        keys = NONE, models = NONE, has = NONE, adapters = NONE, listed = NO_NAMES, extra = NONE,
+        mapped = NONE, adapted = NONE, origins = NONE, let = NONE, routes = NONE, routed = NONE, answers_before = NONE,
+        replicas_listen = 0, front = 0, waits = 0, guarded = 0,
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua; if so, who answers
         went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
@@ -136,7 +143,10 @@ function slots.fresh(id)
     }
     -- Those of earlier gates.
     slot.before = went_past(slot, slot.backend:get_stats().stot)
-    slot.answers_before = slots.answers(slot)
+    local answers = slots.answers(slot)
+    for _, count in pairs(answers) do
+        slot.answers_before = count ~= 0 and answers or slot.answers_before
+    end
     return slot
 end
 
@@ -158,9 +168,10 @@ end
 -- Makes the entries that a slot has in a map those of its names, and notes in a table that they are its own: what
 -- another slot has taken over stays. Returns the keys.
 local function own_entries(map, owners, slot, before, names, value)
-    local now = {}
-    for _, name in ipairs(slot.gone and {} or names) do
+    local now = NONE
+    for _, name in ipairs(slot.gone and NONE or names) do
         local key = slot.port .. "/" .. name
+        now = now ~= NONE and now or {}
         now[key] = true
         if owners[key] ~= slot then
             owners[key] = slot
@@ -203,6 +214,20 @@ function slots.replica_up(slot)
     return slot.replicas_listen == 1 and slot.backend:get_srv_act() > 0
 end
 
+-- Opens the way for bodies that nobody has looked at, or closes it. most: bytes of the largest; nil: it is closed. By its port
+-- alone a request is known to be for a slot that has no others beside it, and whose replicas are not chosen by bodies.
+local function set_unlooked(slot, most)
+    local port = slot.front == 1 and slot.waits == 0 and most or nil
+    if most ~= slot.unlooked then
+        slot.unlooked = most
+        note(GUARDS, slot.id, most)
+    end
+    if port ~= slot.unlooked_at_port then
+        slot.unlooked_at_port = port
+        note(GUARDS, tostring(slot.port), port)
+    end
+end
+
 -- Opens the way past Lua, or closes it. way: "replicas" or "proxies", whichever answer; false: it is closed.
 local function set_past_lua(slot, way)
     if way ~= slot.past_lua then
@@ -212,6 +237,8 @@ local function set_past_lua(slot, way)
         end
         note(AWAKE, slot.id, way)
     end
+    local unlooked = way == "replicas" and slot.guarded == 1 and slot.paths == ""
+    set_unlooked(slot, unlooked and tostring(slot.max_body_bytes) or nil)
 end
 
 -- Opens or closes the way past Lua. To be called when a slot was set, a server has come up or gone down, or a request has
@@ -304,9 +331,20 @@ function slots.use(slot)
     used[slot] = true
 end
 
+-- A slot is told of from now on.
+function slots.add(slot)
+    if not is_told(slot) then
+        slots.all[slot.id] = slot
+        told = told + 1
+        garbage.bound(told)
+    end
+end
+
 -- Nobody is told of a slot any more.
 function slots.forget(slot)
     slots.all[slot.id] = nil
+    told = told - 1
+    garbage.bound(told)
     used[slot] = nil
     by_change[slot.changed] = nil
 end

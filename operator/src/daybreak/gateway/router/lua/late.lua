@@ -63,7 +63,7 @@ local function no_room(txn, message)
         "first, before the messages, need no room here.", "rate_limit_error", "queue_full", 5)
 end
 
--- Waits for the body, and counts what has come of it.
+-- Waits for the body, and counts what has come of it: of one in chunks, until the last of them is here.
 local function gather(txn)
     local now = core.now()
     local ms = now.sec * 1000 + now.usec // 1000
@@ -86,7 +86,7 @@ local function gather(txn)
     if full(txn, 0) then
         no_room(txn)
     end
-    if not length or here >= length then
+    if length and here >= length or not length and txn.sf:internal_htx_has_eom() == "1" then
         return act.CONTINUE
     end
     if ms - began > BODY_TIMEOUT * 1000 then

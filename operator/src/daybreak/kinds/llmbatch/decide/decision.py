@@ -58,7 +58,7 @@ def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...], missing
         or _without_kuberay(seen)
         or missing
         or verdict.not_applied(seen, "batch")
-        or _waits(after)
+        or _waits(seen, after)
         or verdict.being_made(seen, "RayJob")
         or _queued(seen)
         or verdict.pod_failed(seen)
@@ -83,11 +83,12 @@ def _without_kuberay(seen: Observed) -> Verdict | None:
     return Verdict(JobPhase.PENDING, BatchReason.KUBERAY_MISSING, message, stalled=True)
 
 
-def _waits(after: tuple[str, ...]) -> Verdict | None:
+def _waits(seen: Observed, after: tuple[str, ...]) -> Verdict | None:
     if not after:
         return None
+    wanted = "cores and memory" if seen.turn.cores else "accelerators"
     message = (
-        f"{', '.join(after[:_NAMED])} waits for the same accelerators and comes before it: what is "
+        f"{', '.join(after[:_NAMED])} waits for the same {wanted} and comes before it: what is "
         "answered is kept, and it goes on by itself"
     )
     return Verdict(JobPhase.PENDING, BatchReason.WAITING_FOR_ACCELERATORS, message)

@@ -1,4 +1,4 @@
-"""What a batch holds of scarce accelerators, or wants of them."""
+"""What a batch holds of scarce accelerators, or of cores, or wants of them."""
 
 from datetime import timedelta
 
@@ -6,12 +6,12 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, parse_time, text
 from daybreak.api.schema.scalars import seconds
 from daybreak.kinds.llmbatch.observe.observed import Observed
-from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since
+from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since, with_pods
 from daybreak.ray.views.ray_pods import pod_views
+from daybreak.scheduling.claim import Claim
 from daybreak.scheduling.fit import nodes_for
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.replica_size import accelerators_per_pod
-from daybreak.scheduling.turns import Claim
+from daybreak.scheduling.replica_size import accelerators_per_pod, scarce_resource
 
 
 def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
@@ -21,12 +21,9 @@ def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     if batch is None or batch.spec.model is None or batch.queue:
         return ()
     model = batch.spec.model
-    devices = accelerators_per_pod(model)
-    if not devices or model.accelerator.claim is not None:
-        return ()
-    resource = model.accelerator.resource
+    resource = scarce_resource(model)
     pods = [pod for pod in pod_views(seen.pods) if pod.group == names.worker_group(model.name)]
-    holds = held_by_node([pod for pod in pods if not pod.over], resource)
+    holds = held_by_node([pod for pod in pods if not pod.over], model)
     goes = seen.finished or batch.spec.suspend or bool(seen.problems)
     if goes and not holds:
         return ()
@@ -37,20 +34,19 @@ def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     asked_for = parse_time(text(at(seen.manifest, "metadata").get("creationTimestamp"))) or seen.now
     gives_way = batch.spec.yields and batch.spec.resume and made is not None and not queued
     shortest = timedelta(seconds=seconds(batch.spec.min_run))
-    return (
-        Claim(
-            owner=f"{batch.namespace}/{batch.owner}",
-            model=model.name,
-            resource=resource,
-            since=asked_for,
-            devices=devices,
-            holds=holds,
-            waits=waits,
-            no_room_since=no_room_since(pods) if waits else None,
-            queued=waits and queued,
-            nodes=nodes_for(model, nodes) if waits and nodes is not None else None,
-            leaving=goes or queued,
-            background=True,
-            yields_at=made + shortest if gives_way and made is not None and not goes else None,
-        ),
+    claim = Claim(
+        owner=f"{batch.namespace}/{batch.owner}",
+        model=model.name,
+        resource=resource,
+        since=asked_for,
+        devices=accelerators_per_pod(model),
+        holds=holds,
+        waits=waits,
+        no_room_since=no_room_since(pods, model) if waits else None,
+        queued=waits and queued,
+        nodes=nodes_for(model, nodes) if waits and nodes is not None else None,
+        leaving=goes or queued,
+        background=True,
+        yields_at=made + shortest if gives_way and made is not None and not goes else None,
     )
+    return (with_pods(claim, batch.workload, model, [pod for pod in pods if not pod.over]),)

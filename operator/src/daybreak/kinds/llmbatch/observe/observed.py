@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
-from daybreak.scheduling.turns import NO_MATTER, Turn
+from daybreak.scheduling.claim import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from daybreak.api.common import names
 from daybreak.api.llmbatch import validation
 from daybreak.api.llmbatch.definition import LLM_BATCHES, LLMBatch
 from daybreak.api.llmbatch.spec import ServiceKind
-from daybreak.api.llmroute.definition import LLM_ROUTES
-from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.llmroute.resource import LLM_ROUTES
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_object import read_object
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observed import Referred
@@ -24,7 +24,7 @@ from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kube.resources import RAY_JOBS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
-from daybreak.scheduling.turns import NO_MATTER
+from daybreak.scheduling.claim import NO_MATTER
 
 SERVICES: Mapping[ServiceKind, Resource] = {
     ServiceKind.LLM_SERVICE: LLM_SERVICES,

@@ -100,7 +100,7 @@ def _asking(workload: RayWorkload, runtime: Runtime, platform: Platform) -> dict
         image=platform.image_of(workload),
         labels={},
         ports={},
-        env=pod_spec.environment(workload, {}),
+        env=pod_spec.environment(workload, pod_spec.NO_DEVICES),
         requests={"cpu": head.resources.cpu, "memory": head.resources.memory},
         places=[],
         node_selector=head.node_selector,

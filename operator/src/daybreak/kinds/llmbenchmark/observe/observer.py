@@ -8,7 +8,8 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS, LLMBenchmark
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.custom_object import InvalidSpec, read_object
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References

@@ -18,6 +18,7 @@ _SAME = (
     "errors",
 )
 _OF_ENGINE = ("kv_cache", "running", "waiting", "preemptions")
+_TIMES_OF_ENGINE = {"engine_ttft": "ttft_ms", "engine_tpot": "tpot_ms"}
 _TIMES = {"ttft": "ttft_ms", "tpot": "tpot_ms", "latency": "latency_ms"}
 _FAILURE_LIMIT = 500
 _SETTINGS_LIMIT = 1024
@@ -28,6 +29,8 @@ def step_status(said: Mapping[str, Any]) -> StepStatus:
     engine = mapping(said.get("engine"))
     found: dict[str, Any] = {name: said[name] for name in _SAME if name in said}
     found |= {name: engine[name] for name in _OF_ENGINE if name in engine}
+    # An engine that has timed no request says 0.
+    found |= {name: engine[key] for name, key in _TIMES_OF_ENGINE.items() if engine.get(key)}
     found |= {name: Percentiles.model_validate(said[key]) for name, key in _TIMES.items() if key in said}
     failure = text(said.get("failure")) or text(said.get("exceeds")) or text(said.get("first_error"))
     if failure:

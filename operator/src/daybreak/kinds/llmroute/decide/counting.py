@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
-from daybreak.api.llmroute.references import BackendKind
+from daybreak.api.llmroute.words import BackendKind
 from daybreak.gates.gateways.tallies import Histogram, Tally, Told
 
 

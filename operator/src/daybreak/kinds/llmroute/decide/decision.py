@@ -9,8 +9,8 @@ from daybreak.api.common import names
 from daybreak.api.llmroute.canary import Canary
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.matches import RouteBackend
-from daybreak.api.llmroute.spec import Asleep
 from daybreak.api.llmroute.status import BackendState, RouteReason
+from daybreak.api.llmroute.words import Asleep
 from daybreak.gates.gateways.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.api.gates import served_models
-from daybreak.api.gates.gate_status import GateState
+from daybreak.api.gates.gate_state import GateState
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.references import ModelReference
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.custom_object import InvalidSpec
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.gates.gateways.tallies import Told
 
 _STATES = {

@@ -6,12 +6,12 @@ from dataclasses import replace
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.served_models import protocol
-from daybreak.api.llmroute.definition import LLM_ROUTES
+from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmroute.spec import Address
-from daybreak.api.llmservice.definition import LLM_SERVICES
-from daybreak.api.modelserver.definition import MODEL_SERVERS
+from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.plan import label_of
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.gateways.tallies import Told

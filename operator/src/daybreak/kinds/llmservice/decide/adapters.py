@@ -51,7 +51,8 @@ def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> lis
     """
     gate = snapshot.before.gates.get(adapters.model)
     named = set(gate.adapters or ()) if gate is not None else set()
-    there = (AdapterState.READY, AdapterState.ASLEEP)
+    # What replicas tell is of a second Ray cluster, as long as requests go to the first one.
+    there = (AdapterState.READY, AdapterState.ASLEEP) if not snapshot.first else ()
     return [
         adapter.name
         for adapter in adapters.of or ()

@@ -3,13 +3,14 @@
 from collections import Counter
 
 from daybreak.api.common import names
-from daybreak.api.common.unstructured import Manifest, at, text
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
+from daybreak.kinds.llmservice.decide.first_cluster import first_cluster
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import group_bounds
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_pods import HEAD, pod_views
-from daybreak.ray.views.ray_service_view import Bounds, never_served, no_pods, ray_view
+from daybreak.ray.views.ray_service_view import Bounds, by_name, never_served, no_pods, ray_view
 
 
 def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
@@ -19,6 +20,9 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     sends Serve's configuration to that one only. In the first one it has no pods then: they would keep the
     accelerators that the second one waits for, and serve nobody. A cluster that has been replaced, and is
     there until its last requests have ended, keeps what it has, and gives it back with sleep.
+
+    One to which KubeRay has switched, but no requests have moved, gives its pods back as soon as another one
+    comes up: that one could need their room.
 
     A model whose turn it is not makes no pods, and gives back what it holds (`scheduling/turns.py`).
 
@@ -36,14 +40,15 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         if state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     ]
     replaced = {group: wanted for group, wanted in bounds.items() if wanted == (0, 0)}
-    idle = never_served(ray, seen.ray_clusters)
+    idle, first = never_served(ray, seen.ray_clusters), first_cluster(seen, ray)
     found: dict[str, Bounds] = {}
-    for cluster in seen.ray_clusters:
-        name = _name(cluster)
+    for name, cluster in by_name(seen.ray_clusters).items():
         if cluster in idle:
             found[name] = no_pods(cluster)
         elif ray.active and name not in (ray.active, ray.pending):
             found[name] = replaced
+        elif ray.upgrading and name == ray.active and first:
+            found[name] = no_pods(cluster)
         elif ray.upgrading and name == ray.active:
             found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
         else:
@@ -57,16 +62,14 @@ def needless(seen: Observed) -> str:
     A Ray cluster keeps what its RayService was built with when it was made. Empty: there is none.
     """
     ray = ray_view(seen.ray_service)
-    if not ray.upgrading or seen.ray_service is None:
-        return ""
-    serving = next((each for each in seen.ray_clusters if _name(each) == ray.active), None)
-    made, asked = BuiltWith.of(serving or {}), BuiltWith.of(seen.ray_service)
-    same = made is not None and asked is not None and made.cluster == asked.cluster
-    return ray.pending if same else ""
+    return ray.pending if ray.upgrading and as_asked(seen, ray.active) else ""
 
 
-def _name(cluster: Manifest) -> str:
-    return text(at(cluster, "metadata").get("name"))
+def as_asked(seen: Observed, name: str) -> bool | None:
+    """Whether a Ray cluster was made as the RayService asks for it now; None: it is not known."""
+    made = BuiltWith.of(by_name(seen.ray_clusters).get(name, {}))
+    asked = BuiltWith.of(seen.ray_service or {})
+    return made.cluster == asked.cluster if made is not None and asked is not None else None
 
 
 def _with_pods_that_run(seen: Observed, cluster: str, wanted: Bounds) -> Bounds:

@@ -12,14 +12,15 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, parse_time, text
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
-from daybreak.gates import idle_policy
+from daybreak.gates import idle_policy, room
 from daybreak.gates.rolling import drain_left, rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
 from daybreak.gates.state_machine import SleepState, step
 from daybreak.gates.state_machine import look_again as machine_look_again
-from daybreak.kinds.llmservice.decide.model_health import ModelHealth, judge
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.rollout import decide_rollout
+from daybreak.kinds.llmservice.decide.second_cluster import judge_all
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import carried_over, conditions, gated_conditions, report
@@ -62,7 +63,7 @@ def decide(seen: Observed) -> Decision:
         return Decision(False, (), carried_over.unreadable(seen, blocked), {}, None)
     # What is not asked has no answer, even if one was on its way.
     snapshot = snapshot_of(seen, service, misfits or (), seen.answers if blocked is None else ())
-    models = [judge(snapshot, model) for model in service.spec.models]
+    snapshot, models = judge_all(snapshot)
     rollout, rollout_again = seen.rollout, None
     if blocked is None or blocked.reason is Reason.REFUSED:
         stalled = conditions.to_act_on(snapshot, models, None)
@@ -72,7 +73,8 @@ def decide(seen: Observed) -> Decision:
     status = report.status(seen, snapshot, models, misfits, blocked, sleep_states, rollout)
     for gate in status.gate.models if status.gate is not None else ():
         idle_again = idle_policy.look_again(seen.gates.get(gate.name), gate)
-        look_again = _earliest(look_again, node_wait(gate, seen.now), idle_again)
+        room_again = room.look_again(gate, seen.now)
+        look_again = _earliest(look_again, node_wait(gate, seen.now), idle_again, room_again)
     if blocked is not None:
         return Decision(False, (), status, sleep_states, look_again)
     asked = tuple(model.name for model in models if model.ask)
@@ -92,10 +94,10 @@ def _sleep_states(
     states, look_again = {}, None
     for model in models:
         traffic, policy = seen.gateway.of(model.name), seen.sleep_policies[model.name]
-        health = report.health(snapshot, model, models, blocked)
+        health = report.health(snapshot, model, models, blocked, seen.longest_shutdown)
         if rollout is not None and seen.asked_for is not None:
             on_failure = seen.asked_for.spec.rollout.on_failure
-            health = rolled_out(health, rollout, on_failure, seen.longest_shutdown)
+            health = rolled_out(health, rollout, on_failure)
         state = step(seen.sleep_states[model.name], policy, traffic, health, seen.now)
         windows = policy.sleep.schedule if policy.sleep is not None else ()
         look_again = _earliest(
@@ -104,7 +106,7 @@ def _sleep_states(
             gated_conditions.look_again(state, traffic, seen.now),
             next_change(windows, seen.now),
             seen.turn(model.name).look_again,
-            drain_left(state, seen.longest_shutdown, seen.now),
+            drain_left(state, health.drain, seen.now, preempted=health.preempted),
         )
         states[model.name] = state
     return states, look_again

@@ -5,13 +5,14 @@ The order matters: each check may rely on what those before it have ruled out.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import parse_time, text
 from daybreak.api.llmservice.status import ModelState
 from daybreak.api.ray.model import Model
+from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.problem import Problem
@@ -39,6 +40,8 @@ class Judgement:
     wait: timedelta | None = None
     """How long until it may be asked."""
     problem: Problem | None = None
+    errors_since: datetime | None = None
+    """Since when it has run, and answered with errors alone; None: it does not."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,13 @@ class Case:
     def deployment(self) -> Deployment | None:
         """Its deployment in that application."""
         return deployment_of(self.application, self.model.name)
+
+    @property
+    def runs(self) -> bool:
+        """Whether Serve says that it runs, as it is to be."""
+        settled = self.application is not None and self.application.settled and self.ray.observed
+        healthy = self.deployment is not None and self.deployment.status == HEALTHY
+        return settled and healthy and any(pod.ready for pod in self.pods)
 
     @property
     def starting(self) -> ModelState:
@@ -162,7 +172,10 @@ def asked_while_waking(case: Case) -> Judgement | None:
         return None
     if not any(pod.placed or pod.ready for pod in case.pods):
         return Judgement(case.starting, case.before)
-    return replace(asked(case), state=case.starting, problem=None)
+    found = asked(case)
+    # What comes before Serve says that it runs is of a server that starts.
+    told = found.problem if found.errors_since is not None else None
+    return replace(found, state=case.starting, problem=told)
 
 
 def healthy(case: Case) -> Judgement | None:
@@ -254,7 +267,9 @@ def asked(case: Case) -> Judgement:
         # Being asked. What it last said stands until it says something else.
         said = case.snapshot.before.silence(case.model.name)
     problem = Problem(Reason.NOT_ANSWERING, said, stalled=False) if said else None
-    return Judgement(case.changing, case.before, ask=True, problem=problem)
+    return Judgement(
+        case.changing, case.before, ask=True, problem=problem, errors_since=_errors_since(case, answer)
+    )
 
 
 def starting(pods: Sequence[PodView], problem: Problem | None) -> ModelState:
@@ -262,6 +277,15 @@ def starting(pods: Sequence[PodView], problem: Problem | None) -> ModelState:
     if problem is not None and problem.stalled:
         return ModelState.FAILED
     return ModelState.STARTING if pods else ModelState.PENDING
+
+
+def _errors_since(case: Case, answer: Answer | None) -> datetime | None:
+    """Since when one that has not answered now has said nothing but errors; None: it says nothing, or does
+    not run yet, which explains whatever it says."""
+    if not case.runs or (answer is not None and not answer.erred):
+        return None
+    before = parse_time(text(case.said.get("errorsSince")))
+    return before or (case.snapshot.now if answer is not None else None)
 
 
 def _unsettled(case: Case) -> timedelta | None:

@@ -6,7 +6,7 @@ A model that sleeps is not asked, for that would wake it.
 """
 
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
@@ -47,8 +47,15 @@ class ModelHealth:
     """Fewest replicas that the spec asks for."""
     queued: bool
     """Whether it makes no pods, since others come before it."""
+    in_line: bool
+    """Whether it waits for accelerators that others hold, or want before it: as one of `queued`, or as the
+    first one, whose pods the scheduler has found no room for."""
+    placed: bool
+    """Whether one of its worker pods stands on a node."""
     answered: str | None
     problem: Problem | None
+    errors_since: datetime | None
+    """Since when it has run, and answered with errors alone; None: it does not."""
     doing: str
     """What it is busy with, for people; empty when it has nothing to do."""
     cache: CacheStatus | None = None
@@ -72,6 +79,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         problem = found.problem or problem
     has_room = sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model)
     ready = sum(pod.ready for pod in here) // pods_per_replica(model)
+    in_line = _in_line(snapshot, model.name, found, has_room=has_room)
     return ModelHealth(
         name=model.name,
         state=found.state,
@@ -85,9 +93,12 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         has_room=has_room,
         wanted=0 if snapshot.sleeps(model.name) else allowed.min,
         queued=bool(snapshot.before_it(model.name)),
+        in_line=in_line,
+        placed=any(pod.placed for pod in here),
         answered=str(found.answered) if found.answered else None,
         problem=found.problem or problem or (snapshot.problem if found.state is ModelState.FAILED else None),
-        doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here),
+        errors_since=found.errors_since,
+        doing=_filling(snapshot, model) or _doing(snapshot, model.name, found, here, in_line=in_line),
         cache=cache.status if cache is not None else None,
     )
 
@@ -138,10 +149,16 @@ def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
     return Problem(Reason.MODEL_FAILED, text(before.get("message")), stalled=False) if tries_again else None
 
 
-def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]) -> str:
+def _in_line(snapshot: Snapshot, model: str, found: Judgement, *, has_room: bool) -> bool:
+    """Whether others have to go before its pods have room, for longer than the operator's patience."""
+    first = snapshot.turn(model).place and not found.answering and not has_room
+    return bool(snapshot.before_it(model) or first)
+
+
+def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView], *, in_line: bool) -> str:
     ray, ready = snapshot.ray, any(pod.ready for pod in here)
-    if before := snapshot.before_it(model):
-        return waiting(before, snapshot.turn(model))
+    if in_line:
+        return waiting(snapshot.before_it(model), snapshot.turn(model))
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
     # While it wakes, the question waits until the engine runs, and what Serve says may be of before.

@@ -3,12 +3,16 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 
 from daybreak.api.common import names
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.caches import caches
+from daybreak.kinds.llmservice.decide.cluster_bounds import as_asked
+from daybreak.kinds.llmservice.decide.first_cluster import first_cluster, given_up, serves_there, still_go
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
@@ -16,13 +20,13 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.serve.replica_range import replica_range
-from daybreak.ray.views.ray_pods import pod_views, unschedulable
+from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node, unschedulable
+from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.deadline import deadline
-from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again, step
+from daybreak.rollouts.machine import Errors, RolloutState, Situation, Wish, look_again, step
 from daybreak.rollouts.strategy import Surroundings
-from daybreak.scheduling import fit, room
+from daybreak.scheduling import claim, fit, room
 from daybreak.scheduling.replica_size import pods_per_replica
-from daybreak.scheduling.turns import PATIENCE
 
 REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters."""
@@ -58,9 +62,7 @@ def _situation(
     ray, states = snapshot.ray, seen.sleep_states
     replacing = any(state.phase is Phase.REPLACING for state in states.values())
     carried_out = _carried_out(seen) and ray.observed
-    coming = [pod for pod in snapshot.pods if ray.upgrading and pod.cluster == ray.pending]
-    no_room = unschedulable(coming)
-    short = no_room is not None and seen.now - no_room[0] >= PATIENCE
+    no_room = _no_room(seen, snapshot) if carried_out else ""
     return Situation(
         revision=revision,
         known=seen.history.known if seen.history is not None else (),
@@ -71,12 +73,13 @@ def _situation(
             crowded=_crowded(seen) if seen.changes else None,
             misfit=_misfit(seen) if wish.revision != revision else "",
         ),
-        answers=carried_out and not ray.upgrading and _answer(snapshot, models),
+        answers=carried_out and not ray.upgrading and not snapshot.first and _answer(snapshot, models),
         asleep=snapshot.asleep and not replacing,
         vacated=seen.asleep is SleepDepth.CLUSTER and (not ray.exists or ray.leaving),
-        beside=ray.upgrading,
-        no_room=no_room[1] if no_room is not None and short else "",
+        beside=ray.upgrading or serves_there(seen, snapshot.first),
+        no_room=no_room,
         stuck=_stuck(seen, stalled, carried_out=carried_out),
+        errors=_errors(models) if carried_out else None,
         preparing=_preparing(seen) if wish.revision != revision else "",
         filling=bool(snapshot.waited_for),
         limit=limit(seen),
@@ -98,6 +101,16 @@ def _carried_out(seen: Observed) -> bool:
     return was is None or was.wishes == wishes(seen.service)
 
 
+def _no_room(seen: Observed, snapshot: Snapshot) -> str:
+    """The scheduler's words, where the Ray cluster that the RayService asks for has found no room beside
+    another one; empty: it has, or pods that are going are still in its place."""
+    ray = snapshot.ray
+    if not ray.upgrading or still_go(seen, ray, snapshot.pods) or as_asked(seen, ray.pending) is False:
+        return ""
+    found = unschedulable(pod for pod in snapshot.pods if pod.cluster == ray.pending)
+    return found[1] if found is not None and seen.now - found[0] >= claim.PATIENCE else ""
+
+
 def _stuck(seen: Observed, stalled: Sequence[Problem], *, carried_out: bool) -> str:
     """Why the revision cannot start; empty: it can, or what is told is of the one before."""
     if seen.refusal:
@@ -109,6 +122,16 @@ def _answer(snapshot: Snapshot, models: Sequence[ModelHealth]) -> bool:
     """Whether every model that is awake has answered as what it is now, and one is."""
     up = [model for model in models if model.state is not ModelState.ASLEEP]
     return bool(up) and all(model.answering and model.state is not ModelState.UPDATING for model in up)
+
+
+def _errors(models: Sequence[ModelHealth]) -> Errors | None:
+    """What the model says that has answered with errors alone for longest; None: none does."""
+    found = [
+        Errors(model.errors_since, f"model {model.name}: {model.problem.message}")
+        for model in models
+        if model.errors_since is not None and model.problem is not None
+    ]
+    return min(found, key=lambda each: each.since, default=None)
 
 
 def _serving(seen: Observed, models: Sequence[ModelHealth]) -> bool:
@@ -134,12 +157,16 @@ def _preparing(seen: Observed) -> str:
 def _crowded(seen: Observed) -> str | None:
     """Why there is no room now for a second Ray cluster, of as many replicas as run; None: nobody can see.
 
+    Workers of one that came up before it, and that it takes the place of, are as good as gone.
+
     Where the fit check is off, nodes do not tell: new ones come, or they are held by other things than pods.
     """
     target = seen.target_service
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
         return None
-    placed = Counter(pod.group for pod in pod_views(seen.pods) if pod.counts and pod.placed)
+    ray, pods = ray_view(seen.ray_service), pod_views(seen.pods)
+    serving = first_cluster(seen, ray) or ray.active
+    placed = Counter(pod.group for pod in pods if pod.counts and pod.placed and pod.cluster == serving)
     replicas = {}
     for model in target.spec.models:
         allowed = replica_range(target.workload, model)
@@ -147,7 +174,13 @@ def _crowded(seen: Observed) -> str | None:
         replicas[model.name] = (
             0 if model.name in seen.given_back else max(allowed.initial, min(run, allowed.max))
         )
-    return room.crowded(target.workload, replicas, seen.nodes, seen.booked)
+    gone = given_up(seen, ray)
+    comes_free = requests_by_node(pod for pod in pods if pod.cluster in gone and pod.role != HEAD)
+    booked = {
+        node: {what: amount - comes_free.get(node, {}).get(what, Decimal(0)) for what, amount in held.items()}
+        for node, held in seen.booked.items()
+    }
+    return room.crowded(target.workload, replicas, seen.nodes, booked)
 
 
 def _misfit(seen: Observed) -> str:

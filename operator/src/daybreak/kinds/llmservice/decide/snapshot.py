@@ -7,19 +7,21 @@ from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import condition, mapping, mappings, text, whole
-from daybreak.api.gates.gate_status import GateState, ModelGate
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import backends_before, node_wait, overdue
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
+from daybreak.kinds.llmservice.decide.first_cluster import first_cluster
 from daybreak.kinds.llmservice.observe.observed import Observed, Reports
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView, pod_views
 from daybreak.ray.views.ray_service_view import RayView, ray_view
+from daybreak.scheduling.claim import NO_MATTER, Turn
 from daybreak.scheduling.fit import Misfit
-from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,9 @@ class Snapshot:
 
     given_back: frozenset[str]
     """The models whose workers are given back at present."""
+    first: str
+    """The Ray cluster to which requests go, where KubeRay has switched to a second one of which not every
+    model has answered yet; empty: they go to the one that is active."""
     turns: Mapping[str, Turn]
     """By model, whose turn it is, where accelerators are scarce."""
 
@@ -126,8 +131,8 @@ class Snapshot:
 
     @property
     def displaced(self) -> Sequence[ModelGate]:
-        """Open gates of models that the spec has no more, in a Ray cluster that is active still."""
-        if self.ray.active not in self.before.backends:
+        """Open gates of models that the spec has no more, in a Ray cluster that requests go to still."""
+        if (self.first or self.ray.active) not in self.before.backends:
             return ()
         names = {model.name for model in self.service.spec.models}
         gates = self.before.gates.values()
@@ -154,6 +159,7 @@ def snapshot_of(
         reports=seen.reports,
         now=seen.now,
         given_back=seen.given_back,
+        first=first_cluster(seen, ray),
         turns=seen.turns,
     )
 

@@ -99,8 +99,7 @@ def _pod(
     own = {
         "DAYBREAK_FILL": json.dumps(order),
         "HOME": "/tmp",  # noqa: S108 - where the hub's library keeps its own notes
-        # The image of GPU workers asks for every device where NVIDIA's runtime is the default.
-        "NVIDIA_VISIBLE_DEVICES": "void",
+        **pod_spec.NO_DEVICES,
     }
     container = {
         "name": CONTAINER,

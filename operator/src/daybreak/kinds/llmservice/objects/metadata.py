@@ -3,7 +3,8 @@
 from typing import Any
 
 from daybreak.api.common.owned import owned_metadata
-from daybreak.api.llmservice.definition import KIND, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.pods.pod_template import PodMetadata
 
 

@@ -77,14 +77,14 @@ def read(content: bytes) -> Mapping[str, AdapterReport]:
 
 
 def http_reporter() -> HttpReporter[Replica, Mapping[str, AdapterReport]]:
-    """Who asks replicas over HTTP."""
+    """The reporter that asks replicas over HTTP."""
     return HttpReporter(DIRECT, lambda _: PATH, lambda content, _: read(content), BODY_LIMIT)
 
 
 def adapter_prober(
     reporter: Reporter[Replica, Mapping[str, AdapterReport]], on_change: Callable[[Key], None]
 ) -> AdapterProber:
-    """Who asks the replicas of each service, until each has said its last word."""
+    """The prober that asks the replicas of each service, until each has said its last word."""
     return PodProber(
         "adapters",
         reporter,

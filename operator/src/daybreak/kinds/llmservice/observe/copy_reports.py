@@ -67,7 +67,7 @@ def read(content: bytes, directory: str) -> CopyReport | None:
 
 
 def http_reporter() -> HttpReporter[Copying, CopyReport]:
-    """Who asks Jobs over HTTP."""
+    """The reporter that asks Jobs over HTTP."""
     return HttpReporter(
         FILL, lambda _: PATH, lambda content, asked: read(content, asked.directory), BODY_LIMIT
     )

@@ -24,9 +24,9 @@ from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change
+from daybreak.scheduling.claim import NO_MATTER, Turn
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.schedulable import check_off
-from daybreak.scheduling.turns import NO_MATTER, Turn
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmservice import validation
-from daybreak.api.llmservice.definition import LLM_SERVICES, LLMService
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.fit_watch import FitWatch

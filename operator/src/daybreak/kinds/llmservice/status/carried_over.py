@@ -91,6 +91,7 @@ def _kept(item: Mapping[str, Any]) -> ModelStatus:
         message=text(item.get("message"))[:MODEL_MESSAGE_LIMIT] or None,
         lora=[_adapter(each) for each in mappings(item["lora"])[:64]] if "lora" in item else None,
         answered=text(item.get("answered")) or None,
+        errors_since=text(item.get("errorsSince")) or None,
         cache=kept_cache(item),
     )
 

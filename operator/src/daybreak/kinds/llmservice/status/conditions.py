@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import Phase
-from daybreak.api.llmservice.definition import KIND
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
@@ -114,18 +114,20 @@ def stalled(found: Sequence[Problem]) -> Said:
 def active(
     notes: Sequence[str], models: Sequence[ModelHealth], held_back: Problem | None, *, waking: bool
 ) -> Said:
-    """Active: whether accelerators are held. `notes` are told at the end of the message."""
+    """Active: whether accelerators are held. `notes` are told at the end of the message.
+
+    The pods of one that stands in line hold nothing before they stand on nodes.
+    """
     told = "".join(f"; {note}" for note in notes)
-    held = [model for model in models if model.pods or model.gpus]
+    held = [model for model in models if model.gpus or (model.pods and (model.placed or not model.in_line))]
+    waits = [f"model {model.name}: {model.doing}" for model in models if model.in_line]
     if held:
         said = "worker pods are there for " + ", ".join(model.name for model in held)
-        return "True", Reason.AWAKE, f"{said}{told}"
+        return "True", Reason.AWAKE, f"{'; '.join([said, *waits])}{told}"
     if held_back is not None and any(model.state is not ModelState.ASLEEP for model in models):
         return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
-    queued = [model for model in models if model.queued]
-    if queued:
-        said = "; ".join(f"model {model.name}: {model.doing}" for model in queued)
-        return "False", Reason.WAITING_FOR_ACCELERATORS, f"{said}{told}"
+    if waits:
+        return "False", Reason.WAITING_FOR_ACCELERATORS, f"{'; '.join(waits)}{told}"
     if waking:
         # In the decision to wake itself the models still sleep.
         doing = [
@@ -157,9 +159,10 @@ def reconciling(
         return "False", Reason.STEADY, "asleep, as it should be"
     if ray.upgrading:
         said = f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
-        waits = [f"model {model.name}: {model.problem.message}" for model in models if model.problem]
-        waits += [snapshot.problem.message] if snapshot.problem else []
-        return "True", Reason.UPDATING, "; ".join([said, *dict.fromkeys(waits)])
+        return _second_cluster(said, models, [snapshot.problem] if snapshot.problem else [])
+    if snapshot.first:
+        said = f"requests go to {snapshot.first} until every model of {ray.active} has answered"
+        return _second_cluster(said, models, [])
     if ready[0] != "True":
         updating = ready[1] is Reason.UPDATING
         return "True", Reason.UPDATING if updating else Reason.PROGRESSING, ready[2]
@@ -174,6 +177,12 @@ def reconciling(
     if not ray.observed or ray.application is None or not ray.application.settled:
         return "True", Reason.UPDATING, "a change is being carried out"
     return "False", Reason.STEADY, "everything is as the spec says"
+
+
+def _second_cluster(said: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:
+    waits = [f"model {model.name}: {model.problem.message}" for model in models if model.problem]
+    waits += [problem.message for problem in problems]
+    return "True", Reason.UPDATING, "; ".join([said, *dict.fromkeys(waits)])
 
 
 def filling(snapshot: Snapshot) -> Said:

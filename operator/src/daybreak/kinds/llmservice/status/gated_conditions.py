@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.gates import sleep_policy
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
@@ -120,8 +121,8 @@ def _not_routed(
     states: Mapping[str, SleepState],
     said: Said,
 ) -> Said:
-    """The condition of models that all answer the operator, who asks past the gateways, where no gateway sees
-    one of them."""
+    """The condition of models that all answer the operator, which asks past the gateways, where no gateway
+    sees one of them."""
     unseen = [
         model.name
         for model in up

@@ -7,20 +7,22 @@ status, byte by byte.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Literal
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import parse_time, text, written
-from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateState, GateStatus, Phase, WakeStatus
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateStatus, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates import idle_policy, sleep_policy
-from daybreak.gates.room import room_status
+from daybreak.gates.room import room_status, yielded_to
 from daybreak.gates.sleep_policy import told_to_clients
 from daybreak.gates.state_machine import Health, SleepState
 from daybreak.gates.wake_history import wake_history
@@ -39,7 +41,7 @@ from daybreak.problems.problem import Problem
 from daybreak.rollouts import record, words
 from daybreak.rollouts.machine import RolloutState
 from daybreak.scheduling import fit
-from daybreak.scheduling.turns import Turn
+from daybreak.scheduling.claim import Turn
 
 _NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
@@ -154,6 +156,7 @@ def _gate(
             adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN),
             after=_after(seen.turn(name), state),
             idle=_idle(seen, snapshot, name, state, wakes[name]),
+            yielded_to=yielded_to(seen.gates.get(name), state, seen.turn(name)),
             room=room_status(
                 seen.gates.get(name),
                 state,
@@ -166,9 +169,9 @@ def _gate(
         for name, state in sleep_states.items()
     ]
     # A model from before goes on until those of the spec are up, or a new Ray cluster has taken over.
-    if any(state.phase in _NOT_SETTLED for state in sleep_states.values()):
+    if snapshot.first or any(state.phase in _NOT_SETTLED for state in sleep_states.values()):
         gates += snapshot.displaced[: MAX_GATES - len(gates)]
-    active = snapshot.ray.active
+    active = snapshot.first or snapshot.ray.active
     backends = [GateBackend(cluster=active)] if active else []
     return GateStatus(port=seen.gateway.port, backends=backends, models=gates)
 
@@ -204,18 +207,24 @@ def _comes_up(sleep_state: SleepState, wake: WakeStatus | None) -> bool:
 
 
 def health(
-    snapshot: Snapshot, model: ModelHealth, models: Sequence[ModelHealth], blocked: Problem | None
+    snapshot: Snapshot,
+    model: ModelHealth,
+    models: Sequence[ModelHealth],
+    blocked: Problem | None,
+    drain: timedelta,
 ) -> Health:
-    """How one of the models is, for the state machine."""
+    """How one of the models is, for the state machine; `drain` is how long what runs may take to end."""
     stalled = conditions.to_act_on(snapshot, [model], blocked)
     return Health(
         answers=model.answering,
+        drain=drain,
         failed="" if model.answering else told_to_clients([problem.message for problem in stalled]),
         updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
         hindered=snapshot.problem is not None or any(each.problem is not None for each in models),
         waits=snapshot.wakes_from_sleep(model.name) and not model.has_room,
         queues=snapshot.turn(model.name).in_queue,
         gives_way=bool(snapshot.turn(model.name).gives_way_to),
+        preempted=snapshot.turn(model.name).preempted,
     )
 
 
@@ -236,5 +245,6 @@ def _model(model: ModelHealth, lora: Adapters, whole: Problem | None) -> ModelSt
         message=(model.problem.message if model.problem else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         lora=None if lora.of is None else list(lora.of),
         answered=model.answered,
+        errors_since=written(model.errors_since) if model.errors_since is not None else None,
         cache=model.cache,
     )

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.gates.ledger import Accelerators, count, savings_before

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.modelserver.definition import KIND
+from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.gates.one_gate import decision
 from daybreak.kinds.modelserver.decide import autoscaling

@@ -1,18 +1,16 @@
 """How a change of a server reaches what runs: what the rollouts' machine is told, and what it decides."""
 
-from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, whole
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus, RolloutStrategy
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.ray.model import Model
-from daybreak.api.schema.scalars import seconds
 from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.modelserver.decide.view import View
+from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
@@ -22,14 +20,12 @@ from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again, step
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
-from daybreak.scheduling import fit, room
-from daybreak.scheduling.nodes import Apart, Terms
-from daybreak.scheduling.turns import PATIENCE
+from daybreak.scheduling import claim
 
 _REFUSAL_LIMIT = 2000
 _ONE_MORE = "one more pod"
 _NODES = timedelta(seconds=15)
-"""How often it is looked for nodes for a change that fits on none: nobody tells a server of them."""
+"""How often it is looked for nodes for a change that fits on none: what runs is what it is told of."""
 
 
 def rolled(view: View, blocked: Problem | None) -> Rolled | None:
@@ -38,17 +34,16 @@ def rolled(view: View, blocked: Problem | None) -> Rolled | None:
     if history is None:
         return None
     limit = deadline(history.rollout.deadline, [seen.gate.wake if seen.gate is not None else None])
-    drain = timedelta(seconds=seconds(view.server.spec.graceful_shutdown_timeout))
     wish, built = history.wish, history.built
     held_up = blocked is not None and blocked.reason is not Reason.REFUSED
     if held_up or wish is None or built is None:
-        return None if history.state is None else Rolled(history, history.state, limit, drain)
+        return None if history.state is None else Rolled(history, history.state, limit)
     situation = _situation(view, history, built, wish, limit)
     state = step(history.state, situation, wish)
     waits = state.phase is RolloutPhase.BLOCKED and bool(situation.around.misfit)
     pauses = [look_again(state, situation), _scheduler_has(view), _NODES if waits else None]
     soonest = min((pause for pause in pauses if pause is not None), default=None)
-    return Rolled(history, state, limit, drain, soonest)
+    return Rolled(history, state, limit, soonest)
 
 
 def unproven(state: RolloutState | RolloutStatus | None) -> bool:
@@ -108,7 +103,7 @@ def _scheduler_has(view: View) -> timedelta | None:
     stuck = unschedulable(view.current_pods) if view.relieved else None
     if stuck is None:
         return None
-    left = stuck[0] + PATIENCE - view.seen.now
+    left = stuck[0] + claim.PATIENCE - view.seen.now
     return left if left > timedelta(0) else None
 
 
@@ -134,21 +129,11 @@ def _crowded(seen: Observed) -> str | None:
     target = seen.target
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
         return None
-    one_more = {target.model.name: 1}
-    return room.crowded(target.workload, one_more, seen.nodes, seen.booked, _terms(target), head=False)
+    return fit.crowded(target, seen.nodes, seen.booked)
 
 
 def _misfit(seen: Observed) -> str:
     """What of the revision that is asked for fits on no node."""
     if seen.target is None or seen.nodes is None or not seen.fit_checked:
         return ""
-    found = fit.fit(seen.target.workload, seen.nodes, _terms(seen.target))
-    return "; ".join(misfit.message for misfit in found if misfit.model is not None)
-
-
-def _terms(server: ModelServer) -> Callable[[Model], Terms]:
-    """In whose words it is told, and how else a replica could be spread."""
-    total = server.spec.parallelism.tensor * server.spec.parallelism.pipeline
-    more = range(server.spec.nodes + 1, total + 1) if server.profile.distributed is not None else ()
-    apart = tuple(Apart(total // each, f"set nodes: {each}") for each in more if total % each == 0)
-    return lambda model: replace(fit.of_models(model), fewer_pods="lower nodes", apart=apart)
+    return "; ".join(misfit.message for misfit in fit.misfits(seen.target, seen.nodes))

@@ -1,13 +1,16 @@
 """How a ModelServer's pods are, read off what is seen."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import CrashStatus
+from daybreak.api.schema.scalars import seconds
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
 from daybreak.kinds.modelserver.decide import groups
@@ -15,7 +18,7 @@ from daybreak.kinds.modelserver.decide.groups import takes_requests
 from daybreak.kinds.modelserver.objects.deployment import configuration, wishes
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
-from daybreak.problems.problem import Problem, lasting
+from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.turn_words import waiting
@@ -25,6 +28,8 @@ class View(view.View[Observed, ModelServer]):
     """What is seen, with what follows from it."""
 
     noun = "model"
+    kind = KIND
+    fits = "the pods of a replica"
 
     @property
     def server(self) -> ModelServer:
@@ -117,6 +122,11 @@ class View(view.View[Observed, ModelServer]):
             return None
         return groups.crash(self.pods, self.current, self.seen.status)
 
+    @property
+    def drain(self) -> timedelta:
+        """How long requests in progress may take at the end of its pods."""
+        return timedelta(seconds=seconds(self.server.spec.graceful_shutdown_timeout))
+
     @cached_property
     def problem(self) -> Problem | None:
         """What keeps pods from being ready, what somebody must act on first."""
@@ -129,10 +139,7 @@ class View(view.View[Observed, ModelServer]):
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         if self.crash is not None:
             found.append(Problem(Reason.CONTAINER_CRASHING, self.crash.message, stalled=self.crash.again))
-        stalled = condition(self.seen.status, ConditionType.STALLED)
-        standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
-        worst = min(found, key=lambda problem: not problem.stalled, default=None)
-        return lasting(worst, standing)
+        return self.told(found)
 
     @property
     def missing(self) -> str:
@@ -143,7 +150,7 @@ class View(view.View[Observed, ModelServer]):
     @property
     def doing(self) -> str:
         """What is waited for."""
-        if self.queued:
+        if self.in_line:
             return waiting(self.seen.turn.after, self.seen.turn)
         if self.seen.deployment is None or not self.current_pods:
             return "its pods are being made"

@@ -4,7 +4,8 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.owned import owned_metadata
-from daybreak.api.modelserver.definition import KIND, ModelServer
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.resource import KIND
 
 
 def metadata(server: ModelServer, name: str, component: str = names.SERVER_COMPONENT) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """The revisions of a server: what its spec says of the pods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.modelserver.profiles import Engines
 from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.kinds.modelserver.objects.metadata import metadata
 from daybreak.rollouts import revisions
@@ -28,9 +28,7 @@ def with_own(server: ModelServer, known: Sequence[Revision]) -> tuple[Revision, 
     return revisions.with_own(server.owner, content(server), known)
 
 
-def built_of(
-    server: ModelServer, revision: Revision, engines: Mapping[str, EngineProfile]
-) -> ModelServer | None:
+def built_of(server: ModelServer, revision: Revision, engines: Engines) -> ModelServer | None:
     """The server with another revision's pods; None when that cannot be read, or its engine is not there."""
     spec = revisions.with_content(server.spec, _FIELDS, revision.data)
     engine = engines.get(spec.engine) if spec is not None else None

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.gates.one_gate import observed
+from daybreak.kinds.modelserver.observe import fit
 from daybreak.rollouts.history import History
-from daybreak.scheduling.schedulable import check_off
+from daybreak.scheduling.fit import Misfit
+from daybreak.scheduling.nodes import Node
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class Observed(observed.Observed[ModelServer]):
     target: ModelServer | None = None
     """It as it is asked for; None where that cannot be read."""
 
-    @property
-    def fit_checked(self) -> bool:
-        """Whether the nodes are compared with what a pod needs, as far as they are known."""
-        return not check_off(self.manifest)
+    def misfits_of(self, subject: ModelServer, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+        """What of one fits on no node."""
+        return fit.misfits(subject, nodes)

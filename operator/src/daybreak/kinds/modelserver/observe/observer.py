@@ -1,6 +1,6 @@
 """What is seen of a ModelServer beside what is seen of any workload with one gate."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -9,15 +9,18 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver import validation
-from daybreak.api.modelserver.definition import MODEL_SERVERS, ModelServer
-from daybreak.api.modelserver.profiles import EngineProfile
+from daybreak.api.modelserver.definition import ModelServer
+from daybreak.api.modelserver.profiles import Engines
+from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.parts import Parts
+from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate import observer
 from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
+from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from daybreak.kube.watching.cache import Key
@@ -42,12 +45,26 @@ class Observer(observer.Observer[Observed]):
         parts: Parts,
         gateways: GatewaySource | None,
         ports: PortAllocator,
-        engines: Mapping[str, EngineProfile],
+        engines: Engines,
     ) -> None:
         super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
         self._engines = engines
         self._watches = parts.watches
         self._booked = parts.booked
+        self._fit = FitWatch()
+
+    def observe(self, key: Key) -> Observed | None:
+        """What is seen of one, or None when there is none."""
+        seen = super().observe(key)
+        if seen is None:
+            self._fit.forget(key)
+            return None
+        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, fit.questions)
+        return seen
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """Those of which the fit check says something else now than when they were observed."""
+        return await self._fit.concerned(self._nodes.nodes())
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says, and the revisions that are kept."""
@@ -72,7 +89,7 @@ class Observer(observer.Observer[Observed]):
         )
 
 
-def as_built(seen: Observed, known: Sequence[Revision], engines: Mapping[str, EngineProfile]) -> Observed:
+def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Observed:
     """With its revisions, and built of the one that it is built of at present.
 
     Before anything has answered there is nothing to go back to: it is built as it is written. So is one whose
@@ -94,7 +111,7 @@ def as_built(seen: Observed, known: Sequence[Revision], engines: Mapping[str, En
 
 
 def read(
-    manifest: Mapping[str, Any], engines: Mapping[str, EngineProfile] | None = None
+    manifest: Mapping[str, Any], engines: Engines | None = None
 ) -> tuple[ModelServer | None, tuple[str, ...]]:
     """A ModelServer from its manifest, and what is wrong with it.
 

@@ -1,7 +1,7 @@
 """What to do next about a ServeApplication, and what to say of it: a pure function of what is seen."""
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.serveapplication.definition import KIND
+from daybreak.api.serveapplication.resource import KIND
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.gates.one_gate import decision
 from daybreak.kinds.serveapplication.decide.rollout import rolled

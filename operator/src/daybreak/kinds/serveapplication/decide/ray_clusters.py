@@ -6,7 +6,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, parse_time, text
 from daybreak.gates.sleep_policy import backends_before
 from daybreak.kinds.serveapplication.decide.view import View
-from daybreak.ray.views.ray_service_view import never_served, replaced
+from daybreak.ray.views.ray_service_view import by_name, never_served, replaced
 
 SETTLED = timedelta(seconds=10)
 """After that long a RayService names the Ray cluster that was made for it, also where its watch is behind."""
@@ -50,8 +50,8 @@ def needless(view: View) -> str:
     ray = view.ray
     if not ray.upgrading:
         return ""
-    serving = [each for each in view.seen.ray_clusters if at(each, "metadata").get("name") == ray.active]
-    made, asked = (_configuration(each) for each in (serving[0] if serving else None, view.seen.ray_service))
+    serving = by_name(view.seen.ray_clusters).get(ray.active)
+    made, asked = (_configuration(each) for each in (serving, view.seen.ray_service))
     return ray.pending if made and made == asked else ""
 
 

@@ -3,14 +3,14 @@
 from datetime import timedelta
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.gates.gate_status import GateState, Phase
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.marks import Marks
-from daybreak.kinds.serveapplication.objects.pods import drain_seconds
 from daybreak.kinds.serveapplication.objects.revisions import built_of, files_of
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.problems.problem import Problem
@@ -22,7 +22,7 @@ from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import SETTLE, Situation, Wish, look_again, step
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
-from daybreak.scheduling.turns import PATIENCE
+from daybreak.scheduling import claim
 
 _REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters."""
@@ -35,14 +35,13 @@ def rolled(view: View, blocked: Problem | None) -> Rolled | None:
         return None
     gate = view.seen.gate
     limit = deadline(history.rollout.deadline, (gate.wake if gate is not None else None,))
-    drain = timedelta(seconds=drain_seconds(view.application))
     wish, built = history.wish, history.built
     held_up = blocked is not None and blocked.reason is not Reason.REFUSED
     if held_up or wish is None or built is None:
-        return None if history.state is None else Rolled(history, history.state, limit, drain)
+        return None if history.state is None else Rolled(history, history.state, limit)
     situation = _situation(view, history, wish, built, limit)
     state = step(history.state, situation, wish)
-    return Rolled(history, state, limit, drain, look_again(state, situation))
+    return Rolled(history, state, limit, look_again(state, situation))
 
 
 def _situation(view: View, history: History, wish: Wish, built: Revision, limit: timedelta) -> Situation:
@@ -52,7 +51,7 @@ def _situation(view: View, history: History, wish: Wish, built: Revision, limit:
     target = _target(view, history)
     coming = [pod for pod in view.pods if ray.upgrading and pod.cluster == ray.pending]
     no_room = unschedulable(coming)
-    short = no_room is not None and seen.now - no_room[0] >= PATIENCE
+    short = no_room is not None and seen.now - no_room[0] >= claim.PATIENCE
     crowded = None
     if target is not None and seen.nodes is not None and seen.booked is not None and seen.fit_checked:
         crowded = fit.crowded(target, seen.nodes, seen.booked)

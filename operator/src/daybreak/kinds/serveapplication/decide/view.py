@@ -1,26 +1,25 @@
 """How an application is, read off its RayService and its Ray pods."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from functools import cached_property
 
-from daybreak.api.common.conditions import ConditionType, Reason
-from daybreak.api.common.unstructured import condition, text
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import text
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.api.serveapplication.definition import KIND, ServeApplication
-from daybreak.controller.conditions import Made
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.resource import KIND
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
-from daybreak.gates.sleep_policy import node_wait
 from daybreak.kinds.serveapplication.objects.groups import fewest_pods
+from daybreak.kinds.serveapplication.objects.pods import drain_seconds
 from daybreak.kinds.serveapplication.objects.serve_config import application_names
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.pod_problems import pod_problem
-from daybreak.problems.problem import Problem, lasting
-from daybreak.problems.serve_problems import deployment_problem, service_problem, worst
+from daybreak.problems.problem import Problem
+from daybreak.problems.serve_problems import deployment_problem, service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, NOT_STARTED, RUNNING, Application, RayView, ray_view
-from daybreak.scheduling.schedulable import schedulable
 from daybreak.scheduling.turn_words import waiting
 
 _ON_ITS_WAY = ("DEPLOYING", NOT_STARTED)
@@ -31,6 +30,8 @@ class View(view.View[Observed, ServeApplication]):
     """What is seen, with what follows from it."""
 
     noun = "application"
+    kind = KIND
+    fits = "the head and a pod of each worker group"
 
     @property
     def application(self) -> ServeApplication:
@@ -125,14 +126,9 @@ class View(view.View[Observed, ServeApplication]):
         return self.made and bool(self.answered) and (self.ray.upgrading or not self.ray.observed or changing)
 
     @property
-    def schedulable(self) -> Made:
-        """Whether its head and a pod of each worker group fit on the nodes."""
-        seen = self.seen
-        fits = "the head and a pod of each worker group"
-        said = schedulable(seen.misfits, KIND, fits, valid=not seen.problems, known=seen.nodes is not None)
-        status, reason, message = said
-        holds = None if status == "Unknown" else status == "True"
-        return Made(ConditionType.SCHEDULABLE, holds, reason, message)
+    def drain(self) -> timedelta:
+        """How long requests in progress may take at the end of its pods."""
+        return timedelta(seconds=drain_seconds(self.application))
 
     @cached_property
     def problem(self) -> Problem | None:
@@ -143,13 +139,7 @@ class View(view.View[Observed, ServeApplication]):
         if self.serve is not None:
             found += [deployment_problem(each) for each in self.serve.deployments.values()]
         found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
-        if self._no_room is not None:
-            # The scheduler's own words say the same, without numbers.
-            others = [each for each in found if each is not None and each.reason is not Reason.UNSCHEDULABLE]
-            found = [*others, self._no_room]
-        stalled = condition(self.seen.status, ConditionType.STALLED)
-        standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
-        return lasting(worst(found), standing)
+        return self.told(found)
 
     @property
     def without_code(self) -> bool:
@@ -166,15 +156,6 @@ class View(view.View[Observed, ServeApplication]):
         return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)
 
     @property
-    def _no_room(self) -> Problem | None:
-        """What of it fits on no node, until it answers."""
-        misfits = self.seen.misfits
-        if not misfits or self.answering:
-            return None
-        said = "; ".join(misfit.message for misfit in misfits)
-        return no_node_fits(said, KIND, waking=node_wait(self.seen.gate, self.seen.now) is not None)
-
-    @property
     def missing(self) -> str:
         """Nothing: how many replicas there are is Serve's to decide."""
         return ""
@@ -182,7 +163,7 @@ class View(view.View[Observed, ServeApplication]):
     @property
     def doing(self) -> str:
         """What is waited for."""
-        if self.queued:
+        if self.in_line:
             return waiting(self.seen.turn.after, self.seen.turn)
         if self.without_code and not self.made:
             return "its code is being looked for"

@@ -3,7 +3,8 @@
 from typing import Any
 
 from daybreak.api.common.owned import owned_metadata
-from daybreak.api.serveapplication.definition import KIND, ServeApplication
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.resource import KIND
 
 
 def metadata(application: ServeApplication, name: str, component: str = "ray") -> dict[str, Any]:

@@ -96,6 +96,8 @@ def worker_group(
     }
     if group.accelerators:
         environment |= pod_spec.COMPILERS
+    elif workload.on_accelerators:
+        environment |= pod_spec.NO_DEVICES
     template = pod_spec.template(
         workload,
         platform,

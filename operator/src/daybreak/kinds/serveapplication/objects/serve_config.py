@@ -89,7 +89,13 @@ def _said(
 def configuration(application: ServeApplication) -> Any:
     """What restarts replicas when it changes: what the application is, and what a replica is given."""
     spec, groups = application.spec, by_deployment(application.groups)
-    given = ("name", "ray_actor_options", "placement_group_bundles", "placement_group_strategy")
+    given = (
+        "name",
+        "ray_actor_options",
+        "placement_group_bundles",
+        "placement_group_strategy",
+        "max_replicas_per_node",
+    )
     each = [(one.route, _deployment(one, groups[one.name].name)) for one in spec.deployments]
     restarting = [[route, {name: one[name] for name in given if name in one}] for route, one in each]
     return [[one.said for one in _applications(application)], restarting]
@@ -132,8 +138,16 @@ def _deployment(deployment: Deployment, group: str, *, away: bool = False) -> di
         found["placement_group_strategy"] = deployment.placement_group.strategy.value
         if deployment.memory is not None:
             bundles[0]["memory"] = actor["memory"]
+    if deployment.max_replicas_per_node is not None:
+        found["max_replicas_per_node"] = deployment.max_replicas_per_node
     if deployment.user_config is not None:
         found["user_config"] = deployment.user_config
+    if (logging := deployment.logging) is not None:
+        found["logging_config"] = {
+            "log_level": logging.level.value,
+            "encoding": logging.encoding.value,
+            "enable_access_log": logging.access_log,
+        }
     return found
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from daybreak.api.common.config_map import Content
 from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.sleep_policy import gates_before
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.revisions import built_of, config_map_of, files_of, with_own
-from daybreak.kube.watching.config_map_watch import Content
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.history import History
 from daybreak.rollouts.record import state_of

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from daybreak.api.common.config_map import Content
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
 from daybreak.kinds.serveapplication.observe import fit
-from daybreak.kube.watching.config_map_watch import Content
 from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
-from daybreak.scheduling.schedulable import check_off
+from daybreak.scheduling.nodes import Node
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,9 @@ class Observed(observed.Observed[ServeApplication]):
             return None
         return self.contents.get(code.config_map, Content(awaited=True))
 
-    @property
-    def fit_checked(self) -> bool:
-        """Whether the nodes are compared with what it needs, as far as they are known."""
-        return self.subject is not None and not self.problems and not check_off(self.manifest)
-
-    @cached_property
-    def misfits(self) -> tuple[Misfit, ...] | None:
-        """What of it fits on no node; None: nobody has looked."""
-        if self.subject is None or self.nodes is None or not self.fit_checked:
-            return None
-        return fit.misfits(self.subject, self.nodes)
+    def misfits_of(self, subject: ServeApplication, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+        """What of one fits on no node."""
+        return fit.misfits(subject, nodes)
 
     @cached_property
     def sleep_policy(self) -> SleepPolicy:

@@ -9,7 +9,8 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.custom_object import read_object
 from daybreak.api.serveapplication import validation
-from daybreak.api.serveapplication.definition import SERVE_APPLICATIONS, ServeApplication
+from daybreak.api.serveapplication.definition import ServeApplication
+from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.parts import Parts
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates import reads

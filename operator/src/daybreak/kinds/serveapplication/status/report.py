@@ -45,7 +45,7 @@ def as_before(seen: Observed, reason: Reason, message: str) -> ServeApplicationS
         for each in mappings(before.get("deployments"))
     ]
     return ServeApplicationStatus(
-        **report.as_before(seen, reason, message, fit_checked=True).fields(),
+        **report.as_before(seen, reason, message).fields(),
         url=text(before.get("url")) or None,
         ray_cluster=text(before.get("rayCluster")) or None,
         deployments=found[:_MOST],

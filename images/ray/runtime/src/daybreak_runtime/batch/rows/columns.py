@@ -1,0 +1,155 @@
+"""Columns that requests are made of: one that no row of the input has fails each row, and is told at once.
+
+Only what fails for certain counts. A template may look whether a row has a column, or use one in a branch
+that no row takes; rows that lack a column that others have fail one by one.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+
+from jinja2 import meta, nodes
+
+from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.rows.reading import Row
+from daybreak_runtime.batch.rows.requests import ROW, environment
+from daybreak_runtime.jobs.problem import JobProblem
+
+COLUMN_MISSING = "ColumnMissing"
+_SHOWN = 30
+"""Most columns that a message lists."""
+STRICT_FILTERS = (
+    "capitalize",
+    "count",
+    "e",
+    "escape",
+    "float",
+    "int",
+    "join",
+    "length",
+    "list",
+    "lower",
+    "string",
+    "title",
+    "trim",
+    "truncate",
+    "upper",
+)
+"""Filters of Jinja2 that read the value, so that one that is undefined is an error."""
+_STRICT_COMPARISONS = frozenset(("eq", "ne", "lt", "lteq", "gt", "gteq"))
+_STRICT_OPERATIONS = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Pow)
+
+
+def check(request: Request, rows: Iterable[Row]) -> None:
+    """Read rows until each column that a request needs was there. Raises JobProblem if one never was."""
+    wanted = needed(request)
+    seen: dict[str, None] = {}
+    if not wanted:
+        return
+    for row in rows:
+        if row.error:
+            continue
+        if "body" in row.columns and "custom_id" in row.columns:
+            return  # a request of a batch file, which no template is asked for
+        seen |= dict.fromkeys(row.columns)
+        if wanted.keys() <= seen.keys():
+            return
+    if not seen:
+        return  # no row can be read: each has its own error
+    raise JobProblem(
+        COLUMN_MISSING, "; ".join(_said(*each, list(seen)) for each in wanted.items() if each[0] not in seen)
+    )
+
+
+def needed(request: Request) -> dict[str, str]:
+    """Columns without which no request can be made, and the field of the spec that wants each."""
+    found: dict[str, str] = {}
+    if request.messages_column is not None:
+        found[request.messages_column] = "spec.messagesColumn"
+    elif request.messages:
+        for number, each in enumerate(request.messages):
+            found |= dict.fromkeys(of_template(each["content"]), f"spec.messages[{number}]")
+    else:
+        found |= dict.fromkeys(of_template(request.prompt or ""), "spec.prompt")
+    found |= dict.fromkeys(request.images, "spec.images")
+    if request.sampling_params_column is not None:
+        found[request.sampling_params_column] = "spec.samplingParamsColumn"
+    return found
+
+
+def of_template(text: str) -> list[str]:
+    """Columns without which a template fails whatever else a row holds, in the order of the alphabet."""
+    tree = environment().parse(text)
+    own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
+    variables = meta.find_undeclared_variables(tree) - own - environment().globals.keys()
+    # `row` itself is always there; an item of it is meant where the name is not the template's own.
+    found = {name for path, name in _of_statements(tree.body) if (path or name) in variables and name != ROW}
+    return sorted(found)
+
+
+_Found = Iterator[tuple[str, str]]
+"""Columns, each after the variable of which it is an item: `row`, or none where it is a variable itself."""
+
+
+def _of_statements(statements: Iterable[nodes.Node]) -> _Found:
+    for each in statements:
+        match each:
+            case nodes.Output():
+                for part in each.nodes:
+                    yield from _used(part)
+            case nodes.If():
+                yield from _used(each.test)
+            case nodes.For():
+                yield from _used(each.iter)
+            case nodes.Assign():
+                yield from _evaluated(each.node)
+
+
+def _used(expression: nodes.Node) -> _Found:
+    """What must be there where the value is read: written, iterated or asked whether it is true."""
+    match expression:
+        case nodes.Name():
+            yield "", expression.name
+        case nodes.Getattr(node=nodes.Name(name="row"), attr=str(key)) if not hasattr(dict, key):
+            yield ROW, key
+        case nodes.Getitem(node=nodes.Name(name="row"), arg=nodes.Const(value=str(key))) if not hasattr(
+            dict, key
+        ):
+            yield ROW, key
+        case _:
+            yield from _evaluated(expression)
+
+
+def _evaluated(expression: nodes.Node) -> _Found:
+    """What must be there so that the expression has a value at all, which may be an undefined one."""
+    match expression:
+        case nodes.Getattr() | nodes.Getitem():
+            yield from _used(expression.node)
+        case nodes.Call():
+            yield from _used(expression.node)
+            for argument in expression.args:
+                yield from _evaluated(argument)
+        case nodes.Filter(node=nodes.Node() as value) if expression.name in STRICT_FILTERS:
+            yield from _used(value)
+        case nodes.And() | nodes.Or():
+            yield from _used(expression.left)
+        case nodes.CondExpr():
+            yield from _used(expression.test)
+        case nodes.Concat():
+            for part in expression.nodes:
+                yield from _used(part)
+        case nodes.Compare() if expression.ops[0].op in _STRICT_COMPARISONS:
+            yield from _used(expression.expr)
+            yield from _used(expression.ops[0].expr)
+        case nodes.UnaryExpr():
+            yield from _used(expression.node)
+        case nodes.BinExpr() if isinstance(expression, _STRICT_OPERATIONS):
+            yield from _used(expression.left)
+            yield from _used(expression.right)
+
+
+def _said(name: str, field: str, columns: list[str]) -> str:
+    near = difflib.get_close_matches(name, columns, 1)
+    more = len(columns) - _SHOWN
+    there = ", ".join(columns[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    nearest = f"; the nearest is {near[0]}" if near else ""
+    return f"{field}: no row has a column {name}; there are {there or 'none'}{nearest}"

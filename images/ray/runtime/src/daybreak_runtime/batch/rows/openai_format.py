@@ -1,0 +1,173 @@
+"""OpenAI's batch files: requests in; results and errors out, in two files."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from daybreak_runtime.batch.rows.row_error import RowError
+
+RESULTS, ERRORS = "output.jsonl", "errors.jsonl"
+TASKS = {"/v1/chat/completions": "generate", "/v1/completions": "generate", "/v1/embeddings": "embed"}
+"""What each URL of a request asks for."""
+_SAMPLING = (
+    "temperature",
+    "top_p",
+    "stop",
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "top_k",
+    "min_p",
+    "repetition_penalty",
+    "min_tokens",
+    "ignore_eos",
+)
+"""Fields of a body that vLLM's sampling parameters have by the same name."""
+_TAKEN: Mapping[str, Collection[str]] = {
+    "/v1/chat/completions": ("messages", "max_tokens", "max_completion_tokens", *_SAMPLING),
+    "/v1/completions": ("prompt", "max_tokens", "max_completion_tokens", *_SAMPLING),
+    "/v1/embeddings": ("input",),
+}
+"""Fields that are carried out, by URL; `model` and `response_format` are too."""
+_WITHOUT_EFFECT = (
+    "model",
+    "user",
+    "metadata",
+    "store",
+    "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "stream",
+    "stream_options",
+    "parallel_tool_calls",
+)
+"""Fields that would not change an answer in a file, or that are looked at elsewhere."""
+_DEFAULTS: Mapping[str, Collection[Any]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "top_logprobs": (0,),
+    "tools": ([],),
+    "functions": ([],),
+    "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"),
+    "logit_bias": ({},),
+    "echo": (False,),
+    "suffix": ("",),
+    "modalities": (["text"],),
+    "encoding_format": ("float",),
+}
+"""Values of other fields that ask for what a row gets anyhow."""
+_FORMATS = ("text", "json_object", "json_schema")
+"""Types of `response_format`."""
+_LOST = ("n", "logprobs", "prompt_logprobs")
+"""Sampling parameters of vLLM whose outcome has no place in a row."""
+
+
+def body(columns: Mapping[str, Any], task: str) -> tuple[str, Mapping[str, Any]]:
+    """URL and body of a request. Raises RowError when it is none, or is not for the task."""
+    url, found = columns.get("url"), columns.get("body")
+    if not isinstance(columns.get("custom_id"), str) or not isinstance(found, Mapping):
+        raise RowError("no request of a batch file: custom_id, method, url and body are wanted")
+    if url not in TASKS:
+        raise RowError(f"url {url} is not served: use one of {', '.join(TASKS)}")
+    if TASKS[url] != task:
+        raise RowError(f"url {url} is no {task}")
+    return url, found
+
+
+def refused(url: str, found: Mapping[str, Any]) -> list[str]:
+    """Fields of a body that ask for something that a model of the batch's own does not give."""
+    return [
+        name
+        for name, value in found.items()
+        if name not in _TAKEN[url]
+        and name not in _WITHOUT_EFFECT
+        and not (name == "response_format" and (value or {}).get("type", "text") in _FORMATS)
+        and not _is_default(name, value)
+    ]
+
+
+def lost(params: Mapping[str, Any]) -> list[str]:
+    """Sampling parameters that ask for more than a row's one text."""
+    return [name for name in _LOST if not _is_default(name, params.get(name))]
+
+
+def not_given(names: Iterable[str]) -> RowError:
+    """The error of a row that asks for them."""
+    return RowError(
+        f"the row asks for {', '.join(names)}: a batch with a model of its own gives one text or vector for "
+        "a row, and nothing beside it. Leave it out, or ask a service by serviceRef"
+    )
+
+
+def _is_default(name: str, value: Any) -> bool:
+    # `0` is not `False` here: as `logprobs` of a completion it asks for those of the text itself.
+    return value is None or (name == "logprobs" and value is False) or value in _DEFAULTS.get(name, ())
+
+
+def sampling_params(found: Mapping[str, Any]) -> dict[str, Any]:
+    """vLLM's sampling parameters of a body."""
+    params = {name: found[name] for name in _SAMPLING if found.get(name) is not None}
+    most = found.get("max_completion_tokens", found.get("max_tokens"))
+    if most is not None:
+        params["max_tokens"] = most
+    kind = found.get("response_format") or {}
+    if kind.get("type") == "json_schema":
+        params["structured_outputs"] = {"json": (kind.get("json_schema") or {}).get("schema")}
+    elif kind.get("type") == "json_object":
+        params["structured_outputs"] = {"json_object": True}
+    return params
+
+
+def line(
+    row: int, columns: Mapping[str, Any], answer: Mapping[str, Any], error: str, model: str, created: int
+) -> tuple[bool, bytes]:
+    """A line of a result or error file; whether it is a result.
+
+    Args:
+        row: Its number.
+        columns: The request.
+        answer: What came of it.
+        error: Why nothing did; empty when it is answered.
+        model: What the model is called.
+        created: When it was answered, in seconds of Unix time.
+    """
+    custom_id = columns.get("custom_id")
+    request = {"id": f"batch_req_{row}", "custom_id": custom_id}
+    if error:
+        said = {**request, "response": None, "error": {"code": "row_failed", "message": error}}
+        return False, _line(said)
+    body = _answer(row, columns, answer, model, created)
+    found = {"status_code": 200, "request_id": f"req_{row}", "body": body}
+    return True, _line({**request, "response": found, "error": None})
+
+
+def _answer(
+    row: int, columns: Mapping[str, Any], answer: Mapping[str, Any], model: str, created: int
+) -> Mapping[str, Any]:
+    if "body" in answer:
+        return dict(answer["body"])  # a service's own
+    prompt, completion = answer.get("prompt_tokens") or 0, answer.get("completion_tokens") or 0
+    usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    if columns.get("url") == "/v1/embeddings":
+        del usage["completion_tokens"]
+        data = [{"object": "embedding", "index": 0, "embedding": answer.get("response")}]
+        return {"object": "list", "model": model, "data": data, "usage": usage}
+    chat = columns.get("url") == "/v1/chat/completions"
+    text = answer.get("response")
+    said: Mapping[str, Any] = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    return {
+        "id": f"{'chatcmpl' if chat else 'cmpl'}-{row}",
+        "object": "chat.completion" if chat else "text_completion",
+        "created": created,
+        "model": model,
+        "choices": [
+            {"index": 0, **said, "logprobs": None, "finish_reason": answer.get("finish_reason") or "stop"}
+        ],
+        "usage": usage,
+    }
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode() + b"\n"

@@ -1,0 +1,157 @@
+"""From a row to what the engine takes: templates, the chat template and tokens, each row by itself."""
+
+import json
+import logging
+from collections.abc import Collection, Mapping
+from typing import Any, Protocol
+
+from daybreak_runtime.batch.order import Engines, Request
+from daybreak_runtime.batch.rows import images, openai_format
+from daybreak_runtime.batch.rows.requests import messages, pictures, render, sampling_params
+from daybreak_runtime.batch.rows.row_error import RowError
+
+log = logging.getLogger("daybreak.batch")
+
+
+class Tokenizer(Protocol):
+    """What is needed of a tokenizer of transformers."""
+
+    def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
+        """Text of a conversation."""
+        ...
+
+    def encode(self, text: str, **kwargs: Any) -> list[int]:
+        """Tokens of a text."""
+        ...
+
+
+def tokenizer(engines: Engines, request: Request) -> Any:
+    """The model's tokenizer, with its chat template; None where neither a chat nor tokens are wanted.
+
+    Models that see may keep their chat template with their processor, where tokenizers do not look.
+    """
+    chat = request.use_chat_template and (request.task == "generate" or bool(request.images))
+    chat = chat or bool(request.messages) or request.messages_column is not None
+    if not (request.tokenize or chat):
+        return None
+    from transformers import AutoProcessor, AutoTokenizer
+
+    args = engines.engine_args
+    options = {
+        "revision": args.get("tokenizer_revision") or args.get("revision"),
+        "trust_remote_code": bool(args.get("trust_remote_code")),
+    }
+    source = args.get("tokenizer") or engines.source
+    found = AutoTokenizer.from_pretrained(source, **options)
+    if chat and request.chat_template is None and not found.chat_template:
+        try:
+            found.chat_template = AutoProcessor.from_pretrained(source, **options).chat_template
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the model has no such template
+            log.warning("the model has no processor with a chat template: %s", error)
+    return found
+
+
+def prepared(
+    request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any], adapters: Collection[str] = ()
+) -> dict[str, Any]:
+    """What the engine takes of a row. Raises RowError.
+
+    Args:
+        request: How a request is made of a row.
+        tokenizer: The model's; None where neither a chat template nor tokens are wanted.
+        columns: The row.
+        adapters: Names by which a batch file's request may ask for one.
+    """
+    if "body" in columns and "custom_id" in columns:
+        found, params, named = _of_batch_file(request, tokenizer, columns)
+        adapter = named if named in adapters else request.adapter
+    else:
+        found, params = _prompt(request, tokenizer, columns), sampling_params(request, columns)
+        adapter = request.adapter
+    if request.task == "generate" and (lost := openai_format.lost(params)):
+        raise openai_format.not_given(lost)
+    if request.guided_json is not None:
+        params["structured_outputs"] = {"json": dict(request.guided_json)}
+    if request.task == "generate":
+        # As with OpenAI's API: to the end of the context. vLLM by itself stops after 16 tokens.
+        found["sampling_params"] = {"max_tokens": None, **params}
+    elif params:
+        found["pooling_params"] = params
+    if adapter:
+        found["model"] = adapter
+    return found
+
+
+def _prompt(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+    chat = request.messages or request.messages_column is not None or request.images
+    if tokenizer is None or not request.use_chat_template or (request.task != "generate" and not chat):
+        text = render(request.prompt or "", columns)
+        # The prompt itself says where its images are, in the model's own words.
+        seen = pictures(request, columns, remote=False)
+        return _with(seen, _tokens(request, tokenizer, text, special=True))
+    return _of_chat(request, tokenizer, messages(request, columns, remote=False))
+
+
+def _of_batch_file(
+    request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any], str | None]:
+    url, body = openai_format.body(columns, request.task)
+    if refused := openai_format.refused(url, body):
+        raise openai_format.not_given(refused)
+    params = {**request.sampling_params, **openai_format.sampling_params(body)}
+    adapter = body.get("model") if isinstance(body.get("model"), str) else None
+    if url == "/v1/chat/completions":
+        if tokenizer is None or not isinstance(body.get("messages"), list) or not body["messages"]:
+            raise RowError("the body has no messages")
+        return _of_chat(request, tokenizer, body["messages"]), params, adapter
+    text = body.get("input" if url == "/v1/embeddings" else "prompt")
+    if not isinstance(text, str):
+        raise RowError("the body has no text: one string for each row")
+    return (
+        _tokens(request, tokenizer, text, special=True),
+        {} if request.task != "generate" else params,
+        adapter,
+    )
+
+
+def _of_chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the engine takes of messages in OpenAI's form."""
+    turns, seen = images.parted(said)
+    return _with(seen, _tokens(request, tokenizer, _chat(request, tokenizer, turns), special=False))
+
+
+def _with(seen: list[str], found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "images": seen} if seen else found
+
+
+def _chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> str:
+    last_is_users = said[-1]["role"] != "assistant"
+    try:
+        text: str = tokenizer.apply_chat_template(
+            said,
+            tokenize=False,
+            chat_template=request.chat_template,
+            add_generation_prompt=last_is_users,
+            continue_final_message=not last_is_users,
+            **request.chat_template_kwargs,
+        )
+    except Exception as error:
+        raise RowError(f"the chat template fails: {type(error).__name__}: {error}") from error
+    return text
+
+
+def _tokens(request: Request, tokenizer: Tokenizer | None, text: str, *, special: bool) -> dict[str, Any]:
+    """The prompt, as tokens where they are wanted. A chat template has written special tokens itself."""
+    if not text:
+        raise RowError("the prompt is empty")
+    if tokenizer is None or not request.tokenize:
+        return {"prompt": text}
+    try:
+        return {"tokenized_prompt": tokenizer.encode(text, add_special_tokens=special)}
+    except Exception as error:
+        raise RowError(f"the prompt cannot be tokenized: {type(error).__name__}: {error}") from error
+
+
+def as_text(value: Mapping[str, Any]) -> str:
+    """As it goes through Ray Data: texts have one type, whatever is in them."""
+    return json.dumps(value, default=str)

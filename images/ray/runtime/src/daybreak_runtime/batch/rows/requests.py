@@ -1,0 +1,126 @@
+"""Making a request of a row: templates run in a sandbox, and whatever is wrong is the row's own error."""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template, TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from daybreak_runtime.batch.order import Request
+from daybreak_runtime.batch.rows import images
+from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.jobs.problem import JobProblem
+
+TEMPLATE_INVALID = "TemplateInvalid"
+PROMPT_LIMIT = 16 * 2**20
+"""Most characters of one prompt: a loop in a template must not fill the memory."""
+ROW = "row"
+"""Name by which a template has all columns of its row."""
+_ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+
+
+def environment() -> Environment:
+    """Where templates are compiled and run."""
+    return _ENVIRONMENT
+
+
+@cache
+def _template(text: str) -> Template:
+    return _ENVIRONMENT.from_string(text)
+
+
+def check(request: Request) -> None:
+    """Compile every template once. Raises JobProblem when one is not a template."""
+    texts = [("spec.prompt", request.prompt)] if request.prompt is not None else []
+    texts += [(f"spec.messages[{n}]", each["content"]) for n, each in enumerate(request.messages)]
+    for path, text in texts:
+        try:
+            _template(text or "")
+        except TemplateSyntaxError as error:
+            raise JobProblem(TEMPLATE_INVALID, f"{path}: line {error.lineno}: {error.message}") from error
+
+
+def render(text: str, columns: Mapping[str, Any]) -> str:
+    """A template over a row's columns, and `row`, all of them. Raises RowError."""
+    parts: list[str] = []
+    length = 0
+    try:
+        for part in _template(text).generate({**columns, ROW: columns}):
+            length += len(part)
+            if length > PROMPT_LIMIT:
+                raise RowError(f"the template makes more than {PROMPT_LIMIT} characters")
+            parts.append(part)
+    except RowError:
+        raise
+    except Exception as error:
+        raise RowError(f"the template fails: {type(error).__name__}: {error}") from error
+    return "".join(parts)
+
+
+def messages(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[dict[str, Any]]:
+    """The messages of a row, in OpenAI's form; images of columns lead the user's last one. Raises RowError.
+
+    Args:
+        request: How a request is made of a row.
+        columns: The row.
+        remote: Whether an image may be one that is fetched from elsewhere.
+    """
+    if request.messages_column is not None:
+        found = column(columns, request.messages_column)
+        if isinstance(found, str):
+            found = _json(request.messages_column, found)
+        if not isinstance(found, list) or not found or not all(_is_message(each) for each in found):
+            raise RowError(f"column {request.messages_column} holds no messages: a list of role and content")
+        said = [dict(each) for each in found]
+    elif request.messages:
+        said = [
+            {"role": each["role"], "content": render(each["content"], columns)} for each in request.messages
+        ]
+    else:
+        said = [{"role": "user", "content": render(request.prompt or "", columns)}]
+    if request.images:
+        found = pictures(request, columns, remote=remote)
+        last = next((each for each in reversed(said) if each["role"] == "user"), said[-1])
+        own = last["content"]
+        rest = own if isinstance(own, list) else [{"type": "text", "text": own}]
+        last["content"] = [*({"type": "image_url", "image_url": {"url": url}} for url in found), *rest]
+    return said
+
+
+def pictures(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[str]:
+    """The images of a row's columns, as URLs. Raises RowError."""
+    return [images.url(column(columns, name), f"column {name}", remote=remote) for name in request.images]
+
+
+def sampling_params(request: Request, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of a row: the batch's, and above them the row's own. Raises RowError."""
+    params = dict(request.sampling_params)
+    if request.sampling_params_column is not None:
+        own = column(columns, request.sampling_params_column)
+        if isinstance(own, str):
+            own = _json(request.sampling_params_column, own) if own.strip() else {}
+        if own is not None and not isinstance(own, Mapping):
+            raise RowError(f"column {request.sampling_params_column} holds no object of parameters")
+        params |= {name: value for name, value in (own or {}).items() if value is not None}
+    return params
+
+
+def column(columns: Mapping[str, Any], name: str) -> Any:
+    """A column's value. Raises RowError when the row has no such column."""
+    try:
+        return columns[name]
+    except KeyError as error:
+        raise RowError(f"the row has no column {name}; it has {', '.join(columns) or 'none'}") from error
+
+
+def _is_message(value: Any) -> bool:
+    return isinstance(value, Mapping) and "role" in value and "content" in value
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise RowError(f"column {name} is no JSON: {error}") from error

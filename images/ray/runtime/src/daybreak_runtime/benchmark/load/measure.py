@@ -1,0 +1,184 @@
+"""The load of one step: processes of clients, and what the engine says of itself meanwhile."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from daybreak_runtime.benchmark.load.clients import READY, Job
+from daybreak_runtime.benchmark.load.engine_metrics import Metrics, fetch, summary
+from daybreak_runtime.benchmark.order import Load, Objective
+from daybreak_runtime.benchmark.outcome import EngineSeen, Seen, Settings, Step, step
+
+CLIENTS_OF_A_PROCESS = 16
+REQUESTS_OF_A_PROCESS = 20.0
+"""In each second, of an open loop."""
+START_SECONDS = 120.0
+"""For a process of the load to be ready, at most."""
+_TOLD_SECONDS = 0.2
+"""Until the last process has been told its job."""
+_SAMPLE_SECONDS = 1.0
+_LATE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Target:
+    """Who is asked."""
+
+    url: str
+    """Base URL of the OpenAI API."""
+    model: str
+    key: str | None = None
+    metrics: str | None = None
+    """URL of the engine's metrics; None: they cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """One load: a number of clients, or a rate."""
+
+    clients: int | None = None
+    rate: float | None = None
+
+    def __str__(self) -> str:
+        return f"{self.clients} clients" if self.clients is not None else f"{self.rate:g} requests/s"
+
+
+class LoadFailed(Exception):
+    """A process of the load failed: no figure of this step means anything."""
+
+
+def levels(load: Load) -> list[Level]:
+    """The loads of a benchmark, the lowest first."""
+    if load.clients:
+        return [Level(clients=count) for count in sorted(set(load.clients))]
+    return [Level(rate=rate) for rate in sorted(set(load.rates))]
+
+
+def jobs(target: Target, load: Load, level: Level, processors: int, begin: float, end: float) -> list[Job]:
+    """The load spread over processes: one processor for two of them at most."""
+    most = max(1, processors // 2)
+    if level.clients is not None:
+        count = max(1, min(-(-level.clients // CLIENTS_OF_A_PROCESS), most))
+    else:
+        count = max(1, min(int((level.rate or 0) / REQUESTS_OF_A_PROCESS) + 1, most))
+    return [
+        Job(
+            url=target.url,
+            model=target.model,
+            key=target.key,
+            load=load,
+            clients=tuple(range(number, level.clients or 0, count)),
+            rate=None if level.rate is None else level.rate / count,
+            number=number,
+            begin=begin,
+            end=end,
+        )
+        for number in range(count)
+    ]
+
+
+def measure(target: Target, load: Load, level: Level, objective: Objective, settings: Settings) -> Step:
+    """Put one load on the target, and say what came of it. Raises LoadFailed."""
+    spread = partial(jobs, target, load, level, len(os.sched_getaffinity(0)))
+    running = [_start() for _ in spread(0.0, 0.0)]
+    try:
+        _ready(running)
+        begin = time.monotonic() + _TOLD_SECONDS
+        first = begin + load.ramp_seconds
+        windows = [(first + n * load.seconds, first + (n + 1) * load.seconds) for n in range(load.windows)]
+        end = windows[-1][1]
+        sampler = Sampler(target.metrics, first, end)
+        try:
+            seen = _run(running, spread(begin, end), end)
+        finally:
+            engine = sampler.close()
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+    return step(settings, (level.clients, level.rate), seen, windows, objective, engine)
+
+
+def _start() -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "daybreak_runtime.benchmark.load.clients"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment)  # noqa: S603
+
+
+def _ready(running: Sequence["subprocess.Popen[str]"]) -> None:
+    """Wait until all of them could begin: on a busy machine that takes longer than many a load lasts."""
+    latest = time.monotonic() + START_SECONDS
+    for process in running:
+        output = process.stdout
+        assert output is not None, "started with a pipe"  # noqa: S101
+        said, _, _ = select.select([output], [], [], max(0.0, latest - time.monotonic()))
+        if not said:
+            raise LoadFailed(f"a process of the load was not ready within {START_SECONDS:g} s")
+        if output.readline().strip() != READY:
+            raise _failed(process.communicate()[1])
+
+
+def _run(running: Sequence["subprocess.Popen[str]"], wanted: Sequence[Job], end: float) -> list[Seen]:
+    patience = max(0.0, end - time.monotonic()) + _LATE_SECONDS
+    try:
+        with ThreadPoolExecutor(len(running)) as threads:
+            outputs = list(
+                threads.map(
+                    lambda process, job: process.communicate(json.dumps(asdict(job)), timeout=patience),
+                    running,
+                    wanted,
+                )
+            )
+    except subprocess.TimeoutExpired as error:
+        raise LoadFailed("a process of the load did not end") from error
+    for process, (_, errors) in zip(running, outputs, strict=True):
+        if process.returncode:
+            raise _failed(errors)
+    return [Seen(*one) for output, _ in outputs for one in json.loads(output)]
+
+
+def _failed(errors: str) -> LoadFailed:
+    return LoadFailed(f"a process of the load failed: {errors.strip()[-1000:]}")
+
+
+class Sampler:
+    """Asks for the engine's metrics between two moments, in a thread.
+
+    Args:
+        url: Where they are; None: nobody is asked.
+        first: The moment of the first sample, on the monotonic clock.
+        last: When it ends.
+    """
+
+    def __init__(self, url: str | None, first: float, last: float) -> None:
+        self._samples: list[Metrics] = []
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        if url is not None:
+            self._thread = threading.Thread(target=self._run, args=(url, first, last), daemon=True)
+            self._thread.start()
+
+    def close(self) -> EngineSeen | None:
+        """What was seen; None: nothing."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join(2 * _SAMPLE_SECONDS)
+        return summary(self._samples)
+
+    def _run(self, url: str, first: float, last: float) -> None:
+        # The last sample lies before the end, when the clients leave.
+        moment = first
+        while moment < last and not self._over.wait(max(0.0, moment - time.monotonic())):
+            found = fetch(url)
+            if found is not None:
+                self._samples.append(found)
+            moment = max(moment + _SAMPLE_SECONDS, time.monotonic())

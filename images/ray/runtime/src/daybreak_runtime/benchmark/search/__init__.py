@@ -1,0 +1,1 @@
+"""Which settings to try next."""

@@ -1,0 +1,99 @@
+"""The fields of a request's body that pass to the engine, by path: the same list that the gateway has.
+
+`request_fields.json` is made from the gateway's own list (`daybreak.gateway.fields`); what is said of a field
+that is refused is what the gateway says. A gateway asks at PATH whether a replica has this very list, and
+leaves the look at bodies to those that have.
+
+It judges what the engine's app parses: with the same parser, and every occurrence of a name.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_FILE = Path(__file__).with_name("request_fields.json")
+_TEXT = _FILE.read_text()
+_RULES: Mapping[str, Any] = json.loads(_TEXT)
+_EVERYWHERE = dict.fromkeys(_RULES["everywhere"], "plain")
+_BY_PATH: Mapping[str, Mapping[str, str]] = {
+    path: _EVERYWHERE | {name: rule for rule, names in rules.items() for name in names}
+    for path, rules in _RULES["paths"].items()
+}
+_CHOICES: int = _RULES["choices"]
+_ITEMS: int = _RULES["items"]
+_MOST_MEMBERS = 2000
+"""Names in one object: no request has so many, and to judge each costs more than to read a text."""
+_INSIDE = "chat_template_kwargs"
+_TEMPLATE = "chat_template"
+
+PATH = f"/-/guard/{hashlib.sha256(_TEXT.encode()).hexdigest()[:16]}"
+"""Answered as the health is, by a replica that looks at bodies by this list."""
+
+
+class Refused(NamedTuple):
+    """Why a body is refused."""
+
+    message: str
+    param: str | None
+
+
+def looks_at(path: str) -> bool:
+    """Whether bodies at a path are JSON that is looked at: all but forms."""
+    return path not in _RULES["forms"]
+
+
+def refused(path: str, body: bytes) -> Refused | None:
+    """Why a body is refused at a path; None: it passes.
+
+    What is no object in JSON is refused here, and not left to whoever may read it otherwise.
+    """
+    if b"\0" in body:
+        return Refused("The body must be JSON in UTF-8.", None)
+    try:
+        # Objects as tuples of pairs, lists as lists: of a dict only the last of two like names would be left.
+        members = json.loads(body, object_pairs_hook=tuple)
+    except (ValueError, RecursionError):
+        members = None
+    if not isinstance(members, tuple):
+        return Refused("The request's body must be a JSON object.", None)
+    rules = _BY_PATH.get(path, {})
+    if len(members) > _MOST_MEMBERS:
+        return Refused("The body has too many fields.", None)
+    for name, value in members:
+        found = _judge(name, value, rules.get(name, "refused"))
+        if found is not None:
+            return found
+    return None
+
+
+def _judge(name: str, value: Any, rule: str) -> Refused | None:
+    match rule:
+        case "refused" if value is not None:
+            return Refused(f"This service does not take the field {name}.", name)
+        case "counted" if isinstance(value, str) or _more_than(value, _CHOICES):
+            return Refused(f"n must be a number of at most {_CHOICES}.", name)
+        case "listed" if isinstance(value, list) and _work(value) > _ITEMS:
+            return Refused(f"The list {name} has more than {_ITEMS} items.", name)
+        case "entered" if isinstance(value, tuple):
+            return _inside(value)
+    return None
+
+
+def _inside(members: tuple[Any, ...]) -> Refused | None:
+    if len(members) > _MOST_MEMBERS:
+        return Refused("The body has too many fields.", None)
+    if any(name == _TEMPLATE and value is not None for name, value in members):
+        param = f"{_INSIDE}.{_TEMPLATE}"
+        return Refused(f"This service does not take the field {_TEMPLATE}.", param)
+    return None
+
+
+def _more_than(value: Any, most: int) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > most
+
+
+def _work(items: list[Any]) -> int:
+    """Pieces of work in a list. Numbers are none: a list of them is one text in tokens."""
+    return sum(isinstance(item, str | list | tuple) for item in items)

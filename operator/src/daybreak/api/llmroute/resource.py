@@ -1,0 +1,6 @@
+"""LLMRoutes as the API server serves them: all that the gateway's agent needs to watch them."""
+
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
+
+KIND = "LLMRoute"
+LLM_ROUTES = Resource(GROUP, VERSION, KIND, "llmroutes")

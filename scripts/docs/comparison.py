@@ -1,0 +1,35 @@
+"""docs/comparison.md: its figures are those that were measured last."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from bench import report
+
+PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
+"""A figure on the page: the result's name and the measure; of one on GPUs, a path and its clients."""
+
+
+def comparison_md() -> str:
+    """The page as it is, with the figures of bench/results between their marks."""
+    return FIGURE.sub(_marked, PAGE.read_text())
+
+
+def _marked(found: re.Match[str]) -> str:
+    mark, _, _ = found[0].partition("-->")
+    return f"{mark}-->{words(_value(**found.groupdict()))}<!-- -->"
+
+
+def words(value: float) -> str:
+    """A figure as a person says it: two digits, and all of a larger one."""
+    return str(round(value)) if value >= 10 else f"{float(f'{value:.2g}'):g}"
+
+
+def _value(result: str, measure: str, clients: str | None) -> float:
+    found: dict[str, Any] = json.loads((report.RESULTS / f"{result}.json").read_text())
+    if clients is None:
+        return float(found["measures"][measure])
+    (row,) = (row for row in found["table"] if (row["path"], str(row["clients"])) == (measure, clients))
+    return float(row["requests_per_second"])

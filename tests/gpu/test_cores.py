@@ -1,0 +1,101 @@
+"""Models without accelerators, and a node with just the cores that one of them needs: they take turns too.
+
+Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
+"""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster import FakeNode
+from tests.api.admin import Admin, eventually
+from tests.api.playing.words import PATIENCE
+from tests.gpu.exact import Exact, gate
+from tests.gpu.looks import node_of, placed
+from tests.gpu.nodes import Nodes
+
+pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated", "serve_by_pods")]
+
+PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
+"""Nobody falls asleep by the clock."""
+CORES = "cores"
+"""The label and the taint of the nodes of these tests."""
+TOLERATED = {"key": CORES, "operator": "Exists"}
+
+
+class OnCores(Exact):
+    """A service whose one model stands on those nodes, with so many cores for each pod."""
+
+    def make_with(self, cores: int) -> None:
+        """Make it."""
+        on_cpu = {"kind": "cpu", "nodeSelector": {CORES: "yes"}, "tolerations": [TOLERATED]}
+        self.make(PATIENT, accelerator=on_cpu, resources={"cpu": str(cores), "memory": "1Gi"})
+
+
+@pytest.fixture
+def both(admin: Admin, answers: Path, traffic: Path) -> tuple[OnCores, OnCores]:
+    """Two services."""
+    one, two = (OnCores(admin, answers, traffic, name) for name in ("one", "two"))
+    return one, two
+
+
+def node(name: str, cores: int) -> FakeNode:
+    """A node without accelerators, for models alone."""
+    return FakeNode(name, gpus=0, cpus=cores, labels={CORES: "yes"}, taints=(f"{CORES}=yes:NoSchedule",))
+
+
+def test_an_idle_service_gives_its_cores_to_one_that_is_asked(
+    both: tuple[OnCores, OnCores], nodes: Nodes
+) -> None:
+    nodes.add(node("cores", 4))
+    one, two = both
+    one.make_with(3)
+    one.opens()
+    one.gateways(in_flight=1)
+    two.make_with(3)
+    two.gateways(held=1)
+    two.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    time.sleep(2 * PATIENCE.total_seconds())
+    assert one.is_open, "one that is asked keeps its cores"
+    one.gateways(idle=60)
+    two.opens()
+    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    placed(two.admin, two.name, 1)
+
+
+def test_nobody_sleeps_for_one_that_finds_no_room_all_the_same(
+    both: tuple[OnCores, OnCores], nodes: Nodes, admin: Admin
+) -> None:
+    """As long as a pod of somebody else takes what is lacking."""
+    nodes.add(node("cores", 6))
+    admin.create(pod_of_somebody_else(cores=2))
+    eventually("it stands", lambda: node_of(admin.get("Pod", "other")))
+    one, two = both
+    one.make_with(2)
+    one.opens()
+    one.gateways(idle=60)
+    two.make_with(5)
+    two.gateways(held=1)
+    two.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    time.sleep(2 * PATIENCE.total_seconds())
+    assert one.is_open
+    admin.delete("Pod", "other")
+    two.opens()
+    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+
+
+def pod_of_somebody_else(cores: int) -> dict[str, Any]:
+    """One that takes cores of those nodes."""
+    asks = {"requests": {"cpu": str(cores)}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other"},
+        "spec": {
+            "nodeSelector": {CORES: "yes"},
+            "tolerations": [TOLERATED],
+            "containers": [{"name": "other", "image": "other", "resources": asks}],
+        },
+    }

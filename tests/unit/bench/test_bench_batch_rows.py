@@ -1,0 +1,111 @@
+"""What the benchmark of many rows hears of a batch, when it kills it, and what its runs come to."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.gpu.processes import process, tail, until
+from bench.ray.batch_rows import (
+    FEW_ROWS,
+    GOALS,
+    ROW_BYTES,
+    ROWS,
+    Attempt,
+    Follower,
+    _write_rows,
+    goals,
+    measures,
+)
+from bench.report import met
+
+
+def told(state: str, done: int = 0) -> dict[str, Any]:
+    return {"state": state, "rows": {"total": 100, "done": done} if state != "Reading" else {}}
+
+
+class TestFollower:
+    def test_the_start_is_rays_and_the_engines_and_not_the_reading_between(self) -> None:
+        follower = Follower()
+        for now, said in ((1, {}), (10, told("Reading")), (14, told("Starting")), (21, told("Running"))):
+            follower.hear(said, now)
+        follower.hear(told("Running", 40), 30)
+        assert follower.start_seconds == 10 + 7
+
+    def test_a_state_that_nobody_saw_was_passed_at_once(self) -> None:
+        follower = Follower()
+        follower.hear(told("Reading"), 10)
+        follower.hear(told("Succeeded", 3), 12)
+        assert follower.start_seconds == 10
+
+    def test_it_is_killed_between_two_parts_of_its_second_half(self) -> None:
+        follower = Follower(kill_at=50)
+        for now, done in ((10, 0), (14, 20), (18, 40)):
+            follower.hear(told("Running", done), now)
+            assert not follower.due(now + 3)
+        follower.hear(told("Running", 60), 22)
+        assert (follower.due(23.9), follower.due(24.1)) == (False, True)
+        follower.hear(told("Running", 60), 24.5)
+        assert follower.due(24.5), "the same count again is no part"
+
+    def test_who_is_not_to_be_killed_never_is(self) -> None:
+        follower = Follower()
+        follower.hear(told("Running", 99), 22)
+        assert not follower.due(1000)
+
+
+def attempts(**resumed: float) -> dict[str, Attempt]:
+    """200 s of work, of which 104 were done when it was killed."""
+    figures = {"seconds": 130.0, "start_seconds": 30.0, "rss_mib": 705.0, "own_mib": 605.0} | resumed
+    return {
+        "few": Attempt(10_000, 50, 30, 690.0, 590.0, 10_000),
+        "whole": Attempt(100_000, 230, 30, 900.0, 620.0, 100_000),
+        "killed": Attempt(100_000, 134, 30, 699.0, 599.0, 51_000),
+        "resumed": Attempt(100_000, done=100_000, **figures),
+    }
+
+
+def test_the_cost_of_resuming_is_without_a_start_and_with_it() -> None:
+    found = measures(attempts(), {"whole": 100_000, "killed": 100_600})
+    assert found["resume_overhead"] == pytest.approx(204 / 200 - 1)
+    assert found["resume_overhead_with_start"] == pytest.approx(264 / 230 - 1)
+    assert found["rows_per_second"] == pytest.approx(500)
+    assert (found["rows_answered_twice"], found["rows_answered_twice_undisturbed"]) == (600, 0)
+    assert all(met(found[name], goal) for name, goal in GOALS.items())
+
+
+class TestGrowth:
+    def test_it_is_without_the_object_store(self) -> None:
+        assert measures(attempts(), {"whole": 0, "killed": 0})["driver_growth_mib"] == 30.0
+
+    def test_half_of_the_rows_that_are_kept_miss_the_goal(self, tmp_path: Path) -> None:
+        _write_rows(tmp_path / "whole", 1000)
+        lines = (tmp_path / "whole" / "rows.jsonl").read_text().splitlines()
+        each = {len(json.loads(line)["text"]) for line in lines}
+        kept = 0.5 * (ROWS - FEW_ROWS) * ROW_BYTES / 2**20
+        assert each == {ROW_BYTES}
+        assert not met(kept, goals(ROWS - FEW_ROWS)["driver_growth_mib"])
+
+    def test_of_few_rows_nothing_is_said(self) -> None:
+        assert "driver_growth_mib" not in goals(10_000)
+        assert set(goals(ROWS - FEW_ROWS)) == set(GOALS)
+
+
+def test_memory_that_is_shared_is_not_its_own(tmp_path: Path) -> None:
+    program = (
+        "import mmap, time; shared = mmap.mmap(-1, 64 << 20); shared.write(b'x' * len(shared)); "
+        "print('ready', flush=True); time.sleep(60)"
+    )
+    with process("shared", [sys.executable, "-c", program], {}, tmp_path) as one:
+        until("ready", lambda: "ready" in tail(one.log) or None, 30, one, pause=0.05)
+        assert one.peak_mib - one.own_mib > 60
+
+
+def test_a_start_alone_misses_no_goal_and_work_done_twice_does() -> None:
+    def overhead(**resumed: float) -> float:
+        return measures(attempts(**resumed), {"whole": 0, "killed": 0})["resume_overhead"]
+
+    assert met(overhead(seconds=200.0, start_seconds=100.0), GOALS["resume_overhead"])
+    assert not met(overhead(seconds=150.0), GOALS["resume_overhead"])

@@ -1,0 +1,45 @@
+"""The first programs of both containers stay small, and the agent loads no more than it needs."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from daybreak.gateway.__main__ import PROGRAMS
+from tests.api.operator_process import SOURCES
+
+LARGE = {"aiohttp", "ctypes", "jinja2", "kubernetes", "orjson", "pydantic", "ssl", "structlog", "yaml"}
+"""What takes megabytes, and what only the agent needs."""
+
+NOT_OF_THE_AGENT = {"kopf", "kubernetes", "pydantic", "requests", "urllib3", "yaml"}
+"""What takes megabytes, and what the agent has no use for: the API server has checked what it reads."""
+
+_LOADED = """
+import json, sys
+from daybreak.gateway.__main__ import program
+from daybreak.gateway.environment import Environment
+program(sys.argv[1], Environment({}))
+print(json.dumps([name for name, module in sys.modules.items() if module is not None]))
+"""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_nothing_large_is_loaded(name: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    command = [sys.executable, "-c", _LOADED, name]
+    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    loaded = json.loads(said.stdout)
+    assert f"daybreak.gateway.supervisor.{'agent_keeper' if name == 'agent' else 'supervisor'}" in loaded
+    assert not LARGE & set(loaded)
+    assert name == "haproxy" or "asyncio" not in loaded
+
+
+def test_the_agent_loads_neither_the_types_of_the_api_nor_clients_that_it_does_not_use() -> None:
+    command = [sys.executable, "-c", "import daybreak.gateway.agent.__main__, sys; print(*sys.modules)"]
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    loaded = set(said.stdout.split())
+    assert {"aiohttp", "daybreak.gateway.agent.agent", "jinja2"} <= loaded
+    assert not NOT_OF_THE_AGENT & loaded

@@ -1,0 +1,153 @@
+"""Which replicas are believed that they look at bodies, and what HAProxy is told then."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from daybreak.gateway.agent import proofs as module
+from daybreak.gateway.agent.proofs import Proofs, with_guard
+from daybreak.gateway.agent.wanted import WantedGate
+from daybreak.gateway.fields import fields
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate, Slot
+from tests.gateway.fake_serve import FakeServe
+from tests.gateway.ports import free_ports
+from tests.gateway.replica_door import ReplicaDoor
+from tests.unit.waiting import until
+
+SLOT = Slot("qwen", Gate.OPEN, 1, "big", replicas_listen=True)
+PROXY = Server("10.0.0.1", 8000, backup=True)
+
+
+def replica(number: int) -> Server:
+    """A replica by its number."""
+    return Server(f"10.0.1.{number}", 8100, pod=f"uid-{number}")
+
+
+class Told(Proofs):
+    """Proofs that the test has found."""
+
+    def __init__(self, *found: bool | None) -> None:
+        super().__init__(lambda name: None)
+        self.found = found
+
+    def of(self, server: Server) -> bool | None:
+        """By the replica's number."""
+        return self.found[int(server.host.rpartition(".")[2])]
+
+
+GUARDED = replace(SLOT, guarded=True, check=fields.guard_path())
+
+
+@pytest.mark.parametrize(
+    ("found", "before", "guarded"),
+    [
+        ((True, True), None, True),
+        ((True, None), None, False),
+        ((True, None), SLOT, False),
+        ((True, None), GUARDED, True),
+        ((None,), GUARDED, True),
+        ((), GUARDED, True),
+        ((True, False), GUARDED, False),
+        ((False,), None, False),
+        ((None,), None, False),
+        ((), SLOT, False),
+        ((), None, False),
+    ],
+)
+def test_bodies_are_left_to_replicas_that_all_look(
+    found: tuple[bool | None, ...], before: Slot | None, guarded: bool
+) -> None:
+    replicas = tuple(replica(number) for number in range(len(found)))
+    gate = WantedGate(SLOT, (*replicas, PROXY))
+    expected = WantedGate(GUARDED, replicas) if guarded else gate
+    assert with_guard(gate, Told(*found), before) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "guarded"),
+    [
+        ((True, None), True),
+        ((None, True, None, True), True),
+        ((None, True, None, None), False),
+        ((True, False), False),
+        ((None, None), False),
+        ((True, None, None), False),
+    ],
+)
+def test_of_a_pipelines_pods_only_one_of_each_replica_answers(
+    found: tuple[bool | None, ...], guarded: bool
+) -> None:
+    replicas = tuple(replica(number) for number in range(len(found)))
+    gate = WantedGate(SLOT, (*replicas, PROXY), pods=2)
+    expected = WantedGate(GUARDED, replicas, pods=2) if guarded else gate
+    assert with_guard(gate, Told(*found), None) == expected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"extra": ("priority",)}, {"paths": "any"}, {"check": "/health"}, {"replicas_listen": False}],
+)
+def test_some_gates_bodies_are_looked_at_in_the_gateway(more: dict[str, Any]) -> None:
+    gate = WantedGate(replace(SLOT, **more), (replica(0), PROXY))
+    assert with_guard(gate, Told(True), GUARDED) == gate
+
+
+class Asked:
+    """Answers that the test gives, one after the other; then none."""
+
+    def __init__(self, *answers: bool | None) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, host: str, port: int) -> bool | None:
+        """Answer."""
+        self.asked.append(host)
+        return self.answers.pop(0) if self.answers else None
+
+
+async def running(
+    ask: Callable[[str, int], Awaitable[bool | None]], changed: list[str]
+) -> tuple[Proofs, "asyncio.Task[None]"]:
+    """Proofs that ask."""
+    proofs = Proofs(changed.append, ask)
+    return proofs, asyncio.create_task(proofs.run())
+
+
+async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "ASK_SECONDS", 0.01)
+    changed: list[str] = []
+    ask = Asked(None, None, True)
+    proofs, task = await running(ask, changed)
+    proofs.watch("qwen", [WantedGate(SLOT, (replica(1), PROXY))])
+    await until(lambda: changed == ["qwen"])
+    assert proofs.of(replica(1)) is True
+    await asyncio.sleep(0.05)
+    assert ask.asked == ["10.0.1.1"] * 3
+    # Another pod with its address.
+    other = replace(replica(1), pod="another")
+    proofs.watch("qwen", [WantedGate(SLOT, (other,))])
+    await until(lambda: len(ask.asked) > 4)
+    assert proofs.of(other) is None
+    proofs.watch("qwen", ())
+    assert proofs.of(replica(1)) is None
+    task.cancel()
+
+
+def test_one_that_never_answers_is_asked_seldom() -> None:
+    asked = [number for number in range(1, 100) if module._due(number)]
+    assert asked == [1, 2, 4, 8, 16, 32, 48, 64, 80, 96]
+
+
+async def test_a_replica_is_asked_at_its_port() -> None:
+    async with ReplicaDoor() as ours, FakeServe() as other:
+        assert await module._ask(ours.address.host, ours.address.port) is True
+        assert await module._ask(other.address.host, other.address.port) is False
+        ours.dead = True
+        assert await module._ask(ours.address.host, ours.address.port) is None
+    assert await module._ask("127.0.0.1", free_ports(1)) is None

@@ -1,0 +1,64 @@
+"""A pod's own account, from the files and variables that Kubernetes puts there."""
+
+from pathlib import Path
+
+import pytest
+
+from daybreak.kube.credentials import FOLDER, InCluster, NoCredentials
+
+ADDRESS = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ca.crt").write_text("a certificate")
+    (tmp_path / "token").write_text("first\n")
+    return tmp_path
+
+
+def read(folder: Path, **more: str) -> InCluster:
+    return InCluster.from_environment({**ADDRESS, FOLDER: str(folder), **more})
+
+
+async def test_it_is_read(folder: Path) -> None:
+    found = read(folder)
+    assert (found.host, found.ssl_ca_cert) == ("https://10.0.0.1:443", str(folder / "ca.crt"))
+    wanted = {"BearerToken": {"key": "authorization", "value": "Bearer first"}}
+    assert await found.auth_settings() == wanted
+    assert "first" not in repr(found)
+
+
+def test_an_address_of_ipv6(folder: Path) -> None:
+    assert read(folder, KUBERNETES_SERVICE_HOST="fd00::1").host == "https://[fd00::1]:443"
+
+
+def test_a_new_token_is_taken_within_a_minute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("daybreak.kube.credentials.time.monotonic", lambda: now[0])
+    found = read(folder)
+    (folder / "token").write_text("two")
+    now[0] += 59
+    assert found.token() == "first"
+    now[0] += 2
+    assert found.token() == "two"
+    # While Kubernetes replaces it there may be none for a moment.
+    (folder / "token").unlink()
+    now[0] += 61
+    assert found.token() == "two"
+
+
+@pytest.mark.parametrize("missing", ["ca.crt", "token"])
+@pytest.mark.parametrize("how", ["gone", "empty"])
+def test_what_is_missing_is_named(folder: Path, missing: str, how: str) -> None:
+    if how == "gone":
+        (folder / missing).unlink()
+    else:
+        (folder / missing).write_text("")
+    with pytest.raises(NoCredentials, match=missing):
+        read(folder)
+
+
+@pytest.mark.parametrize("missing", sorted(ADDRESS))
+def test_an_address_that_is_missing(folder: Path, missing: str) -> None:
+    with pytest.raises(NoCredentials, match=missing):
+        read(folder, **{missing: ""})

@@ -1,0 +1,163 @@
+"""Whether the pods of a server fit on the nodes, and what is said of it."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from daybreak.kinds.modelserver.decide.decision import Decision, decide
+from daybreak.scheduling.nodes import Node
+from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.modelserver.servers import ASKED, seen
+from tests.unit.modelserver.test_decision import HELD, after, asleep, awake
+
+COMES = "; if nodes are added on demand, annotate the ModelServer with daybreak.dev/fit-check=off"
+ONE_GPU = node("l4-0", gpus=1)
+SMALL = node("small", cpu="100m", memory="64Mi")
+GPU: dict[str, Any] = {"accelerator": {"kind": "gpu"}}
+
+
+def look(nodes: tuple[Node, ...] | None, /, **spec: Any) -> Decision:
+    """The first look at a server, with these nodes."""
+    return decide(seen(None, traffic=ASKED, nodes=nodes, spec=spec))
+
+
+def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
+    """Status and reason of each condition."""
+    return {each.type: (each.status, each.reason) for each in decision.status.conditions}
+
+
+def message(decision: Decision) -> str:
+    """What Schedulable says."""
+    return next(each.message for each in decision.status.conditions if each.type == "Schedulable")
+
+
+def limits(cpu: str, **container: str) -> dict[str, Any]:
+    """A template with a container's limit of cores."""
+    limited = {**container, "resources": {"limits": {"cpu": cpu}}}
+    return {"podTemplate": {"spec": {"containers": [limited]}}}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec"),
+    [
+        ((node("cpu-0", cpu="4", memory="16Gi"),), {}),
+        ((ONE_GPU,), GPU),
+        ((node("a", gpus=1), node("b", gpus=1)), {**GPU, "parallelism": {"tensor": 2}, "nodes": 2}),
+        (
+            (node("l4-0", gpus=1, labels={"pool": "l4"}),),
+            {"accelerator": {"kind": "gpu", "nodeSelector": {"pool": "l4"}}},
+        ),
+    ],
+)
+def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
+    found = look(nodes, **spec)
+    assert conditions(found)["Schedulable"] == ("True", "Fits")
+    assert message(found) == "the pods of a replica fit on the nodes"
+    assert conditions(found)["Stalled"] == ("False", "Steady")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "spec", "wanted"),
+    [
+        pytest.param(
+            (node("cpu-0"),),
+            GPU,
+            "model tiny: a replica needs 1 nvidia.com/gpu; no node has that",
+            id="device",
+        ),
+        pytest.param(
+            (ONE_GPU,),
+            {**GPU, "parallelism": {"tensor": 2}},
+            "model tiny: a replica needs 2 nvidia.com/gpu on one node; the largest node has 1 (l4-0): "
+            "set nodes: 2",
+            id="devices on one node",
+        ),
+        pytest.param(
+            (ONE_GPU,),
+            {**GPU, "parallelism": {"tensor": 2}, "nodes": 2},
+            "model tiny: a replica needs 2 pods of ",
+            id="pods of one replica",
+        ),
+        pytest.param(
+            (ONE_GPU,),
+            {"accelerator": {"kind": "gpu", "nodeSelector": {"pool": "a"}}},
+            "model tiny: a replica needs a node with label pool=a; no node has a label pool",
+            id="label",
+        ),
+        pytest.param(
+            (node("l4-0", gpus=1, taints=({"key": "mine", "effect": "NoSchedule"},)),),
+            GPU,
+            "model tiny: a replica fits on l4-0, tainted mine:NoSchedule: add to accelerator.tolerations",
+            id="taint",
+        ),
+        pytest.param(
+            (node("cpu-0", cpu="4", memory="16Gi"),),
+            {"resources": {"memory": "64Gi"}},
+            "model tiny: a replica needs ",
+            id="memory",
+        ),
+    ],
+)
+def test_what_fits_nowhere_is_told_and_made_all_the_same(
+    nodes: tuple[Node, ...], spec: dict[str, Any], wanted: str
+) -> None:
+    found = look(nodes, **spec)
+    assert found.apply, "its pods wait, as an autoscaler wants to see them"
+    assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
+    assert conditions(found)["Ready"] == ("False", "NoNodeFits")
+    assert conditions(found)["Stalled"] == ("True", "NoNodeFits")
+    assert message(found).startswith(wanted)
+    assert message(found).endswith(COMES)
+
+
+def test_a_limit_of_the_engines_own_container_is_not_counted_twice() -> None:
+    nodes = (node("cpu-0", cpu="8"),)
+    spec = {"resources": {"cpu": "5"}}
+    assert conditions(look(nodes, **spec, **limits("6", name="engine")))["Schedulable"] == ("True", "Fits")
+    beside = look(nodes, **spec, **limits("6", name="beside", image="i:1"))
+    assert conditions(beside)["Schedulable"] == ("False", "NoNodeFits")
+
+
+def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
+    found = decide(replace(awake(), nodes=(SMALL,)))
+    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
+    assert conditions(found)["Stalled"] == ("False", "Steady")
+
+
+def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests_are_held() -> None:
+    one = replace(asleep(), nodes=(SMALL,))
+    found = decide(one)
+    assert conditions(found)["Ready"] == ("True", "Asleep")
+    assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
+    assert conditions(found)["Stalled"] == ("False", "Steady")
+    held = replace(one, gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    waking = after(decide(held), held)
+    assert conditions(decide(waking))["Ready"] == ("True", "Waking"), "its pods may bring a node"
+    assert conditions(decide(waking))["Stalled"] == ("False", "Steady")
+    late = replace(waking, now=waking.now + timedelta(hours=1))
+    assert conditions(decide(late))["Stalled"] == ("True", "NoNodeFits")
+
+
+def test_it_heals_when_a_node_comes() -> None:
+    first = seen(None, traffic=ASKED, nodes=(SMALL,))
+    stalled = after(decide(first), first, nodes=(node("large"),))
+    assert conditions(decide(stalled))["Schedulable"] == ("True", "Fits")
+    assert conditions(decide(stalled))["Stalled"] == ("False", "Steady")
+
+
+def test_nodes_may_be_unknown_or_not_asked_about() -> None:
+    found = look(None, **GPU)
+    assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
+    off = {"daybreak.dev/fit-check": "off"}
+    found = decide(seen(traffic=ASKED, nodes=(node("cpu-0"),), spec=GPU, annotations=off))
+    assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
+    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert "daybreak.dev/fit-check is off" in message(found)
+
+
+def test_a_bad_spec_is_not_checked() -> None:
+    found = look((ONE_GPU,), engineArgs={"max_model_length": 1})
+    assert conditions(found)["Schedulable"] == ("Unknown", "InvalidSpec")

@@ -1,0 +1,62 @@
+"""A replica whose engine has died ends its own process.
+
+One that stayed would answer each request with an error, and at once, so that most requests would go to it.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROCESS = Path(__file__).with_name("replica_process.py")
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": f"{ROOT}:{ROOT / 'images/ray/runtime/src'}",
+    "DAYBREAK_HTTP_PORT": "0",
+}
+BEGUN = {"request": "begun", "status": 500, "final": []}
+WAITING = {"request": "waiting", "status": 425, "final": ["503"]}
+
+
+def ended(fault: str) -> tuple[int, list[dict[str, Any]]]:
+    """How a replica's process ends whose engine is killed, and what it has said from then on."""
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, str(PROCESS), fault], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as replica:
+        assert replica.stdout is not None
+        engine = 0
+        try:
+            before = json.loads(replica.stdout.readline())
+            engine = before["engine"]
+            assert before["health"] == 200
+            assert replica.poll() is None
+            os.kill(engine, signal.SIGKILL)
+            said, _ = replica.communicate(timeout=30)
+        finally:
+            replica.kill()
+            if engine and Path(f"/proc/{engine}").exists():
+                os.kill(engine, signal.SIGKILL)
+    return replica.returncode, [json.loads(line) for line in said.splitlines()]
+
+
+def test_it_ends_when_what_it_has_is_answered() -> None:
+    """What was begun gets the engine's error; what waits is given back, and another replica may take it."""
+    code, said = ended("none")
+    assert code == 1
+    assert said[-1] == {"shutdown": "none"}
+    assert sorted(said[:-1], key=str) == sorted([BEGUN, WAITING], key=str)
+
+
+@pytest.mark.parametrize("fault", ["answer", "shutdown", "hung"])
+def test_it_ends_whatever_does_not_go_in_order(fault: str) -> None:
+    code, said = ended(fault)
+    assert code == 1
+    assert WAITING in said or fault == "answer"
+    assert (BEGUN in said) == (fault != "answer")
+    assert said[-1] == {"shutdown": fault}

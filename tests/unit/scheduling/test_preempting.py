@@ -1,0 +1,304 @@
+"""Who leaves before pods come whose priority has the scheduler delete those of others."""
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from daybreak.scheduling.claim import Claim, Turn
+from daybreak.scheduling.pod_priority import PriorityClass, priority
+from daybreak.scheduling.room import Booked
+from daybreak.scheduling.turns import Fleet, turns
+from tests.unit.scheduling.test_turns import GPU, NOW, ago, gives_way, holder, places
+
+CLASSES = {
+    "high": PriorityClass(1000),
+    "higher": PriorityClass(2000),
+    "polite": PriorityClass(1000, preempts=False),
+    "low": PriorityClass(-10),
+}
+
+
+def gpus(count: int) -> dict[str, Decimal]:
+    """So many GPUs."""
+    return {GPU: Decimal(count)}
+
+
+def comer(owner: str, of: str = "high", *, devices: int = 1, lacks: int = 1, **more: Any) -> Claim:
+    """A model that is about to make its pods."""
+    claim = Claim(f"default/{owner}", "m", GPU, ago(1), devices, waits=True, asked=True)
+    common: dict[str, Any] = {"priority_class": of, "needs": gpus(devices), "lacks": lacks, "first_lacks": 1}
+    return replace(claim, **common | more)
+
+
+def stands(owner: str, idle: float | None = None, of: str = "", **holds: int) -> Claim:
+    """A model that is awake, and is asked; or has been idle for so long."""
+    gives = {node: gpus(count) for node, count in holds.items()}
+    claim = replace(holder(owner, idle, **holds), gives=gives, priority_class=of)
+    return replace(claim, busy=idle is None)
+
+
+def decided(*claims: Claim, taken: Booked | None = None, asked: bool = True, **nodes: int) -> dict[str, Turn]:
+    """Turns by the workload's own name; beside what the claims hold, others may have taken some."""
+    total: dict[str, dict[str, Decimal]] = {node: dict(amounts) for node, amounts in (taken or {}).items()}
+    for claim in claims:
+        for node, amounts in claim.gives.items():
+            own = total.setdefault(node, {})
+            for name, amount in amounts.items():
+                own[name] = own.get(name, Decimal(0)) + amount
+    fleet = Fleet(places(**nodes), CLASSES, total if asked else None)
+    found = turns(claims, fleet, NOW)
+    return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
+
+
+def test_whose_pods_would_be_deleted_leaves_first() -> None:
+    found = decided(comer("high"), stands("busy", a=1), a=1)
+    assert found["high"].after == ("default/busy",)
+    assert found["high"].look_again is not None
+    assert (found["busy"].gives_way_to, found["busy"].preempted) == ("default/high", True)
+
+
+def test_nobody_leaves_where_there_is_room_or_where_nobody_would_be_deleted() -> None:
+    assert decided(comer("high"), stands("busy", a=1), a=2) == {}
+    for of in ("", "polite", "low"):
+        assert decided(comer("w", of), stands("busy", a=1), a=1) == {}, of
+    assert decided(comer("high"), stands("peer", of="higher", a=1), a=1) == {}
+    elsewhere = comer("high", nodes=frozenset({"b"}))
+    assert decided(elsewhere, stands("busy", a=1), a=1, b=1) == {}
+
+
+def test_what_others_have_taken_is_not_free() -> None:
+    found = decided(comer("high"), stands("busy", a=1), taken={"a": gpus(1)}, a=2)
+    assert found["busy"].preempted
+    # As long as that is not known it makes no pods, and nobody leaves.
+    found = decided(comer("high"), stands("busy", a=1), asked=False, a=2)
+    assert (found["high"].after, found.get("busy")) == (("default/busy",), None)
+
+
+def test_who_is_idle_leaves_rather_than_who_is_asked() -> None:
+    idle, busy = stands("idle", 60, of="high", a=1), stands("busy", b=1)
+    found = decided(comer("high"), idle, busy, a=1, b=1)
+    assert gives_way(found) == {"idle": "default/high"}
+    assert not found["idle"].preempted, "a request keeps it awake"
+    night = replace(stands("night", 60, b=1), background=True)
+    assert gives_way(decided(comer("high"), idle, busy, night, a=1, b=2)) == {"night": "default/high"}
+
+
+def test_nobody_is_asked_whose_leaving_would_not_be_enough() -> None:
+    two = comer("high", devices=2)
+    assert gives_way(decided(two, stands("x", a=1), stands("y", b=1), a=1, b=1)) == {}
+    both = decided(two, stands("x", a=1), stands("y", a=1), a=2)
+    assert set(gives_way(both)) == {"x", "y"}
+    # The scheduler would delete pods for one of the two, and the other one would wait for ever.
+    pair = comer("high", lacks=2, first_lacks=2)
+    found = decided(pair, stands("x", a=1), stands("peer", of="high", b=1), a=1, b=1)
+    assert found["high"].after
+    assert gives_way(found) == {}
+    # Of one that can do with one of them the scheduler would delete one, too.
+    found = decided(replace(pair, first_lacks=1), stands("x", a=1), stands("peer", of="high", b=1), a=1, b=1)
+    assert gives_way(found) == {"x": "default/high"}
+
+
+def test_who_leaves_already_is_enough_and_does_not_come_back() -> None:
+    going = replace(stands("going", a=1), leaving=True, asked=True, comes_back=True)
+    found = decided(comer("high"), going, stands("busy", b=1), a=1, b=1)
+    assert gives_way(found) == {"going": "default/high"}
+    assert found["going"].preempted
+    # Its pods have gone, and those of the other one are being made.
+    asleep = replace(going, gives={}, holds={})
+    found = decided(comer("high"), asleep, a=1)
+    assert (found["going"].preempted, found.get("high")) == (True, None)
+    assert decided(comer("high", lacks=0), asleep, a=1) == {}
+
+
+def test_who_is_on_the_way_up_gives_its_pods_back_and_waits() -> None:
+    starting = replace(stands("starting", a=1), waits=True, yields_at=None)
+    found = decided(comer("high"), starting, a=1)
+    assert found["starting"].after == ("default/high",)
+    # So does one that would take the room that there is now.
+    second = comer("second", "")
+    assert decided(comer("high"), second, a=1)["second"].after == ("default/high",)
+    assert decided(comer("high"), second, a=2) == {}
+
+
+def test_the_higher_priority_is_served_first() -> None:
+    found = decided(comer("high"), comer("higher", "higher"), stands("x", a=1), stands("y", b=1), a=1, b=1)
+    assert gives_way(found) == {"x": "default/higher", "y": "default/high"}
+    assert (found["higher"].place, found["high"].place) == (1, 2)
+
+
+def test_nobody_leaves_for_one_whose_clients_have_gone_and_who_waits_too_long_goes_on() -> None:
+    gone = decided(comer("high", forsaken=True), stands("busy", a=1), a=1)
+    assert gone["high"].after
+    assert gives_way(gone) == {}
+    assert decided(comer("high", wake_overdue=True), stands("busy", a=1), a=1) == {}
+
+
+def test_one_that_was_held_back_makes_its_pods_when_there_is_room() -> None:
+    queued = comer("high", queued=True)
+    found = decided(queued, a=1)
+    assert not found["high"].after
+    # Whoever waits with a lower priority comes after it, though it has waited for longer.
+    low = comer("low", "low", since=ago(600), no_room_since=ago(600))
+    found = decided(queued, low, a=1)
+    assert found["low"].after == ("default/high",)
+
+
+@dataclass
+class Played:
+    """A service in a played cluster: `pods` pods of `devices` GPUs each; asked for so many seconds from when
+    it answers on."""
+
+    name: str
+    of: str
+    devices: int
+    pods: int
+    asked_at: int
+    busy: int
+    placed: list[str] = field(default_factory=list)
+    no_room_since: datetime | None = None
+    queued: bool = False
+    answered_at: int | None = None
+    leaving: bool = False
+    asleep: bool = False
+    interrupted: bool = False
+    """Whether it was asked when it had to leave: it comes back."""
+
+    def asks(self, second: int) -> bool:
+        """Whether requests run in it."""
+        return self.answered_at is not None and second < self.answered_at + self.busy
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    services=st.lists(
+        st.tuples(
+            st.sampled_from(["", "", "high", "higher", "low"]),
+            st.integers(1, 4),
+            st.integers(1, 2),
+            st.integers(0, 12),
+            st.sampled_from([0, 20, 40]),
+        ),
+        min_size=2,
+        max_size=6,
+    ),
+    others=st.integers(0, 2),
+    order=st.randoms(use_true_random=False),
+)
+def test_the_scheduler_deletes_nobodys_pods_and_everybody_is_answered(
+    nodes: list[int], services: list[tuple[str, int, int, int, int]], others: int, order: Any
+) -> None:
+    """A scheduler that takes pods in any order, and deletes pods of a lower priority. What runs in one that
+    has to leave goes on for as long as it does; it is held, and comes back by itself."""
+    size = {f"n{number}": count for number, count in enumerate(nodes)}
+    taken = {"n0": min(others, size["n0"])}
+    free = {node: count - taken.get(node, 0) for node, count in size.items()}
+    some = [
+        Played(f"s{number}", *each)
+        for number, each in enumerate(services)
+        if sum(count // each[1] for count in free.values()) >= each[2]
+    ]
+    for second in range(0, 120 * (len(some) + 1), 5):
+        now = NOW + timedelta(seconds=second)
+        found = _look(some, size, taken, now, second)
+        for each in some:
+            turn = found.get((each.name, "m"), Turn())
+            _obey(each, turn, second)
+        _schedule(some, free, order, now, second)
+    assert all(each.answered_at is not None for each in some), [each.name for each in some]
+
+
+def _schedule(some: list[Played], free: dict[str, int], order: Any, now: datetime, second: int) -> None:
+    used = Counter[str]()
+    for each in some:
+        used.update({name: each.devices * each.placed.count(name) for name in set(each.placed)})
+    pending = [
+        each
+        for each in some
+        if second >= each.asked_at and each.answered_at is None and not (each.queued or each.asleep)
+        for _ in range(each.pods - len(each.placed))
+    ]
+    order.shuffle(pending)
+    pending.sort(key=lambda each: -priority(CLASSES, each.of).value)
+    for each in pending:
+        room = [name for name in free if free[name] - used[name] >= each.devices]
+        if room:
+            name = order.choice(room)
+            used[name] += each.devices
+            each.placed.append(name)
+            continue
+        own = priority(CLASSES, each.of).value
+        for name in free:
+            lower = sum(
+                other.devices * other.placed.count(name)
+                for other in some
+                if priority(CLASSES, other.of).value < own
+            )
+            # Pods that have waited since nobody's leaving was enough are the scheduler's.
+            late = each.no_room_since is not None and each.no_room_since < now
+            assert late or free[name] - used[name] + lower < each.devices, "it would delete them"
+        each.no_room_since = each.no_room_since or now
+    for each in some:
+        if len(each.placed) == each.pods and each.answered_at is None:
+            each.answered_at, each.no_room_since = second, None
+
+
+def _look(
+    some: list[Played], size: dict[str, int], taken: dict[str, int], now: datetime, second: int
+) -> dict[tuple[str, str], Turn]:
+    booked = {node: gpus(taken.get(node, 0)) for node in size}
+    claims = []
+    for each in some:
+        if second < each.asked_at:
+            continue
+        up = each.answered_at is not None
+        waits = not (up or each.leaving or each.asleep)
+        holds = {name: each.devices * each.placed.count(name) for name in set(each.placed)}
+        for name, count in holds.items():
+            booked[name][GPU] += count
+        lacks = each.pods - len(each.placed) if waits else 0
+        claims.append(
+            Claim(
+                owner=each.name,
+                model="m",
+                resource=GPU,
+                since=NOW + timedelta(seconds=each.asked_at),
+                devices=each.devices,
+                holds=holds,
+                waits=waits,
+                no_room_since=each.no_room_since,
+                queued=each.queued,
+                asked=waits,
+                leaving=each.leaving or each.asleep,
+                yields_at=now if up and not each.leaving and not each.asks(second) else None,
+                busy=each.asks(second),
+                priority_class=each.of,
+                needs=gpus(each.devices),
+                gives={name: gpus(count) for name, count in holds.items()},
+                lacks=lacks,
+                first_lacks=lacks,
+                comes_back=each.interrupted,
+            )
+        )
+    return turns(claims, Fleet(places(**size), CLASSES, booked), now)
+
+
+def _obey(each: Played, turn: Turn, second: int) -> None:
+    each.queued = bool(turn.after)
+    if turn.after:
+        each.placed, each.no_room_since = [], None
+    if each.asleep:
+        if each.interrupted and not turn.preempted:
+            # It makes pods when it has been looked at as one that wakes.
+            each.asleep, each.interrupted, each.answered_at = False, False, None
+            each.asked_at = second + 1
+    elif each.leaving:
+        if not each.asks(second):
+            each.placed, each.leaving, each.asleep = [], False, True
+    elif turn.gives_way_to and (turn.preempted or not each.asks(second)):
+        each.leaving, each.interrupted = True, each.asks(second)
