@@ -1,4 +1,8 @@
-"""images/ray compiles and links CUDA with what its lock installs. No GPU is needed for that, nor asked."""
+"""images/ray compiles and links CUDA with what its lock installs. No GPU is needed for that, nor asked.
+
+The compiler takes ten minutes of a core, so these tests run in `make test-long` only. The last of them writes
+the hash of the lock that it has compiled with; `test_compiled_lock.py`, which CI runs, compares it.
+"""
 
 import re
 import subprocess
@@ -9,6 +13,7 @@ import pytest
 from cluster.images import cuda
 from cluster.tools.report import Report
 from daybreak import versions
+from tests.images import compiled
 
 ARCHITECTURE = "8.0"
 """One, for time's sake: it takes two minutes of one core."""
@@ -23,6 +28,9 @@ __global__ void sum(int const* in, int* out) {
 
 void start(int const* in, int* out) { sum<<<1, 128>>>(in, out); }
 """
+
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +82,4 @@ def test_flashinfers_sampling_kernels_compile_and_link(packages: Path) -> None:
     # As vLLM's sampler calls them, under tvm-ffi's names.
     for function in ("top_k_top_p_sampling_from_probs", "top_p_sampling_from_probs"):
         assert f"__tvm_ffi_{function}" in symbols
+    compiled.write()

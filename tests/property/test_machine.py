@@ -20,6 +20,7 @@ from daybreak.gates.state_machine import (
     step,
 )
 from daybreak.gates.traffic import Traffic
+from tests.budget import examples
 from tests.property.sleepers import BEGIN, BROKEN, Gateway, Sleeper
 
 ROUNDS = 8
@@ -239,7 +240,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
 
 TestSleepAndWake = SleepAndWake.TestCase
-TestSleepAndWake.settings = settings(max_examples=120, stateful_step_count=30)
+TestSleepAndWake.settings = settings(max_examples=examples(120), stateful_step_count=30)
 
 spans = st.sampled_from(
     [timedelta(0), timedelta(minutes=3), AFTER_IDLE, timedelta(minutes=50), timedelta(days=1)]
@@ -284,7 +285,7 @@ def at_rest(
 
 
 @given(courses, wishes, traffics, backends)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_one_step(before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health) -> None:
     after = step(before, sleep_policy, traffic, health, BEGIN)
     if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
@@ -301,7 +302,7 @@ def test_one_step(before: SleepState, sleep_policy: SleepPolicy, traffic: Traffi
 
 
 @given(courses, wishes, traffics, backends)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_comes_to_rest_whatever_the_status_says(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
@@ -311,7 +312,7 @@ def test_comes_to_rest_whatever_the_status_says(
 
 
 @given(courses, wishes, traffics, backends)
-@settings(max_examples=1000)
+@settings(max_examples=examples(1000))
 def test_time_alone_changes_nothing_before_it_is_looked_at_again(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:

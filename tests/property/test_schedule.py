@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from daybreak.api.gates.schedule_rules import problems
 from daybreak.api.gates.sleep import AwakeWindow
 from daybreak.gates.schedule import inside, next_change
+from tests.budget import examples
 
 SECOND = timedelta(seconds=1)
 minutes = st.sampled_from(["0", "30", "*/20", "*"])
@@ -33,7 +34,7 @@ times = st.builds(
 
 
 @given(st.lists(windows, max_size=3), times, st.floats(0, 1))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_nothing_changes_before_the_next_change(
     schedule: list[AwakeWindow], now: datetime, part: float
 ) -> None:
@@ -46,7 +47,7 @@ def test_nothing_changes_before_the_next_change(
 
 
 @given(windows, times)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_a_window_changes_at_the_next_change(window: AwakeWindow, now: datetime) -> None:
     pause = next_change([window], now)
     assert pause is not None
@@ -54,7 +55,7 @@ def test_a_window_changes_at_the_next_change(window: AwakeWindow, now: datetime)
 
 
 @given(st.text("0123456789*/-,#LWMON ", min_size=9, max_size=40), st.text(min_size=1, max_size=64))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_whatever_is_written_is_a_problem_or_a_schedule(start: str, zone: str) -> None:
     for name in ("UTC", zone):
         window = AwakeWindow(start=start, duration="1h", time_zone=name)

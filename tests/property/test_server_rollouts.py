@@ -11,6 +11,7 @@ from daybreak.api.gates.rollout import RolloutPhase
 from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration
+from tests.budget import examples
 from tests.unit.modelserver.rolling import ANSWERS, CRASHES, Rolling
 from tests.unit.modelserver.servers import ASKED, QUIET
 
@@ -111,4 +112,4 @@ class ServerRollouts(RuleBasedStateMachine):
 
 
 TestServerRollouts = ServerRollouts.TestCase
-TestServerRollouts.settings = settings(max_examples=30, stateful_step_count=20, deadline=None)
+TestServerRollouts.settings = settings(max_examples=examples(30), stateful_step_count=20, deadline=None)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.runtime import RuntimeApi
 from daybreak.gateway.hold import config
+from tests.budget import examples
 from tests.gateway.lua_process import lua_process
 
 MAX_N = 16
@@ -23,7 +24,7 @@ REFUSED = ("chat_template", "mm_processor_kwargs", "media_io_kwargs", "priority"
 CHAT = "/v1/chat/completions"
 PASSES = fields.rules(CHAT).keys()
 
-many = settings(max_examples=300, deadline=None)
+many = settings(max_examples=examples(300), deadline=None)
 on_the_loop_of_lua = pytest.mark.asyncio(loop_scope="module")
 
 

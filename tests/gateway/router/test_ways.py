@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from daybreak.gateway.haproxy.runtime import RuntimeApi
 from daybreak.gateway.router import router, shares
 from daybreak.gateway.router.shares import Share, Way
+from tests.budget import examples
 from tests.gateway.lua_process import lua_process
 
 WEIGHTS = st.lists(st.integers(1, 1_000_000) | st.integers(1, 100), min_size=1, max_size=16)
-some = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+some = settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def word(weights: list[int], first: int = 0) -> str:

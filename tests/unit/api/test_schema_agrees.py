@@ -17,6 +17,7 @@ from daybreak.api.schema.base import ApiModel
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from scripts.schemas.json_schema import application_json_schema, json_schema, server_json_schema
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
+from tests.budget import examples
 
 Schema = dict[str, Any]
 
@@ -36,7 +37,7 @@ JSON = st.recursive(
     max_leaves=5,
 )
 SETTINGS = hypothesis.settings(
-    max_examples=40, suppress_health_check=[hypothesis.HealthCheck.too_slow], deadline=None
+    max_examples=examples(40), suppress_health_check=[hypothesis.HealthCheck.too_slow], deadline=None
 )
 
 

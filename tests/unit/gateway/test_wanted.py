@@ -26,6 +26,7 @@ from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy
 from daybreak.kinds.modelserver.objects.deployment import deployment
 from daybreak.platform import Platform
+from tests.budget import examples
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -301,7 +302,7 @@ def test_clusters_have_the_models_and_the_weights_that_the_gate_gives_them() -> 
 
 
 @given(JSON, st.lists(JSON, max_size=2))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_manifest_can_be_read(found: Any, pods: list[Any]) -> None:
     if isinstance(found, dict):
         wanted(found, [pod for pod in pods if isinstance(pod, dict)], Ports())

@@ -14,6 +14,7 @@ from daybreak_runtime.http import fields, guard, paths
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.door import HEALTH, Door
 from daybreak_runtime.http.guard import Guard
+from tests.budget import examples
 from tests.gateway.guard.test_guard import conversations, documents, expected
 from tests.unit.runtime.asgi_calls import Client, Engine, settle
 
@@ -40,7 +41,7 @@ def test_both_give_a_body_the_same_time() -> None:
     assert (GatewayConfig.body_grace, GatewayConfig.body_pace) == (guard._GRACE_SECONDS, guard._PACE)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(text=documents() | conversations())
 def test_any_json_is_judged_as_the_gateway_judges_it(text: str) -> None:
     body = text.encode()

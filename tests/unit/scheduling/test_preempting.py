@@ -13,6 +13,7 @@ from daybreak.scheduling.claim import Claim, Turn
 from daybreak.scheduling.pod_priority import PriorityClass, priority
 from daybreak.scheduling.room import Booked
 from daybreak.scheduling.turns import Fleet, turns
+from tests.budget import examples
 from tests.unit.scheduling.test_turns import GPU, NOW, ago, gives_way, holder, places
 
 CLASSES = {
@@ -173,7 +174,7 @@ class Played:
         return self.answered_at is not None and second < self.answered_at + self.busy
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     services=st.lists(

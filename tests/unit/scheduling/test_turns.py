@@ -14,6 +14,7 @@ from daybreak.scheduling.claim import PATIENCE, Claim, Turn
 from daybreak.scheduling.nodes import NodeCapacity, capacity
 from daybreak.scheduling.replica_size import DEVICE_CLAIMS
 from daybreak.scheduling.turns import Fleet, turns
+from tests.budget import examples
 from tests.unit.llmservice.decide.scenes.services import node
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -132,7 +133,7 @@ def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
     assert set(gives_way(decided(two, night, small, asked, nodes=places(n=4)))) == {"night", "small"}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     holds=st.lists(
         st.tuples(st.integers(1, 4), st.integers(1, 900), st.sampled_from(["idle", "idle", "busy", "batch"])),
@@ -442,7 +443,7 @@ class Played:
         return self.answered_at is not None and len(self.placed) == self.pods
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     nodes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     services=st.lists(

@@ -20,6 +20,7 @@ from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.claim import Claim, Turn
 from daybreak.scheduling.nodes import capacity
 from daybreak.scheduling.turns import Fleet, turns
+from tests.budget import examples
 from tests.turns_bound import HANDOVER, longest_wait
 from tests.unit.llmservice.decide.scenes.services import node
 
@@ -107,7 +108,7 @@ class Play:
             self.made[name] = second
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     came=st.lists(st.integers(0, 60), min_size=2, max_size=6),
     gpus=st.integers(1, 3),

@@ -16,6 +16,7 @@ from daybreak.scheduling.pod_priority import PriorityClass
 from daybreak.scheduling.replica_size import CORES
 from daybreak.scheduling.room import Booked
 from daybreak.scheduling.turns import Fleet, turns
+from tests.budget import examples
 from tests.unit.scheduling.test_turns import NOW, ago, gives_way, holder, lost, waiter
 
 
@@ -156,7 +157,7 @@ class Played:
 amounts = st.builds(some, st.integers(1, 4), st.integers(1, 4))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     nodes=st.lists(amounts, min_size=1, max_size=3),
     services=st.lists(st.tuples(amounts, st.integers(1, 3), st.integers(0, 5)), min_size=1, max_size=6),

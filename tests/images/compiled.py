@@ -1,0 +1,18 @@
+"""Which lock of images/ray the CUDA tests have compiled with last."""
+
+import hashlib
+
+from cluster import paths
+
+LOCK = paths.REPOSITORY / "images" / "ray" / "requirements.txt"
+RECORD = paths.REPOSITORY / "tests" / "images" / "compiled.sha256"
+
+
+def current() -> str:
+    """Return the hash of the lock as it is."""
+    return hashlib.sha256(LOCK.read_bytes()).hexdigest()
+
+
+def write() -> None:
+    """Record that the tests have passed with the lock as it is."""
+    RECORD.write_text(f"{current()}\n")
