@@ -75,7 +75,10 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         with OpenAI(base_url=server, api_key="none", max_retries=0, timeout=300) as openai:
             # A bound for the case that no replica ever comes.
             while not enough.is_set() and next(sent) < MOST_REQUESTS:
-                answer = openai.chat.completions.create(model=MODEL, messages=messages, max_tokens=64)
+                # Long ones, so that the engine takes most of the time, however slow its clients are.
+                answer = openai.chat.completions.create(
+                    model=MODEL, messages=messages, max_tokens=512, extra_body={"ignore_eos": True}
+                )
                 answers.append(answer.choices[0].finish_reason)
         return answers
 

@@ -56,6 +56,7 @@ def status(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     kubernetes: Kubernetes, tiny: str, reports: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
     assert all(step["requests"] > 0 for step in found["steps"]), found["steps"]
 
 
+@pytest.mark.long
 def test_the_pod_of_the_sweep_is_given_back(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:
     """Looked at last: it takes its time to end, and the service need not wait for it."""
     eventually(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from cluster import paths
 from cluster.errors import ClusterError
 from quickstart import install
 from quickstart.target import NAMESPACE as INSTALLED
@@ -18,6 +19,8 @@ from story.objects.reader import Reader
 
 NAMESPACE = install.SAMPLE_NAMESPACE
 MINUTE = 60.0
+KUBELET_LINES = 60
+"""Of its log, at the moment of a failure."""
 Seen = TypeVar("Seen")
 
 
@@ -68,8 +71,9 @@ class Kubernetes:
         )
 
     def picture(self) -> str:
-        """What a person would look at after a failure: objects, pods, events and Daybreak's last words."""
+        """What a person would look at after a failure: objects, pods, events, and the last lines of logs."""
         gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--all-containers", "--prefix")
+        rays = ("--selector=ray.io/node-type", "--all-containers", "--prefix")
         looks = (
             (
                 "get",
@@ -82,9 +86,15 @@ class Kubernetes:
             ("describe", "-n", NAMESPACE, "llm"),
             ("describe", "-n", NAMESPACE, "pods"),
             ("logs", "-n", NAMESPACE, *gateways, "--tail=60"),
+            ("logs", "-n", NAMESPACE, *rays, "--tail=40"),
             ("logs", "-n", INSTALLED, "deployment/daybreak", "--tail=80"),
         )
-        return "\n".join(f"$ kubectl {' '.join(look)}\n{self._words(*look)}" for look in looks)
+        pictures = [f"$ kubectl {' '.join(look)}\n{self._words(*look)}" for look in looks]
+        kubelet = paths.CLUSTER / "logs" / "kubelet.log"
+        if kubelet.exists():
+            lines = kubelet.read_text(errors="replace").splitlines()[-KUBELET_LINES:]
+            pictures.append("\n".join([f"$ tail {kubelet.name}", *lines, ""]))
+        return "\n".join(pictures)
 
     def _words(self, *arguments: str) -> str:
         try:

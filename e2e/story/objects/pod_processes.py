@@ -1,0 +1,39 @@
+"""Processes of pods, signalled from the node, which is this machine.
+
+A signal from here arrives at once. `kubectl exec` needs seconds on a busy machine, and what was to be hit in
+the middle may be over by then.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import psutil
+
+
+def find(title: str) -> list[psutil.Process]:
+    """Return the processes whose command line contains a text, such as the title that Ray gives an actor."""
+    processes = []
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess):
+            if title in " ".join(process.cmdline()):
+                processes.append(process)
+    return processes
+
+
+def pause(title: str) -> int:
+    """Stop the matching processes until they are killed or continued; returns their number."""
+    return _signal(title, psutil.Process.suspend)
+
+
+def kill(title: str) -> int:
+    """Kill the matching processes, paused ones too; returns their number."""
+    return _signal(title, psutil.Process.kill)
+
+
+def _signal(title: str, send: Callable[[psutil.Process], None]) -> int:
+    count = 0
+    for process in find(title):
+        with suppress(psutil.NoSuchProcess):
+            send(process)
+            count += 1
+    return count
