@@ -108,26 +108,29 @@ def build(binaries: Iterable[Binary], report: Report) -> None:
     """Build what is missing or out of date, and copy KubeRay's manifests and kwok's stages out of their
     modules.
     """
+    wanted = list(binaries)
     paths.BIN.mkdir(parents=True, exist_ok=True)
+    for binary in wanted:
+        # Each has a lock of its own: `make lint` needs Helm, and need not wait until Kubernetes is built.
+        with lock(f"build-{binary.name}"):
+            _build_one(binary, report)
     with lock("build"):
-        _build_all(list(binaries), report)
+        if KWOK in wanted:
+            _copy_stages()
+        if KUBERAY in wanted:
+            kuberay_manifests()
 
 
-def _build_all(wanted: Sequence[Binary], report: Report) -> None:
-    outdated = _outdated(wanted)
-    version = go_version() if outdated else ""
-    for binary, key in outdated:
+def _build_one(binary: Binary, report: Report) -> None:
+    """Build a program unless it is there and up to date, and make the links to it."""
+    for _, key in _outdated([binary]):
+        version = go_version()
         with report.step(f"build {binary.name}", expect_seconds=binary.minutes * 60):
             _build(binary)
         _key_file(binary).parent.mkdir(exist_ok=True)
         _key_file(binary).write_text(f"{key} {version}\n")
-    for binary in wanted:
-        for link in binary.links:
-            _link(paths.BIN / link, binary.name)
-    if KWOK in wanted:
-        _copy_stages()
-    if KUBERAY in wanted:
-        kuberay_manifests()
+    for link in binary.links:
+        _link(paths.BIN / link, binary.name)
 
 
 def check_go(binaries: Iterable[Binary]) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.errors import ClusterError
@@ -20,6 +21,9 @@ _SYSTEM = "system"
 _NEEDED = ("cpu", "cpuset", "memory", "pids")
 _PASSED_ON = (*_NEEDED, "hugetlb", "io", "rdma", "misc")
 """Version 2: controllers to switch on for our group where the kernel has them; the kubelet wants all."""
+_CLUSTER_SHARE = {"cpu.shares": 8192, "cpu.weight": 800}
+"""CPU share of the whole cluster in version 1 and 2: the kernel weighs a group like one process outside, and
+this one has some fifty that compute when models start."""
 _SERVERS_SHARE = {"cpu.shares": 4096, "cpu.weight": 400}
 """CPU share of the servers in version 1 and 2, four times the usual one: on a machine that is busy loading
 models, the control plane must still renew its leases."""
@@ -69,9 +73,8 @@ def create() -> None:
             group.mkdir(exist_ok=True)
             if version == 1:
                 _inherit_cpuset(group)
-        for name, value in _SERVERS_SHARE.items():
-            if (share := tree / ROOT[1:] / _SYSTEM / name).exists():
-                share.write_text(str(value))
+        _set(tree / ROOT[1:], _CLUSTER_SHARE)
+        _set(tree / ROOT[1:] / _SYSTEM, _SERVERS_SHARE)
 
 
 def join(pid: int) -> None:
@@ -140,6 +143,13 @@ def _enable_controllers(tree: Path) -> None:
     group = tree / ROOT[1:]
     group.mkdir(exist_ok=True)
     (group / "cgroup.subtree_control").write_text(wanted)
+
+
+def _set(group: Path, values: Mapping[str, int]) -> None:
+    """Write those files of a group that it has: each tree has its own."""
+    for name, value in values.items():
+        if (group / name).exists():
+            (group / name).write_text(str(value))
 
 
 def _inherit_cpuset(group: Path) -> None:
