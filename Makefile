@@ -12,6 +12,8 @@ PYTHON := $(VENV)/bin/python
 RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
 # What tests and the programs that they start import is compiled once, also where the environment forbids it.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(STATE)/pycache $(PYTHON) -m pytest
+# Of each test the lines that it runs, so that `make check` repeats only what a change affects.
+AFFECTED := TESTMON_DATAFILE=$(CURDIR)/$(STATE)/testmon $(PYTEST) --testmon
 # Silent, or one line that says what a machine without network lacks.
 DOWNLOAD := $(PYTHON) e2e/cluster/tools/download.py
 
@@ -23,25 +25,47 @@ up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sa
 
 down: ## Remove all of it: processes, network devices, mounts, files
 	@if [ -x $(PYTHON) ] && [ -e $(VENV)/.made -o -d $(STATE)/cluster ]; then $(RUN) -m quickstart down; fi
+	@# The hook's programs go with the environment.
+	@if [ -z "$${CI-}" ] && [ -x $(VENV)/bin/pre-commit ] && [ -e .git ] && [ -z "$$(git config core.hooksPath)" ]; then \
+	  $(VENV)/bin/pre-commit uninstall >/dev/null; fi
 	@if [ ! -d $(STATE)/cluster ]; then rm -rf $(STATE); fi
+
+setup: $(VENV)/.made ## The Python environment, and hooks that check each commit
+	@if [ -z "$${CI-}" ] && [ -e .git ] && [ -z "$$(git config core.hooksPath)" ]; then \
+	  $(VENV)/bin/pre-commit install --allow-missing-config >/dev/null; fi
+
+check: lint ## Lint, and the unit, golden and property tests that your change affects (the first run runs all of them)
+	@$(AFFECTED) tests/unit tests/golden tests/property
 
 status: $(VENV)/.made ## What is running
 	@$(RUN) -m cluster status
 
-# Three at a time, for two cores: much of it waits for API servers and gateways.
+# Four at a time, for two cores: much of it waits for API servers and gateways.
 test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
 	@$(RUN) -m cluster build --for tests
-	@$(PYTEST) -n 3 --dist loadgroup --durations 10 tests
+	@$(PYTEST) -n 4 --dist loadgroup --durations 10 -m 'not long' tests
 
-e2e: $(VENV)/.made ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
+test-long: $(VENV)/.made ## The same with all examples of property tests, and tests that take minutes of a core
+	@$(RUN) -m cluster build --for tests
+	@DAYBREAK_LONG_TESTS=1 $(PYTEST) -n 3 --dist loadgroup --timeout 1800 --durations 10 tests
+
+cluster: $(VENV)/.made
 	@$(RUN) -m cluster up --images
-	@$(PYTEST) -x --timeout 1200 --durations 10 e2e/story
+
+e2e: cluster ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
+	@$(PYTEST) -x --timeout 1200 --durations 10 -m 'not long' e2e/story
+
+e2e-long: cluster ## The same with what takes long and shows little more
+	@$(PYTEST) --timeout 1200 --durations 10 e2e/story
 
 lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy operator/src e2e tests bench scripts
 	@PYTHONPATH=operator/src $(VENV)/bin/lint-imports
+	@$(MAKE) generated
+
+generated: $(VENV)/.made
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py --check
 
@@ -83,4 +107,4 @@ $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt
 	  $(VENV)/bin/uv pip install -q --python $(PYTHON) --require-hashes -r requirements/dev.txt
 	@touch $@
 
-.PHONY: help up down status test e2e lint generate bench gpu-check lock pin-bases
+.PHONY: help setup check up down status test test-long cluster e2e e2e-long lint generated generate bench gpu-check lock pin-bases
