@@ -1,0 +1,1 @@
+"""What `.ci/run` does. Only the standard library: it starts before there is an environment."""
