@@ -5,6 +5,7 @@ The rows lie in a folder of this machine, which is the node, behind a claim.
 
 import json
 import re
+import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from openai.types.chat import ChatCompletion
 
+from daybreak_runtime.batch.output import PART_SECONDS
 from story.objects import pod_processes
 from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 from story.objects.node_volume import node_volume
@@ -91,8 +93,8 @@ def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
 def pause_engine_after_an_answer(folder: Path, earlier: int = 0) -> int:
     """Wait for more answers than there were earlier, and pause the engine; returns how many are written.
 
-    The files are read, since the status follows them by seconds. The first part of each run is written with
-    its first answers, so the batch cannot end before its engine is paused, on however slow a machine.
+    The files are read, since the status follows them by seconds. Where no part was written for PART_SECONDS,
+    the next one is written with the next answer, so the batch cannot end before its engine is paused.
     """
 
     def answers() -> int:
@@ -105,6 +107,17 @@ def pause_engine_after_an_answer(folder: Path, earlier: int = 0) -> int:
         "all rows are answered, and nothing can be killed in the middle"
     )
     return written
+
+
+def hold_next_engine(folder: Path) -> None:
+    """Wait for the next engine after a kill, and let it go on when a part is due with its first answer.
+
+    A fast machine would answer all rows before.
+    """
+    eventually(lambda: pod_processes.pause(ENGINE), bool, minutes=3, every=0.05)
+    newest = max(part.stat().st_mtime for part in folder.glob("part-*.jsonl"))
+    time.sleep(max(0.0, newest + PART_SECONDS + 1 - time.time()))
+    assert pod_processes.resume(ENGINE) >= 1
 
 
 def pod(kubernetes: Kubernetes, name: str, kind: str) -> str:
@@ -142,6 +155,7 @@ def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: 
     )
     answers = pause_engine_after_an_answer(rows / "out")
     assert pod_processes.kill(ENGINE) >= 1
+    hold_next_engine(rows / "out")
     pause_engine_after_an_answer(rows / "out", earlier=answers)
     kubernetes.delete("pod", pod(kubernetes, "night", "head"), "--wait=false")
     found = ended(kubernetes, "night", minutes=8)

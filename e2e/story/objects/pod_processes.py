@@ -25,6 +25,11 @@ def pause(title: str) -> int:
     return _signal(title, psutil.Process.suspend)
 
 
+def resume(title: str) -> int:
+    """Continue the matching processes that were paused; returns their number."""
+    return _signal(title, psutil.Process.resume)
+
+
 def kill(title: str) -> int:
     """Kill the matching processes, paused ones too; returns their number."""
     return _signal(title, psutil.Process.kill)
