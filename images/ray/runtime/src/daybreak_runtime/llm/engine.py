@@ -1,5 +1,6 @@
 """What is asked of Ray's engine object and of vLLM's client behind it: every name that is not public."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from daybreak_runtime.http.stored import explain
@@ -40,6 +41,36 @@ class Engine:
     def unfinished(self) -> int:
         """Requests that it works on, those that wait in its scheduler included."""
         return int(self._client.get_num_unfinished_requests())
+
+    @property
+    def has_gpu_sampler(self) -> bool:
+        """Return True if the engine samples tokens on a GPU of CUDA or ROCm.
+
+        A model that embeds has no sampler; an encoder-decoder model needs more than a prompt of text.
+        """
+        config = self._client.vllm_config
+        generates = config.model_config.runner_type == "generate"
+        with_encoder = config.model_config.is_encoder_decoder
+        return config.device_config.device_type == "cuda" and generates and not with_encoder
+
+    @property
+    def max_rows(self) -> int:
+        """Return the maximum number of requests in a batch."""
+        return int(self._client.vllm_config.scheduler_config.max_num_seqs)
+
+    @property
+    def default_sampling(self) -> Mapping[str, Any]:
+        """Return the model's own sampling parameters."""
+        parameters: dict[str, Any] = self._client.vllm_config.model_config.get_diff_sampling_param()
+        return parameters
+
+    async def generate(self, request_id: str, tokens: int, sampling: Mapping[str, Any]) -> None:
+        """Generate a number of tokens from a prompt of one token."""
+        from vllm import SamplingParams
+
+        params = SamplingParams(max_tokens=tokens, ignore_eos=True, detokenize=False, **sampling)
+        async for _ in self._client.generate({"prompt_token_ids": [1]}, params, request_id):
+            pass
 
     def shutdown(self) -> None:
         """End its processes."""

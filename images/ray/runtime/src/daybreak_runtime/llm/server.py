@@ -16,6 +16,7 @@ from ray.serve.llm.deployment import LLMServer as RayLLMServer
 
 from daybreak_runtime.llm.engine import Engine
 from daybreak_runtime.llm.replica import OwnPaths, Replica
+from daybreak_runtime.llm.warmup import warm_up
 from daybreak_runtime.llm.weights import look_here
 from daybreak_runtime.lora.http import PATH as LORA
 from daybreak_runtime.lora.replica import ReplicaLora
@@ -32,7 +33,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
     _lora: ReplicaLora | None = None
 
     async def start(self) -> None:
-        """Start the engine, then listen."""
+        """Start the engine, warm it up, then listen."""
         await look_here(self._llm_config)
         with told():
             await super().start()
@@ -40,6 +41,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         app = await engine.app()
         if engine.takes_adapters:
             self._lora = ReplicaLora(app.state.openai_serving_models)
+        await warm_up(engine)
         replica = Replica(engine, app, self.own_paths(), self._has_adapters)
         await replica.start()
         self._replica = replica
