@@ -2,10 +2,13 @@
 
 from prometheus_client import Counter, Gauge, Histogram
 
-RECONCILES = Counter("daybreak_reconciles_total", "Reconciles of an object.", ["outcome"])
+RECONCILES = Counter(
+    "daybreak_reconciles_total", "Total number of reconciles by kind and outcome.", ["kind", "outcome"]
+)
 DURATION = Histogram(
     "daybreak_reconcile_seconds",
-    "Duration of one reconcile.",
+    "Duration of reconciles in seconds, by kind.",
+    ["kind"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 WAITING = Gauge("daybreak_queue_waiting", "Objects that wait for a worker.")

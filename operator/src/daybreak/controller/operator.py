@@ -180,8 +180,8 @@ class Operator:
         else:
             self.queue.done(item, again_after=again)
             outcome = "done"
-        metrics.RECONCILES.labels(outcome).inc()
-        metrics.DURATION.observe(time.monotonic() - began)
+        metrics.RECONCILES.labels(item.kind, outcome).inc()
+        metrics.DURATION.labels(item.kind).observe(time.monotonic() - began)
 
     async def _keep_lease(self) -> None:
         await self.lease.keep()

