@@ -56,7 +56,7 @@ def credential(variable: str, key: str) -> dict[str, Any]:
 
 def service(endpoint: str) -> dict[str, Any]:
     """The LLMService with one adapter, reading buckets at an endpoint."""
-    lora = {"maxRank": 8, "maxLoaded": 2, "adapters": [adapter(ONE, "one")]}
+    lora = {"maxRank": 8, "maxLoaded": 4, "adapters": [adapter(ONE, "one")]}
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",

@@ -104,7 +104,7 @@ def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
     [
         ({"maxRank": 12}, "maxRank"),
         ({"maxLoaded": 0}, "maxLoaded"),
-        ({"adapters": [{"name": "a:b", "source": "s3://bucket/a"}]}, "name"),
+        ({"adapters": [{"name": "a#b", "source": "s3://bucket/a"}]}, "name"),
         ({"adapters": [{"name": "a", "source": "ftp://x"}]}, "source"),
         ({"adapters": [{**ADAPTER, "revision": "main"}]}, "revision belongs to hf:// sources"),
         (
@@ -116,3 +116,14 @@ def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
 def test_what_cannot_be_read_is_refused(lora: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidSpec, match=said):
         service(model(lora=lora))
+
+
+@pytest.mark.parametrize(("adapters", "refused"), [(1, False), (2, True), (3, True)])
+def test_cpu_keeps_one_place_empty(adapters: int, refused: bool) -> None:
+    lora = {"maxLoaded": 2, "adapters": [{**ADAPTER, "name": f"a{number}"} for number in range(adapters)]}
+    found = problems(model(accelerator={"kind": "cpu"}, lora=lora))
+    assert bool(found) is refused
+    for problem in found:
+        assert problem.startswith("spec.models[0].lora.maxLoaded: on the CPU")
+        assert problem.endswith(f"write at least {adapters + 1}")
+    assert problems(model(lora=lora)) == ()

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 
+from daybreak import versions
 from daybreak.api.common import names
-from daybreak.api.ray.model import Model
+from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 
 MAX_NAMES = 128
@@ -28,6 +29,7 @@ def problems(workload: RayWorkload) -> Iterator[str]:
     for number, model in enumerate(workload.models):
         path = f"spec.models[{number}]"
         yield from _arguments(model, path)
+        yield from _places(model, path)
         if model.lora is None:
             continue
         if not workload.runtime.direct_ingress:
@@ -53,6 +55,23 @@ def _names(workload: RayWorkload) -> Iterator[str]:
             total += 1
     if total > MAX_NAMES:
         yield f"spec.models: {total} models and adapters are more than {MAX_NAMES}; use two services"
+
+
+def _places(model: Model, path: str) -> Iterator[str]:
+    """Yield a problem if adapters can take every place of an engine on the CPU.
+
+    vLLM's operators for the CPU take the number for no adapter (-1) as the last place: requests for the base
+    model would be answered with the weights of the adapter there.
+    """
+    lora = model.lora
+    if lora is None or model.accelerator.kind is not AcceleratorKind.CPU:
+        return
+    if len(lora.adapters) >= lora.max_loaded:
+        yield (
+            f"{path}.lora.maxLoaded: on the CPU, vLLM {versions.VLLM} answers requests for the base model "
+            f"with an adapter's weights if {lora.max_loaded} adapters are loaded; write at least "
+            f"{len(lora.adapters) + 1}"
+        )
 
 
 def _arguments(model: Model, path: str) -> Iterator[str]:
