@@ -36,6 +36,7 @@ from yarl import URL
 from daybreak import logs
 from daybreak.__main__ import run
 from daybreak.api.common import names
+from daybreak.api.common.task import Task
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.ray.model import Model
@@ -73,7 +74,15 @@ class PlayedProber:
         self._folder = folder
         self._client = HttpModelClient()
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+    async def ask(
+        self,
+        service: Asked,
+        model: Model,
+        base: str,
+        patience: float,
+        path: str = "",
+        task: Task | None = None,
+    ) -> Answer:
         """What the folder says."""
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():

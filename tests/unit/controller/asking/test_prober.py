@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
+from daybreak.api.common.task import Task
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.controller.asking import prober as module
@@ -36,7 +37,15 @@ class ModelClient:
         """Who never answers."""
         self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+    async def ask(
+        self,
+        service: Asked,
+        model: Model,
+        base: str,
+        patience: float,
+        path: str = "",
+        task: Task | None = None,
+    ) -> Answer:
         """What it was told to answer."""
         self.asked.append(model.name)
         await self.may_answer.wait()

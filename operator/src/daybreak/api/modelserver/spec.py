@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from daybreak.api.common.source import OF_THE_HUB, Source
+from daybreak.api.common.task import Task
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.rollout import OnFailure, RolloutStrategy
@@ -63,6 +64,10 @@ class ServedModel(ApiModel):
     trust_remote_code: bool = False
     """Whether code from the model's repository may run in the pods, with engines that can be told so: vllm,
     sglang, tgi and tensorrt-llm. An hf:// model then needs a commit as `revision`."""
+    task: Task | None = None
+    """API by which the operator probes the model before requests are released: `Completions`, `Chat`,
+    `Embeddings`, `Rerank`, `Score`, `Classify` or `Transcription`. Defaults to a task that the engine reports
+    in `/v1/models` or `/openapi.json`, or else to the first one that it serves."""
 
 
 class Autoscaling(ApiModel):

@@ -83,6 +83,8 @@ def _told(server: ModelServer) -> Iterator[str]:
         yield f"spec.image: engine {engine} needs one"
     if model.trust_remote_code and not profile.runs_remote_code:
         yield f"spec.model.trustRemoteCode: engine {engine} cannot be told so"
+    if model.task is not None and server.answer_path:
+        yield f"spec.model.task: engine {engine} is probed at {server.answer_path}; leave task out"
     if server.spec.nodes > 1 and profile.distributed is None:
         yield f"spec.nodes: engine {engine} is not known to span several; leave it at 1, or use {_SPREAD}"
     # The arguments of a custom one may have it.

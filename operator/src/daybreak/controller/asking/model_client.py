@@ -5,20 +5,26 @@ no answer yet: a server may send it with nothing in it, or with an error.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import aiohttp
 import orjson
 
-from daybreak.api.common.unstructured import mapping, mappings, number, text, whole
+from daybreak.api.common.task import Task
+from daybreak.api.common.unstructured import mapping, mappings
 from daybreak.api.ray.model import Model
 from daybreak.controller.asking.answer import Answer
+from daybreak.controller.asking.tasks import PROBES, documented_tasks, in_order, listed_tasks
 
 CONNECT_SECONDS = 3.0
 BODY_LIMIT = 256 * 1024
 """How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
+DOCUMENT_LIMIT = 4 * 1024 * 1024
+"""Maximum size of an OpenAPI document, in bytes."""
 MESSAGE_LIMIT = 300
+MISSING = (404, 405, 501)
+"""Statuses of a path that an engine does not serve."""
 BUSY = (429, 503)
 """What a server answers that has no room for one more question: nothing of the model."""
 
@@ -40,10 +46,24 @@ class Asked(Protocol):
 class ModelClient(Protocol):
     """The client that asks. Tests without a cluster network pass their own."""
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+    async def ask(
+        self,
+        service: Asked,
+        model: Model,
+        base: str,
+        patience: float,
+        path: str = "",
+        task: Task | None = None,
+    ) -> Answer:
         """Ask the model for one answer at a base URL, and wait so many seconds for it.
 
-        `path`: where 200 is an answer; empty: it is asked for one by OpenAI's API.
+        Args:
+            service: The workload.
+            model: Its model.
+            base: Base URL.
+            patience: Maximum duration of each request in seconds.
+            path: Path whose 200 is an answer; if empty, the model is asked for one by OpenAI's API.
+            task: API by which it is asked; if None, the one that the engine reports or serves.
         """
         ...
 
@@ -52,13 +72,36 @@ class ModelClient(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class _Result:
+    """Result of probing one task.
+
+    Attributes:
+        answer: The answer.
+        served: False if the engine does not serve the task.
+        refused: True if the engine reported that the model does not support it.
+    """
+
+    answer: Answer
+    served: bool = True
+    refused: bool = False
+
+
 class HttpModelClient:
-    """Asks over HTTP: is the model listed, and does it complete one token (or embed one word)?"""
+    """Probes over HTTP: is the model listed, and does the engine return a result of one of its tasks?"""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def ask(self, service: Asked, model: Model, base: str, patience: float, path: str = "") -> Answer:
+    async def ask(
+        self,
+        service: Asked,
+        model: Model,
+        base: str,
+        patience: float,
+        path: str = "",
+        task: Task | None = None,
+    ) -> Answer:
         """Ask the model for one answer at a base URL, and wait so many seconds for it."""
         try:
             if path:
@@ -69,21 +112,64 @@ class HttpModelClient:
             status, body = await self._fetch("GET", f"{base}/models", None, patience)
             if status != 200:
                 return _no_answer(model, f"{base}/models", status, body)
-            listed = [item.get("id") for item in mappings(mapping(body).get("data"))]
-            if model.name not in listed:
-                only = f"{base}/models does not list it, only {', '.join(map(str, listed))}"
+            cards = {str(item.get("id")): item for item in mappings(mapping(body).get("data"))}
+            if model.name not in cards:
+                only = f"{base}/models does not list it, only {', '.join(cards)}"
                 return Answer(model.name, False, only, erred=True)
-            path, request = question(model)
-            status, body = await self._fetch("POST", f"{base}{path}", request, patience)
+            if task is not None:
+                return (await self._probe(model, base, task, patience)).answer
+            return await self._probe_any(model, base, listed_tasks(cards[model.name]), patience)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return Answer(model.name, False, f"{base} does not answer: {_why(error)}")
-        what, is_there = _ANSWERS[path]
-        if _not_its_trade(status, body) or (status == 200 and is_there(body or {})):
+
+    async def _probe_any(self, model: Model, base: str, listed: tuple[Task, ...], patience: float) -> Answer:
+        """Probe the tasks that the engine reports, then all others, until it serves one.
+
+        Its OpenAPI document, which may be large, is read only if it does not serve the first task.
+        """
+        first = next(in_order(listed, _usual(model)))
+        results = [await self._probe(model, base, first, patience)]
+        if results[0].served:
+            return results[0].answer
+        documented = await self._documented(base, patience)
+        for task in in_order(listed, documented, _usual(model)):
+            if task is first:
+                continue
+            result = await self._probe(model, base, task, patience)
+            if result.served:
+                return result.answer
+            results.append(result)
+        if any(result.refused for result in results):
             return Answer(model.name, True)
-        if status == 200:
-            said = f"{base}{path} answered 200 without {what}: {_said(body)}"
-            return Answer(model.name, False, said, erred=True)
-        return _no_answer(model, f"{base}{path}", status, body)
+        other = "it serves no other known task either; a ModelServer can name one in spec.model.task"
+        return Answer(model.name, False, f"{results[0].answer.message}; {other}", erred=True)
+
+    async def _documented(self, base: str, patience: float) -> tuple[Task, ...]:
+        """Return the tasks of the engine's OpenAPI document; empty if it has none."""
+        url = f"{base.removesuffix('/v1')}/openapi.json"
+        try:
+            status, body = await self._fetch("GET", url, None, patience, DOCUMENT_LIMIT)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+            return ()
+        return documented_tasks(body or {}) if status == 200 else ()
+
+    async def _probe(self, model: Model, base: str, task: Task, patience: float) -> _Result:
+        """Probe one task, by the first of its paths that the engine serves."""
+        probe = PROBES[task]
+        answer, refused = Answer(model.name, False), False
+        for path in probe.paths:
+            url = f"{base.removesuffix('/v1')}{path}"
+            status, body = await self._fetch("POST", url, probe.body(model.name), patience)
+            if status == 200 and probe.has_result(body or {}):
+                return _Result(Answer(model.name, True))
+            if status == 200:
+                said = f"{url} answered 200 without {probe.result}: {_said(body)}"
+                return _Result(Answer(model.name, False, said, erred=True))
+            answer = _no_answer(model, url, status, body)
+            refused = refused or _not_its_trade(status, body)
+            if status not in MISSING and not refused:
+                return _Result(answer)
+        return _Result(answer, served=False, refused=refused)
 
     async def close(self) -> None:
         """Close what is open."""
@@ -91,21 +177,22 @@ class HttpModelClient:
             await self._session.close()
 
     async def _fetch(
-        self, method: str, url: str, request: dict[str, Any] | None, patience: float
+        self, method: str, url: str, request: Any, patience: float, limit: int = BODY_LIMIT
     ) -> tuple[int, dict[str, Any] | None]:
         if self._session is None:
             # A new connection for each question: an old one may still lead to the cluster before.
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         limits = aiohttp.ClientTimeout(total=patience, sock_connect=CONNECT_SECONDS)
+        body_of = {"data" if isinstance(request, aiohttp.FormData) else "json": request}
         async with self._session.request(
-            method, url, json=request, allow_redirects=False, timeout=limits
+            method, url, **body_of, allow_redirects=False, timeout=limits
         ) as response:
             content = b""
             async for chunk in response.content.iter_any():
                 content += chunk
-                if len(content) > BODY_LIMIT:
-                    raise ValueError(f"more than {BODY_LIMIT} bytes for one token")
+                if len(content) > limit:
+                    raise ValueError(f"more than {limit} bytes for one token")
             try:
                 body = orjson.loads(content)
             except ValueError:
@@ -113,36 +200,11 @@ class HttpModelClient:
             return response.status, body if isinstance(body, dict) else None
 
 
-def question(model: Model) -> tuple[str, dict[str, Any]]:
-    """Path and body of the smallest request that makes the engine compute."""
+def _usual(model: Model) -> tuple[Task, ...]:
+    """Return all tasks, the likeliest first."""
     if model.engine.args.get("runner") == "pooling":
-        return "/embeddings", {"model": model.name, "input": "Hello"}
-    return "/completions", {"model": model.name, "prompt": "Hello", "max_tokens": 1, "temperature": 0}
-
-
-def _completed(body: Mapping[str, Any]) -> bool:
-    """Whether a completion is there: its text, or as many tokens as make none, such as the end."""
-    choices = mappings(body.get("choices"))
-    said = [text(each.get("text")) or text(mapping(each.get("message")).get("content")) for each in choices]
-    tokens = whole(mapping(body.get("usage")).get("completion_tokens"))
-    return bool(choices) and (any(said) or tokens > 0)
-
-
-def _embedded(body: Mapping[str, Any]) -> bool:
-    """Whether an embedding is there: numbers, or their digits in base64."""
-    found = [each.get("embedding") for each in mappings(body.get("data"))]
-    return any(text(each) or _numbers(each) for each in found)
-
-
-def _numbers(found: object) -> bool:
-    return isinstance(found, list) and bool(found) and all(number(each) is not None for each in found)
-
-
-_ANSWERS: Mapping[str, tuple[str, Callable[[Mapping[str, Any]], bool]]] = {
-    "/completions": ("a completion", _completed),
-    "/embeddings": ("an embedding", _embedded),
-}
-"""What an answer is, in words and by its body, at each path that is asked."""
+        return tuple(in_order((Task.EMBEDDINGS,), tuple(PROBES)))
+    return tuple(PROBES)
 
 
 def _no_answer(model: Model, url: str, status: int, body: dict[str, Any] | None) -> Answer:
@@ -164,5 +226,7 @@ def _not_its_trade(status: int, body: dict[str, Any] | None) -> bool:
 def _said(body: dict[str, Any] | None) -> str:
     """The message of an OpenAI error, in whichever of its forms."""
     error = (body or {}).get("error", body)
-    message = error.get("message") if isinstance(error, dict) else error
+    if isinstance(error, dict):
+        error = error.get("message", error.get("detail"))
+    message = "" if error is None else error
     return " ".join(str(message).split())[:MESSAGE_LIMIT]

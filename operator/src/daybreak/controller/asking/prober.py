@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from daybreak.api.common.task import Task
 from daybreak.api.ray.model import Model
 from daybreak.controller import metrics
 from daybreak.controller.asking.answer import Answer
@@ -32,7 +33,8 @@ class Question:
         base: Base URL at which it is asked.
         about: What it is asked as: an answer given as something else is thrown away.
         waking: Whether it is waking.
-        path: Where it answers 200 when the model does; empty: it is asked for a completion.
+        path: Path that answers 200 if the model does; if empty, the model is probed by its task.
+        task: API by which it is probed; None if the engine's own list decides.
     """
 
     service: Asked
@@ -41,6 +43,7 @@ class Question:
     about: object
     waking: bool = False
     path: str = ""
+    task: Task | None = None
 
 
 @dataclass
@@ -77,7 +80,7 @@ class Prober:
             _cancel(current)
 
     def _answer(self, key: Key, asked: dict[str, _State], question: Question) -> Answer | None:
-        about = (question.about, question.base, question.path, question.waking)
+        about = (question.about, question.base, question.path, question.task, question.waking)
         current = asked.get(question.model.name)
         if current is not None and current.about == about:
             answer, current.answer = current.answer, None
@@ -111,7 +114,9 @@ class Prober:
         model = question.model
         patience = WAKING_PATIENCE_SECONDS if question.waking else PATIENCE_SECONDS
         try:
-            return await self._client.ask(question.service, model, question.base, patience, question.path)
+            return await self._client.ask(
+                question.service, model, question.base, patience, question.path, question.task
+            )
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")
 

@@ -91,7 +91,7 @@ def question(view: View, *, waking: bool) -> Question | None:
     host = f"[{address}]" if ":" in address else address
     path, about = server.answer_path, (server.uid, view.current)
     base = f"http://{host}:{server.profile.port}{'' if path else '/v1'}"
-    return Question(server, server.model, base, about, waking=waking, path=path)
+    return Question(server, server.model, base, about, waking=waking, path=path, task=server.spec.model.task)
 
 
 def _revision_taken(seen: Observed, status: ModelServerStatus) -> bool:
