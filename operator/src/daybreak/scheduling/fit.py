@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from daybreak.api.pods.pod_template import AUTOSCALER_CONTAINER
 from daybreak.api.ray.model import Model, Parallelism
 from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
@@ -155,9 +156,10 @@ def _unknown(capacities: Sequence[NodeCapacity], question: Question) -> str:
 
 def _head(head: Head) -> Demand:
     more = pod_additions.of(head.pod_template, "ray-head")
+    autoscaler = _autoscaler(head)
     own = {
-        "cpu": parse_quantity(head.resources.cpu) + AUTOSCALER_CPU,
-        "memory": parse_quantity(head.resources.memory) + AUTOSCALER_MEMORY,
+        "cpu": parse_quantity(head.resources.cpu) + autoscaler["cpu"],
+        "memory": parse_quantity(head.resources.memory) + autoscaler["memory"],
     }
     own_fields = "spec.runtime.head"
     return Demand(
@@ -171,6 +173,20 @@ def _head(head: Head) -> Demand:
         selector={**head.node_selector, **more.selector},
         tolerations=(*head.tolerations, *more.tolerations),
     )
+
+
+def _autoscaler(head: Head) -> Mapping[str, Decimal]:
+    """Return what the autoscaler's container requests; a limit below Daybreak's request lowers it."""
+    template = head.pod_template
+    given = {} if template is None else template.container(AUTOSCALER_CONTAINER).get("resources", {})
+    requests, limits = given.get("requests", {}), given.get("limits", {})
+    amounts = {"cpu": AUTOSCALER_CPU, "memory": AUTOSCALER_MEMORY}
+    for name, amount in amounts.items():
+        if name in requests:
+            amounts[name] = parse_quantity(str(requests[name]))
+        elif name in limits:
+            amounts[name] = min(amount, parse_quantity(str(limits[name])))
+    return amounts
 
 
 def _demand(model: Model, terms: Terms) -> Demand:

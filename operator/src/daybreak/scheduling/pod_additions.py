@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from daybreak.api.pods.pod_template import RAY_CONTAINER, PodTemplate
+from daybreak.api.pods.pod_template import AUTOSCALER_CONTAINER, RAY_CONTAINER, PodTemplate
 from daybreak.api.schema.kubernetes_types import Toleration
 from daybreak.api.schema.scalars import parse_quantity
 
@@ -49,6 +49,9 @@ def of(template: PodTemplate | None, container: str) -> Additions:
     spec = template.written()
     beside: Amounts = {}
     for each in spec.get("containers", ()):
+        if each["name"] == AUTOSCALER_CONTAINER:
+            # Counted with the head, whose pod alone has it.
+            continue
         beside = _sum(beside, _requests(each, own=each["name"] in (container, RAY_CONTAINER)))
     started: Amounts = {}
     before: dict[str, Decimal] = {}

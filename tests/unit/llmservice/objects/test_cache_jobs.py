@@ -7,6 +7,8 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import NAME_LIMIT
+from daybreak.api.llmservice.validation import problems
+from daybreak.kinds.llmservice.objects.built_with import wishes
 from daybreak.kinds.llmservice.objects.desired import desired
 from tests.unit.ray.services import PLATFORM, model, service
 
@@ -216,3 +218,95 @@ def test_the_head_compiles_nothing() -> None:
     [ray_service] = made("RayService", runtime={"compileCache": {"claimName": "c"}})
     head = ray_service["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]
     assert "compiled" not in json.dumps(head)
+
+
+CA = {"name": "ca", "configMap": {"name": "corporate-ca"}}
+CA_MOUNT = {"name": "ca", "mountPath": "/etc/corporate"}
+
+
+def job_pod(*models: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Return the spec of the Job's pod."""
+    found: dict[str, Any] = job(*models, **spec)["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("of_model", [False, True])
+def test_inputs_of_the_ray_pods_are_mounted(of_model: bool) -> None:
+    """A private CA that the Ray pods read is needed to copy the weights as well."""
+    inputs = {"volumes": [CA], "volumeMounts": [CA_MOUNT]}
+    cached = model(cache={"size": "10Gi"}, **(inputs if of_model else {}))
+    pod = job_pod(cached, runtime={} if of_model else inputs)
+    assert CA in pod["volumes"]
+    assert CA_MOUNT in pod["containers"][0]["volumeMounts"]
+
+
+def test_claims_of_the_ray_pods_are_not_mounted() -> None:
+    """A claim can be tied to the node of the pods that use it."""
+    runtime = {
+        "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}, CA],
+        "volumeMounts": [{"name": "disk", "mountPath": "/disk"}, CA_MOUNT],
+    }
+    pod = job_pod(model(cache={"size": "10Gi"}), runtime=runtime)
+    assert "disk" not in {each["name"] for each in pod["volumes"]}
+    assert "disk" not in {each["name"] for each in pod["containers"][0]["volumeMounts"]}
+
+
+def test_pod_template_shapes_the_job() -> None:
+    template = {
+        "metadata": {"labels": {"team": "a"}, "annotations": {"sidecar": "off"}},
+        "spec": {
+            "volumes": [CA],
+            "containers": [
+                {"name": "fill", "resources": {"limits": {"cpu": "2"}}, "volumeMounts": [CA_MOUNT]}
+            ],
+        },
+    }
+    plain = job(model(cache={"size": "10Gi"}))["spec"]["template"]
+    shaped = job(model(cache={"size": "10Gi", "podTemplate": template}))["spec"]["template"]
+    assert shaped["metadata"]["labels"] == {**plain["metadata"]["labels"], "team": "a"}
+    assert shaped["metadata"]["annotations"] == {"sidecar": "off"}
+    [before], [container] = plain["spec"]["containers"], shaped["spec"]["containers"]
+    assert container["resources"]["limits"] == {**before["resources"]["limits"], "cpu": "2"}
+    assert container["resources"]["requests"] == before["resources"]["requests"]
+    assert container["volumeMounts"] == [*before["volumeMounts"], CA_MOUNT]
+    assert container["env"] == before["env"]
+
+
+def test_limit_below_the_request_of_the_job_lowers_it() -> None:
+    containers = [{"name": "fill", "resources": {"limits": {"cpu": "100m", "memory": "512Mi"}}}]
+    pod = job_pod(model(cache={"size": "10Gi", "podTemplate": {"spec": {"containers": containers}}}))
+    assert pod["containers"][0]["resources"] == {
+        "requests": {"cpu": "100m", "memory": "512Mi"},
+        "limits": {"cpu": "100m", "memory": "512Mi"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"restartPolicy": "Never"}, "podTemplate.spec.restartPolicy: Daybreak owns this field"),
+        ({"containers": [{"name": "fill", "image": "a"}]}, "use spec.runtime.image"),
+        ({"containers": [{"name": "fill", "command": ["a"]}]}, "command: Daybreak owns this field"),
+        (
+            {
+                "volumes": [CA],
+                "containers": [{"name": "fill", "volumeMounts": [{"name": "ca", "mountPath": "/claim"}]}],
+            },
+            "mountPath: /claim may not be covered",
+        ),
+        ({"containers": [{"name": "fil"}]}, "did you mean fill?"),
+        ({"containers": [{"name": "fill", "volumeMounts": [CA_MOUNT]}]}, "the pod has no volume ca"),
+    ],
+)
+def test_owned_fields_of_the_job_are_refused(spec: dict[str, Any], said: str) -> None:
+    svc = service(model(cache={"size": "10Gi", "podTemplate": {"spec": spec}}))
+    [problem] = problems(svc)
+    assert problem.startswith("spec.models[0].cache.podTemplate.spec.")
+    assert said in problem
+
+
+def test_template_of_the_job_is_no_wish_for_new_pods() -> None:
+    containers = [{"name": "fill", "resources": {"limits": {"cpu": "2"}}}]
+    plain = service(model(cache={"size": "10Gi"}))
+    shaped = service(model(cache={"size": "10Gi", "podTemplate": {"spec": {"containers": containers}}}))
+    assert wishes(plain) == wishes(shaped)

@@ -67,6 +67,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += model_rules.deployment_names(svc.spec.models)
+    found += _colons(svc)
     found += lora_rules.problems(svc.workload)
     found += _ray_version(svc)
     found += _service_account(svc)
@@ -167,6 +168,16 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in version.split("."))
 
 
+def _colons(svc: LLMService) -> Iterator[str]:
+    """Yield names that Ray's own ingress reads up to the colon."""
+    for number, model in enumerate(svc.spec.models):
+        if ":" in model.name and not svc.spec.runtime.direct_ingress:
+            yield (
+                f"spec.models[{number}].name: {model.name} has a colon, which needs "
+                "spec.runtime.directIngress; use another name here, and make this one a name of an LLMRoute"
+            )
+
+
 def _service_account(svc: LLMService) -> Iterator[str]:
     account = svc.spec.runtime.service_account_name
     if account is not None and len(account) > _ACCOUNT_NAME_LIMIT:
@@ -189,6 +200,7 @@ def _worker_template(svc: LLMService, model: Model, path: str) -> Iterator[str]:
     mounts = [*svc.spec.runtime.volume_mounts, *model.volume_mounts]
     keys = svc.spec.access is not None and bool(svc.spec.access.api_keys)
     yield from model_rules.template_problems(model, path, given, mounts, keys=keys)
+    yield from model_rules.cache_template_problems(model, path, given, mounts)
 
 
 def _head_template(svc: LLMService) -> Iterator[str]:

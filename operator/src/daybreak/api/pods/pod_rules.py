@@ -8,7 +8,13 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.pods import pod_schema
-from daybreak.api.pods.pod_template import RAY_CONTAINER, PodMetadata, PodTemplate
+from daybreak.api.pods.pod_template import (
+    AUTOSCALER_CONTAINER,
+    FILL_CONTAINER,
+    RAY_CONTAINER,
+    PodMetadata,
+    PodTemplate,
+)
 from daybreak.api.schema.scalars import parse_quantity
 
 RAY_PORTS = (6379, 8000, 8080, 8100, 8265, 10001, 52365)
@@ -60,6 +66,9 @@ _KUBERAY_VARIABLES = frozenset(
         "RAY_PORT",
     }
 )
+_AUTOSCALER_FIELDS = ("env", "envFrom", "name", "resources", "volumeMounts")
+"""Fields of the autoscaler's container that KubeRay takes from a RayCluster. Its `securityContext` stays
+Daybreak's: the chart's admission policy does not see it there."""
 _SIZES = ("cpu", "memory")
 _OVERCOMMITTED = (*_SIZES, "ephemeral-storage")
 """Resources of which a pod may use more than it asks for; of any other the two are one."""
@@ -78,7 +87,7 @@ class Owner:
     container_fields: Mapping[str, str]
     """The same for Daybreak's container."""
     sizes: str
-    """Field with its cores and memory."""
+    """Field with its cores and memory; empty if the template alone has them."""
     cpu: str | None
     """Cores that this field asks for; None where it says nothing."""
     containers: Collection[str] = ()
@@ -93,6 +102,8 @@ class Owner:
     """The accelerator's resource, which `parallelism` counts; empty when it has none."""
     volumes: Collection[str] = ()
     """Volumes that are there without the template, and may be mounted."""
+    added: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """Fields that may be set of containers that KubeRay adds."""
 
 
 def ray_owner(
@@ -126,11 +137,36 @@ def ray_owner(
         },
         sizes=sizes,
         cpu=cpu,
-        containers={"ray-head", "ray-worker", "autoscaler", "wait-gcs-ready"},
+        containers={"ray-head", "ray-worker", AUTOSCALER_CONTAINER, "wait-gcs-ready"},
         variables={**set_by_kuberay, "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": drain, **(variables or {})},
         ports=RAY_PORTS,
         mounts=mounts or {},
         device=device,
+        volumes=volumes,
+        added={AUTOSCALER_CONTAINER: _AUTOSCALER_FIELDS} if component == "head" else {},
+    )
+
+
+def fill_owner(*, volumes: Collection[str], mounts: Mapping[str, str]) -> Owner:
+    """Return what is owned of the pod of a cache's Job."""
+    own = "it copies the weights into the claim"
+    return Owner(
+        container=FILL_CONTAINER,
+        alias=FILL_CONTAINER,
+        fields={
+            **_POD_FIELDS,
+            "restartPolicy": "the Job starts it again",
+            "serviceAccount": "use spec.runtime.serviceAccountName",
+            "serviceAccountName": "use spec.runtime.serviceAccountName",
+        },
+        container_fields={
+            **dict.fromkeys(_CONTAINER_FIELDS, own),
+            "image": "use spec.runtime.image",
+            "imagePullPolicy": "use spec.runtime.imagePullPolicy",
+        },
+        sizes="",
+        cpu=None,
+        mounts=mounts,
         volumes=volumes,
     )
 
@@ -271,19 +307,24 @@ def _containers(
         for number, container in enumerate(spec.get(kind, ())):
             path, name = f"{where}.{kind}[{number}]", container["name"]
             main = kind == "containers" and name in own
+            added = kind == "containers" and name in owner.added
             plain = owner.container if name in own else name
-            if plain in seen or (not main and (name in own or name in owner.containers)):
+            taken = not (main or added) and (name in own or name in owner.containers)
+            if plain in seen or taken:
                 yield f"{path}.name: the pod has a container {name} already; use another name"
             seen.add(plain)
             if main:
                 yield from _own_container(container, path, owner)
+            elif added:
+                for each in sorted(container.keys() - owner.added[name]):
+                    yield f"{path}.{each}: KubeRay makes this container; set {_listed(owner.added[name])}"
             else:
                 if "image" not in container:
                     near = nearest(name, own)
                     hint = f", or did you mean {owner.alias}?" if near else ""
                     yield f"{path}.image: this field is needed{hint}"
                 yield from _ports(container, path, owner)
-            yield from _resources(container, path, owner, main=main)
+            yield from _resources(container, path, owner, main=main and bool(owner.sizes))
             yield from _mounts(container, path, owner, volumes, main=main)
             for at, claim in enumerate(container.get("resources", {}).get("claims", ())):
                 if claim["name"] not in claims:
@@ -307,6 +348,11 @@ def _own_container(container: Mapping[str, Any], path: str, owner: Owner) -> Ite
             "or SYS_ADMIN; leave it out"
         )
     yield from _ports(container, path, owner)
+
+
+def _listed(fields: Collection[str]) -> str:
+    *most, last = sorted(set(fields) - {"name"})
+    return f"{', '.join(most)}, or {last}"
 
 
 def escalates(security: Mapping[str, Any]) -> bool:

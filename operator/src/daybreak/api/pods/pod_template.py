@@ -16,6 +16,10 @@ from daybreak.api.schema.scalars import DNS_LABEL
 
 RAY_CONTAINER = "ray"
 """What a person may call the Ray container, whatever its name in the pod is."""
+AUTOSCALER_CONTAINER = "autoscaler"
+"""Container of Ray's autoscaler, which KubeRay adds to the head's pod."""
+FILL_CONTAINER = "fill"
+"""Container of the Job that fills a claim with weights."""
 
 _AS_WRITTEN = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 _Name = Annotated[str, Field(pattern=rf"^{DNS_LABEL}$", max_length=63)]
@@ -54,8 +58,8 @@ class PodContainer(ApiModel):
     model_config = _AS_WRITTEN
 
     name: _Name
-    """Its name: `ray` for the Ray container, which the fields here then add to; any other name is a container
-    more."""
+    """Its name: `ray` for the Ray container, `autoscaler` for the autoscaler's in the head's pod, `fill` for
+    that of a cache's Job, which the fields here then add to; any other name is a container more."""
     env: Annotated[list[NamedEntry], Field(max_length=64)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
@@ -133,3 +137,12 @@ class PodTemplate(ApiModel):
         """The pod's spec as it was written, with nothing that says nothing."""
         plain: dict[str, Any] = self.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         return plain
+
+    def container(self, *names: str) -> dict[str, Any]:
+        """Return the container of one of these names as it was written; empty if there is none."""
+        return next((each for each in self.written().get("containers", ()) if each["name"] in names), {})
+
+    def without(self, name: str) -> "PodTemplate":
+        """Return the template without the container of a name."""
+        containers = [each for each in self.spec.containers if each.name != name]
+        return self.model_copy(update={"spec": self.spec.model_copy(update={"containers": containers})})

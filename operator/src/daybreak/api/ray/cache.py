@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from daybreak.api.common import names
+from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import Toleration
 from daybreak.api.schema.scalar_types import Labels, ObjectName, Quantity
@@ -22,7 +23,8 @@ class ModelCache(ApiModel):
     """A claim that a Job fills with the weights once; worker pods then read them there.
 
     No worker pod is made before the weights are complete. Each source and revision has a directory of its
-    own in the claim. The Job runs in the Ray image, with `runtime.env` and the Ray pods' ServiceAccount."""
+    own in the claim. The Job runs in the Ray image, with `runtime.env`, the Ray pods' ServiceAccount, and the
+    ConfigMaps, Secrets and other inputs that `runtime.volumes` and the model's `volumes` mount."""
 
     rules = (
         Rule(
@@ -55,6 +57,10 @@ class ModelCache(ApiModel):
     tolerations: Annotated[list[Toleration], Field(max_length=32)] | None = None
     """Taints that the Job's pod tolerates. Unset: with `ReadWriteOnce` those of `accelerator.tolerations`;
     else none."""
+
+    pod_template: PodTemplate | None = None
+    """What to add to the Job's pod. Its container is called `fill`; `resources` there replace Daybreak's, of
+    which none is a CPU limit."""
 
     def claim(self, service: str, model: str) -> str:
         """Name of the claim, of a model of a service."""

@@ -92,6 +92,27 @@ def template_problems(
     yield from pod_rules.problems(template, f"{path}.podTemplate", owner)
 
 
+def cache_template_problems(
+    model: Model, path: str, volumes: Iterable[str], mounts: Iterable[VolumeMount]
+) -> Iterator[str]:
+    """Yield what is wrong with the `podTemplate` of a model's cache.
+
+    Args:
+        model: The model.
+        path: Its path in the spec.
+        volumes: Names of the volumes that its Ray pods have by other fields.
+        mounts: What its containers mount by other fields.
+    """
+    template = None if model.cache is None else model.cache.pod_template
+    if template is None:
+        return
+    taken = {mount.mount_path.rstrip("/"): "its Ray pods mount a volume there" for mount in mounts}
+    owner = pod_rules.fill_owner(
+        volumes=[*volumes], mounts={names.CLAIM_DIRECTORY: "there the claim appears", **taken}
+    )
+    yield from pod_rules.problems(template, f"{path}.cache.podTemplate", owner)
+
+
 def _engine(model: Model, path: str, *, other_vllm: bool) -> Iterator[str]:
     for name, wrong in engine_args.problems(model.engine.args, other_vllm=other_vllm):
         yield f"{path}.engine.args.{name}: {wrong}"

@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.pods.pod_template import AUTOSCALER_CONTAINER, RAY_CONTAINER
 from daybreak.api.ray.model import AcceleratorKind
+from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.platform import Platform
-from daybreak.ray.pods import api_token, pod_spec
+from daybreak.ray.pods import api_token, merge_template, pod_spec
 from daybreak.ray.ports import HEAD_PORTS
 from daybreak.scheduling.replica_size import object_store_bytes
 
@@ -20,6 +22,10 @@ store."""
 DRAIN_SECONDS = 30
 """How long the head's own requests may finish when the pod is told to stop (Ray's own default). The whole
 is always used up: a head never becomes idle, so a longer time would hold up every deletion."""
+AUTOSCALER_RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}
+AUTOSCALER_CPU_LIMIT = "500m"
+"""CPU limit of the autoscaler, as KubeRay itself sets it, if the Ray container of the head has one: a
+namespace that demands one demands it of every container."""
 GRACE_SECONDS = DRAIN_SECONDS + 10
 """When the kubelet kills what is left: always the autoscaler, which does not hear that it is to stop."""
 
@@ -78,20 +84,24 @@ def head_group(
             grace_seconds=GRACE_SECONDS,
             own_volumes=head.volumes,
             own_mounts=head.volume_mounts,
-            overlay=head.pod_template,
+            overlay=None if head.pod_template is None else head.pod_template.without(AUTOSCALER_CONTAINER),
         ),
     }
 
 
-def autoscaler_options(idle_timeout_seconds: int) -> dict[str, Any]:
+def autoscaler_options(head: Head, idle_timeout_seconds: int) -> dict[str, Any]:
     """Ray's autoscaler, a container of the head's pod. It alone sees the ServiceAccount's token."""
-    return {
+    template = head.pod_template
+    given = {} if template is None else template.container(AUTOSCALER_CONTAINER)
+    ray = {} if template is None else template.container(RAY_CONTAINER, "ray-head")
+    own: dict[str, Any] = AUTOSCALER_RESOURCES
+    if "cpu" in ray.get("resources", {}).get("limits", {}):
+        own = {**own, "limits": {"cpu": AUTOSCALER_CPU_LIMIT, **own["limits"]}}
+    options = {
         "version": "v2",
         "idleTimeoutSeconds": idle_timeout_seconds,
-        "resources": {
-            "requests": {"cpu": "100m", "memory": "512Mi"},
-            "limits": {"memory": "512Mi"},
-        },
+        "resources": merge_template.sized(own, given.get("resources", {})),
         "securityContext": pod_spec.container_security(),
-        "volumeMounts": [api_token.mount()],
+        "volumeMounts": [api_token.mount(), *given.get("volumeMounts", ())],
     }
+    return options | {name: given[name] for name in ("env", "envFrom") if name in given}

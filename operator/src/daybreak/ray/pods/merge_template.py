@@ -10,6 +10,7 @@ from typing import Any
 
 from daybreak.api.pods import pod_rules, pod_schema
 from daybreak.api.pods.pod_template import PodTemplate
+from daybreak.api.schema.scalars import parse_quantity
 
 Manifest = dict[str, Any]
 
@@ -64,6 +65,25 @@ def mounted(template: PodTemplate | None, *, container: str, alias: str) -> set[
         if each["name"] in (container, alias)
         for mount in each.get("volumeMounts", ())
     }
+
+
+def sized(own: Mapping[str, Any], given: Mapping[str, Any]) -> Manifest:
+    """Return a container's resources with those that a template gives.
+
+    Kubernetes refuses a request above its limit: a given limit lowers Daybreak's request, and a given request
+    raises Daybreak's limit.
+    """
+    whole: Manifest = copy.deepcopy({**own, **given})
+    whole["requests"] = requests = {**own.get("requests", {}), **given.get("requests", {})}
+    whole["limits"] = limits = {**own.get("limits", {}), **given.get("limits", {})}
+    for name in requests.keys() & limits.keys():
+        if parse_quantity(str(requests[name])) <= parse_quantity(str(limits[name])):
+            continue
+        if name in given.get("limits", {}):
+            requests[name] = limits[name]
+        else:
+            limits[name] = requests[name]
+    return whole
 
 
 def _map(own: Mapping[str, Any], added: Mapping[str, Any], kind: pod_schema.Type) -> Manifest:

@@ -119,7 +119,7 @@ def environment(
     variables: dict[str, dict[str, Any]] = {
         name: {"name": name, "value": value} for name, value in (_QUIET | own).items()
     }
-    variables.update({variable.name: _plain(variable) for variable in workload.runtime.env})
+    variables.update({variable.name: plain(variable) for variable in workload.runtime.env})
     variables.update({variable["name"]: variable for variable in secret})
     return list(variables.values())
 
@@ -153,7 +153,7 @@ def template(
     """
     runtime = workload.runtime
     name, alias = (container_name, container_name) if container_name else (f"ray-{component}", RAY_CONTAINER)
-    mounts = [_plain(mount) for mount in own_mounts]
+    mounts = [plain(mount) for mount in own_mounts]
     taken = {mount["mountPath"].rstrip("/") for mount in mounts}
     taken |= merge_template.mounted(overlay, container=name, alias=alias)
     kept = [place for place in places if place.mount["mountPath"] not in taken]
@@ -177,19 +177,19 @@ def template(
         "securityContext": pod_security(platform),
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [container],
-        "volumes": [*(place.volume for place in kept), *volumes, *map(_plain, own_volumes)],
+        "volumes": [*(place.volume for place in kept), *volumes, *map(plain, own_volumes)],
     }
     if claim is not None:
         spec["resourceClaims"] = [{"name": names.ACCELERATOR_CLAIM, "resourceClaimTemplateName": claim}]
         container["resources"]["claims"] = [{"name": names.ACCELERATOR_CLAIM}]
     if runtime.image_pull_secrets:
-        spec["imagePullSecrets"] = [_plain(secret) for secret in runtime.image_pull_secrets]
+        spec["imagePullSecrets"] = [plain(secret) for secret in runtime.image_pull_secrets]
     if runtime.priority_class_name is not None:
         spec["priorityClassName"] = runtime.priority_class_name
     if node_selector:
         spec["nodeSelector"] = dict(node_selector)
     metadata: dict[str, Any] = {"labels": names.labels(workload.name, component) | labels}
-    if tolerated := [_plain(toleration) for toleration in tolerations]:
+    if tolerated := [plain(toleration) for toleration in tolerations]:
         spec["tolerations"] = tolerated
     whole = merge_template.merged({"metadata": metadata, "spec": spec}, overlay, container=name, alias=alias)
     if tolerated := whole["spec"].get("tolerations"):
@@ -201,7 +201,7 @@ def template(
     return whole
 
 
-def _plain(value: BaseModel) -> dict[str, Any]:
-    """A Kubernetes type as Kubernetes writes it."""
-    plain: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return plain
+def plain(value: BaseModel) -> dict[str, Any]:
+    """Return a Kubernetes type as Kubernetes writes it."""
+    written: dict[str, Any] = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return written

@@ -50,7 +50,9 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
     }
     if any(group["minReplicas"] != group["maxReplicas"] for group in groups):
         cluster["enableInTreeAutoscaling"] = True
-        cluster["autoscalerOptions"] = autoscaler_options(whole_seconds(spec.runtime.idle_timeout))
+        cluster["autoscalerOptions"] = autoscaler_options(
+            spec.runtime.head, whole_seconds(spec.runtime.idle_timeout)
+        )
     wanted: dict[str, Any] = {
         # The job is submitted by KubeRay itself: no pod that could be evicted, and a head that was lost gets
         # it anew. It is also the form that Kueue takes.

@@ -6,6 +6,7 @@ from daybreak.api.common import names
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.owned import owned_metadata
 from daybreak.api.llmbenchmark.definition import KIND, LLMBenchmark
+from daybreak.api.pods.pod_template import AUTOSCALER_CONTAINER
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
@@ -108,7 +109,7 @@ def _asking(workload: RayWorkload, runtime: Runtime, platform: Platform) -> dict
         grace_seconds=_GRACE_SECONDS,
         own_volumes=head.volumes,
         own_mounts=head.volume_mounts,
-        overlay=head.pod_template,
+        overlay=None if head.pod_template is None else head.pod_template.without(AUTOSCALER_CONTAINER),
     )
 
 

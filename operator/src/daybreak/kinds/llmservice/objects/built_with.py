@@ -152,6 +152,8 @@ def _wishes(model: Model) -> dict[str, Any]:
     found: dict[str, Any] = model.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"replicas", "serve", "lora"}
     )
+    # It shapes a Job, which comes before the pods.
+    found.get("cache", {}).pop("podTemplate", None)
     # A pod ends as this one of its settings says, see `workers`.
     found |= model.serve.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, include={"graceful_shutdown_timeout"}

@@ -11,26 +11,27 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.pods.pod_template import FILL_CONTAINER
 from daybreak.api.ray.cache import AccessMode, ModelCache
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.pod_programs.text import program
 from daybreak.ray import ports
-from daybreak.ray.pods import pod_spec
+from daybreak.ray.pods import merge_template, pod_spec
 from daybreak.ray.pods.weights import environment
 
 Manifest = dict[str, Any]
 
 COMPONENT = "cache"
 """Component label of the claims, the Jobs and their pods."""
-CONTAINER = "fill"
-_ROOT = "/claim"
 _VOLUME = f"{names.VOLUME_PREFIX}weights"
 _ENDLESS = 2**31 - 1
 """The kubelet starts the container again and again, with growing pauses, until it succeeds."""
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
 """What is written lies in the page cache for a while, which is taken back when it is needed."""
+INPUTS = ("configMap", "csi", "downwardAPI", "hostPath", "nfs", "projected", "secret")
+"""Kinds of volumes that any number of pods on any nodes may mount. A claim could be tied to another node."""
 
 
 def claims(svc: LLMService) -> list[Manifest]:
@@ -70,18 +71,41 @@ def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) 
     labels = {names.MODEL_LABEL: names.worker_group(model.name)}
     claim = wanted.claim(svc.name, model.name)
     directory = names.cached_weights(model.source, model.revision)
-    spec = {
-        "backoffLimit": _ENDLESS,
-        "template": {
-            "metadata": {"labels": names.labels(svc.name, COMPONENT) | labels},
-            "spec": _pod(svc, model, wanted, platform, claim, directory),
-        },
+    template = {
+        "metadata": {"labels": names.labels(svc.name, COMPONENT) | labels},
+        "spec": _pod(svc, model, wanted, platform, claim, directory),
     }
+    spec = {"backoffLimit": _ENDLESS, "template": _shaped(template, wanted)}
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:10]
     found = metadata(svc, names.cache_job(svc.name, digest), COMPONENT)
     found["labels"] |= labels
     found["annotations"] = {names.CACHE_ANNOTATION: f"{claim}/{directory}"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": found, "spec": spec}
+
+
+def _shaped(template: dict[str, Any], wanted: ModelCache) -> dict[str, Any]:
+    """Return the pod's template with a person's additions."""
+    if wanted.pod_template is None:
+        return template
+    given = wanted.pod_template.container(FILL_CONTAINER).get("resources", {})
+    whole = merge_template.merged(
+        template, wanted.pod_template, container=FILL_CONTAINER, alias=FILL_CONTAINER
+    )
+    whole["spec"]["containers"][0]["resources"] = merge_template.sized(_RESOURCES, given)
+    return whole
+
+
+def _inputs(svc: LLMService, model: Model) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the volumes and mounts of the model's Ray pods that the Job has as well."""
+    runtime = svc.spec.runtime
+    volumes = [
+        volume
+        for volume in map(pod_spec.plain, [*runtime.volumes, *model.volumes])
+        if any(kind in volume for kind in INPUTS)
+    ]
+    known = {volume["name"] for volume in volumes}
+    mounts = map(pod_spec.plain, [*runtime.volume_mounts, *model.volume_mounts])
+    return volumes, [mount for mount in mounts if mount["name"] in known]
 
 
 def _pod(
@@ -91,18 +115,19 @@ def _pod(
     order = {
         "source": model.source,
         "revision": model.revision,
-        "root": _ROOT,
+        "root": names.CLAIM_DIRECTORY,
         "directory": directory,
         "sole": sole,
         "port": ports.FILL,
     }
+    volumes, mounts = _inputs(svc, model)
     own = {
         "DAYBREAK_FILL": json.dumps(order),
         "HOME": "/tmp",  # noqa: S108 - where the hub's library keeps its own notes
         **pod_spec.NO_DEVICES,
     }
     container = {
-        "name": CONTAINER,
+        "name": FILL_CONTAINER,
         "image": platform.head_image_of(svc.workload),
         "imagePullPolicy": runtime.image_pull_policy,
         "command": ["python3", "-c", program("fill")],
@@ -110,7 +135,7 @@ def _pod(
         "ports": [{"name": "progress", "containerPort": ports.FILL}],
         "resources": _RESOURCES,
         "securityContext": pod_spec.container_security(),
-        "volumeMounts": [{"name": _VOLUME, "mountPath": _ROOT}],
+        "volumeMounts": [{"name": _VOLUME, "mountPath": names.CLAIM_DIRECTORY}, *mounts],
     }
     spec: dict[str, Any] = {
         "restartPolicy": "OnFailure",
@@ -119,7 +144,7 @@ def _pod(
         "enableServiceLinks": False,
         "securityContext": pod_spec.pod_security(platform),
         "containers": [container],
-        "volumes": [{"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim}}],
+        "volumes": [{"name": _VOLUME, "persistentVolumeClaim": {"claimName": claim}}, *volumes],
     }
     if runtime.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in runtime.image_pull_secrets]

@@ -34,7 +34,7 @@ def ray_service(
         "rayVersion": runtime.stated_ray_version or ray_version or versions.RAY,
         "authOptions": {"mode": "token"},
         "enableInTreeAutoscaling": True,
-        "autoscalerOptions": autoscaler_options(whole_seconds(runtime.idle_timeout)),
+        "autoscalerOptions": autoscaler_options(runtime.head, whole_seconds(runtime.idle_timeout)),
         "headGroupSpec": head_group(workload, platform, image=platform.head_image_of(workload)),
         "workerGroupSpecs": [worker_group(workload, model, platform) for model in svc.spec.models],
     }
