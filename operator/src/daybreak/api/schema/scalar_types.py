@@ -21,9 +21,9 @@ _WRITE_AUTO = f"write {AUTO}, or hours, minutes and seconds, such as 90s or 1h30
 _LONGER_THAN_ZERO = "must be longer than 0s"
 
 ModelName = Annotated[
-    str, Field(min_length=1, max_length=96, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$")
+    str, Field(min_length=1, max_length=96, pattern=r"^/?[A-Za-z0-9]([A-Za-z0-9._:/-]*[A-Za-z0-9])?$")
 ]
-"""What clients send as `model`."""
+"""What clients send as `model`: a name, a repository, a name with a tag as Ollama has it, or a path."""
 
 
 def _checked_duration(text: str) -> str:

@@ -26,6 +26,8 @@ IMPORT_PATH = "ray.serve.llm:build_openai_app"
 SERVER_CLASS = "daybreak_runtime.llm:LLMServer"
 """Ray Serve LLM's own server, which also takes requests on a port of its own. Serve names the deployments
 after the class, so its last name is that of Ray's own."""
+INGRESS_CLASS = "daybreak_runtime.llm.ingress:OpenAiIngress"
+"""Ray Serve LLM's own ingress, which also takes names of models with a colon."""
 _TARGET_ONGOING_REQUESTS = 16
 NO_MEDIA_DOMAIN = "media-urls-are-off.invalid"
 """The one domain from which the engine may fetch images, audio and video unless a person names others: it
@@ -112,10 +114,18 @@ def _restarting(workload: RayWorkload) -> dict[str, Any]:
                 "args": {
                     "llm_configs": [llm_config(workload, model) for model in workload.models],
                     "ingress_deployment_config": ingress.placement(),
+                    **_ingress_class(workload),
                 },
             }
         ],
     }
+
+
+def _ingress_class(workload: RayWorkload) -> dict[str, Any]:
+    """Return the ingress's class, where Ray's own would take the end of a name for that of an adapter."""
+    if not any(":" in model.name for model in workload.models):
+        return {}
+    return {"ingress_cls_config": {"ingress_cls": INGRESS_CLASS}}
 
 
 def accelerator_type(model: Model) -> str | None:
