@@ -6,6 +6,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
+from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.controller.plan import Plan
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
@@ -120,3 +121,9 @@ def test_what_answers_goes_on_without_it() -> None:
 
 async def test_whose_right_to_read_is_missing_goes_on_as_before() -> None:
     assert codes(await ray_service(seen(traffic=ASKED, spec=SPEC, code=UNREADABLE))) == {None}
+
+
+def test_pip_is_refused_with_the_way_to_install_packages() -> None:
+    code = {"workingDir": "https://git.example.com/code.zip", "pip": ["python-multipart"]}
+    with pytest.raises(InvalidSpec, match=r"install them into an image.*runtime\.image"):
+        application(code=code)

@@ -38,6 +38,12 @@ class Code(ApiModel):
             "code comes from configMap or from workingDir: write one of them",
             lambda self: (self.config_map is None) != (self.working_dir is None),
         ),
+        Rule(
+            "!has(self.pip)",
+            "code.pip is not supported, since every wake would install the packages again: install them into "
+            "an image FROM the Ray image, and set runtime.image",
+            lambda self: self.pip is None,
+        ),
     )
 
     config_map: ObjectName | None = None
@@ -46,6 +52,9 @@ class Code(ApiModel):
     working_dir: Annotated[str, Field(max_length=1024, pattern=WORKING_DIR)] | None = None
     """`pvc://claim/path` or `image://registry/name:tag#path`, mounted; or a zip file at `s3://`, `gs://` or
     `https://`, which Ray itself fetches as its `working_dir`."""
+    pip: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=64)] | None = None
+    """Always refused. Packages belong in `runtime.image`: as Ray's `runtime_env`, every wake would install
+    them again."""
 
 
 class Devices(ApiModel):
