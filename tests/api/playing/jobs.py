@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from daybreak.kinds.llmservice.decide.caches import JOB_NAME_LABEL
+from daybreak.api.common.names import JOB_NAME_LABEL
 from tests.api.admin import Admin, Refused, eventually
 
 

@@ -9,6 +9,7 @@ from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.model_client import HttpModelClient
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
@@ -137,4 +138,7 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     adapters = adapter_prober(http_reporter(), lambda _: None)
     copies = CopyProber(copy_reports.http_reporter(), lambda _: None)
     applier, others = Applier(api, cache), OtherPods(api)
-    return Reconciler(api, cache, observer, platform, prober, adapters, copies, applier, others, lambda: True)
+    events = JobEvents(api, lambda _: None)
+    return Reconciler(
+        api, cache, observer, platform, prober, adapters, copies, events, applier, others, lambda: True
+    )

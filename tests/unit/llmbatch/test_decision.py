@@ -192,3 +192,17 @@ def test_only_a_head_that_runs_is_asked() -> None:
     assert (found.address, found.heard) == ("10.0.0.7", True)
     pod["metadata"]["deletionTimestamp"] = str(NOW + timedelta(0))
     assert running_job("u-1", [pod], heard=False, role=HEAD) is None
+
+
+def test_rejected_ray_pods_are_quoted_with_the_field() -> None:
+    message = 'pods "night-head" is forbidden: failed quota: team: must specify limits.cpu for: ray-head'
+    condition = {"type": "ReplicaFailure", "status": "True", "message": message}
+    cluster = {"metadata": {"name": "night-aaaaa"}, "status": {"conditions": [condition]}}
+    what = seen(
+        manifest(), job=job("Initializing", "", rayClusterName="night-aaaaa"), ray_clusters=(cluster,)
+    )
+    _, status = said(what)
+    assert conditions(status)["Stalled"] == ("True", "PodFailed")
+    [stalled] = [each.message for each in status.conditions if each.type == "Stalled"]
+    assert message in stalled
+    assert stalled.endswith("container ray in spec.runtime.head.podTemplate")

@@ -230,3 +230,32 @@ def test_the_pod_that_runs_is_asked() -> None:
 
 def test_the_spec_of_the_tests_is_sound() -> None:
     assert validation.problems(benchmark()) == ()
+
+
+QUOTA = 'pods "tune-" is forbidden: failed quota: team: must specify limits.cpu for: ray-worker'
+LOAD = {"model": None, "sweep": None, "serviceRef": {"name": "chat", "where": "Service"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({}, "container ray in spec.model.podTemplate"),
+        (
+            {"model": None, "serviceRef": {"name": "chat"}},
+            "container ray in spec.models[].podTemplate of LLMService chat",
+        ),
+        (LOAD, "container ray in spec.runtime.head.podTemplate"),
+    ],
+)
+def test_rejected_pod_is_quoted_with_the_field(spec: dict[str, Any], field: str) -> None:
+    whole = manifest(**spec)
+    made = job()
+    made["metadata"]["annotations"]["daybreak.dev/benchmark"] = job_digest(benchmark(**spec))
+    read_object, problems = read_manifest(whole)
+    assert not problems
+    one = Observed(whole, read_object, (), NOW, job=made, rejection=QUOTA, service=service())
+    verdict = decide(one).verdict
+    assert verdict is not None
+    assert (verdict.reason, verdict.stalled) == ("PodFailed", True)
+    assert QUOTA in verdict.message
+    assert verdict.message.endswith(field)

@@ -8,6 +8,7 @@ import pytest
 
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
+from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.llmservice.objects.desired import desired
@@ -123,6 +124,7 @@ def _reconciler(around: Surroundings) -> Reconciler:
         cast(Prober, around),
         adapter_prober(http_reporter(), lambda _: None),
         CopyProber(copy_reports.http_reporter(), lambda _: None),
+        JobEvents(cast(Api, around), lambda _: None),
         cast(Applier, around),
         OtherPods(cast(Api, around)),
         lambda: True,

@@ -196,6 +196,16 @@ def test_pods_that_are_refused_are_told() -> None:
     assert "exceeded quota" in next(each.message for each in decision.status.conditions)
 
 
+def test_field_that_admits_a_rejected_pod_is_named() -> None:
+    message = 'pods "one-" is forbidden: failed quota: team: must specify limits.cpu for: engine'
+    made = live(ONE)
+    made["status"]["conditions"] = [{"type": "ReplicaFailure", "status": "True", "message": message}]
+    decision = decide(seen(None, deployment=made))
+    said = next(each.message for each in decision.status.conditions if each.type == "Ready")
+    assert message in said
+    assert said.endswith("set resources.limits.cpu of container engine in spec.podTemplate")
+
+
 def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() -> None:
     one = awake()
     changed = {"engineArgs": {"max_num_seqs": 2}}
@@ -265,6 +275,14 @@ def test_no_gateway_heard_is_not_ready() -> None:
     one = awake()
     silent = replace(one, gateway=replace(one.gateway, traffic=Traffic(known=False)))  # type: ignore[type-var]
     assert told(decide(silent), "Ready") == ("False", "GatewayMissing")
+
+
+def test_rejected_pods_of_the_gateway_are_quoted() -> None:
+    one = awake()
+    view = replace(one.gateway, traffic=Traffic(known=False), rejected="pods are forbidden: quota")  # type: ignore[type-var]
+    decision = decide(replace(one, gateway=view))
+    assert told(decision, "Ready") == ("False", "GatewayMissing")
+    assert any("pods are forbidden: quota" in each.message for each in decision.status.conditions)
 
 
 def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:

@@ -12,6 +12,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import Manifest
 from daybreak.problems.engine_errors import engine_error
 from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.pod_refusals import OF_MODELS, PodFields, ray_fix, rejects, with_fix
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import HEAD, PodView
@@ -21,12 +22,15 @@ _FIRST_WORDS = "A replica failed to start with exception."
 """How Serve begins while it is still trying."""
 TRIES_AGAIN = "(Ray Serve tries again)"
 """How what is said of a replica that failed to start ends, as long as Serve has not given up."""
-_STANDING = ("forbidden", "is invalid", "denied")
-"""Words of a refusal that stands until somebody acts."""
 
 
-def service_problem(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView]) -> Problem | None:
-    """What keeps the whole Ray cluster from coming up; None when nothing does."""
+def service_problem(
+    ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView], worker: PodFields = OF_MODELS
+) -> Problem | None:
+    """What keeps the whole Ray cluster from coming up; None when nothing does.
+
+    `worker` has the fields of the kind's worker pods.
+    """
     if ray.refusal:
         return Problem(
             Reason.REFUSED, f"KubeRay does not take the RayService: {excerpt(ray.refusal)}", stalled=True
@@ -35,15 +39,22 @@ def service_problem(ray: RayView, clusters: Sequence[Manifest], pods: Iterable[P
     found = worst(pod_problem(pod) for pod in heads)
     if found is not None:
         return Problem(found.reason, f"head: {found.message}", found.stalled, of_head=True)
-    refused = pods_refused(clusters, ray.coming)
-    if refused:
-        # A quota or a policy stays as it is; a time-out or a lost race does not.
-        stalled = any(word in refused for word in _STANDING)
-        return Problem(Reason.REFUSED, f"KubeRay cannot make the pods: {excerpt(refused)}", stalled)
+    if rejected := pods_rejected(clusters, ray.coming, worker):
+        return rejected
     application = ray.coming_application
     if application is not None and application.failed:
         return Problem(Reason.MODEL_FAILED, engine_error(application.message), stalled=True)
     return None
+
+
+def pods_rejected(clusters: Sequence[Manifest], cluster: str, worker: PodFields) -> Problem | None:
+    """Return why KubeRay cannot create pods of a RayCluster, with the field to set; None if it can."""
+    refused = pods_refused(clusters, cluster)
+    if not refused:
+        return None
+    message = with_fix(f"KubeRay cannot make the pods: {excerpt(refused)}", ray_fix(refused, worker))
+    # A quota or a policy stays as it is; a timeout or a lost race does not.
+    return Problem(Reason.REFUSED, message, rejects(refused))
 
 
 def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem | None:

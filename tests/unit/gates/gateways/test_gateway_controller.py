@@ -16,6 +16,7 @@ from daybreak.gates.gateways.gateway_controller import (
     GatewayController,
 )
 from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_rejected import rejection
 from daybreak.gates.gateways.gateway_reports import gateway_key
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import PODS, SERVICES, of
@@ -233,6 +234,34 @@ class Reports:
     def tell(self, namespace: str) -> None:
         """Noted."""
         self.told.append(namespace)
+
+
+async def test_rejected_pods_have_workloads_reconciled_once() -> None:
+    cache, reports = Cache(), Reports(run=True)
+    cache.put(LLM_SERVICES, service("s0"))
+    [deployment] = [
+        each for each in gateway("ns", [LLM_SERVICES], PLATFORM, ["keys"]) if each["kind"] == "Deployment"
+    ]
+    api, noted = cast(Any, Api([])), cast(Any, Applier())
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM, cast(Any, reports))
+    failed = {"type": "ReplicaFailure", "status": "True", "message": "pods are forbidden: quota"}
+    counts = []
+    for version, conditions in enumerate(([], [failed], [failed], [])):
+        metadata = {**deployment["metadata"], "uid": "d", "resourceVersion": str(version + 1)}
+        cache.put(of(deployment), {**deployment, "metadata": metadata, "status": {"conditions": conditions}})
+        await found.reconcile(HERE)
+        counts.append(len(reports.told))
+    assert counts == [0, 1, 1, 2]
+
+
+def test_rejection_names_the_field() -> None:
+    message = "failed quota: team: must specify limits.cpu for: agent"
+    status = {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": message}]}
+    assert rejection({"status": status}) == (
+        f"{message}; set agentResources.limits.cpu of gateway.yaml in ConfigMap daybreak-gateway"
+    )
+    assert rejection(None) == ""
+    assert rejection({"status": {"conditions": []}}) == ""
 
 
 @pytest.mark.parametrize("through", [True, False])

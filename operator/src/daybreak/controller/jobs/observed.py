@@ -61,6 +61,8 @@ class SeenJob(Generic[Subject, Words]):
     """Names that somebody else has taken, as `Kind/name`."""
     refusal: str = ""
     """What the API server has refused."""
+    rejection: str = ""
+    """What the API server reported when it rejected the last pod of a job without pods."""
 
     @property
     def status(self) -> Mapping[str, Any]:

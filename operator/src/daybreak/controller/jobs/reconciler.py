@@ -7,6 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.asking.job_events import JobEvents, waiting
 from daybreak.controller.events import Event
 from daybreak.controller.jobs.decision import Decision
 from daybreak.controller.jobs.observed import Seen, SeenJob
@@ -115,6 +116,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         prober: Asks jobs how far they are.
         applier: Writes objects.
         may_act: Whether the lease is held this moment.
+        events: Reads why Jobs have no pods; None if the jobs are of another kind.
     """
 
     def __init__(
@@ -126,8 +128,10 @@ class Reconciler(Generic[Seen, Decided, Status]):
         prober: JobProber[Any],
         applier: Applier,
         may_act: Callable[[], bool],
+        events: JobEvents | None = None,
     ) -> None:
         self._kind = kind
+        self._events = events
         self._observer = observer
         self._cache = cache
         self._prober = prober
@@ -143,10 +147,16 @@ class Reconciler(Generic[Seen, Decided, Status]):
         seen = self._observer.observe(key)
         if seen is None:
             self._prober.forget(key)
+            if self._events is not None:
+                self._events.forget(key)
             self._applier.forget(label_of(kind.resource, key))
             return None
         owner = Owner(kind.resource, key, seen.manifest["metadata"]["uid"])
         job = running_job(owner.uid, seen.pods, heard=seen.finished, role=kind.role)
+        if self._events is not None:
+            jobs = () if seen.job is None else (seen.job,)
+            rejections = self._events.rejections(key, waiting(jobs, seen.pods))
+            seen = replace(seen, rejection=next(iter(rejections.values()), ""))
         seen = self._observer.heard(key, replace(seen, progress=self._prober.said(key, job)))
         decision = kind.decide(seen)
         if decision.apply:

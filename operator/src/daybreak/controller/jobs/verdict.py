@@ -4,7 +4,7 @@ Each gives a verdict, or None where it has nothing to say. A kind puts them in a
 verdict counts.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
@@ -12,6 +12,8 @@ from enum import StrEnum
 from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.controller.jobs.observed import JobWords, Referred, Seen
 from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.pod_refusals import PodFields, fix, rejects, with_fix
+from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import pod_views
 
 _LISTED = 8
@@ -74,6 +76,19 @@ def pod_failed(seen: Seen) -> Verdict | None:
         if problem is not None:
             return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
     return None
+
+
+def pod_rejected(seen: Seen, containers: Mapping[str, PodFields]) -> Verdict | None:
+    """Return the verdict on a job whose pod the API server rejects, with the field to set.
+
+    Args:
+        seen: What is seen of it.
+        containers: Fields of the pod's containers, by name.
+    """
+    if not seen.rejection:
+        return None
+    message = with_fix(f"no pod can be made: {excerpt(seen.rejection)}", fix(seen.rejection, containers))
+    return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, message, stalled=rejects(seen.rejection))
 
 
 def leads_nowhere(referred: Referred) -> str:

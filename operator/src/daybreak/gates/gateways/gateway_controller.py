@@ -13,6 +13,7 @@ from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateways.gateway_needs import GatewayNeeds, needs, together
 from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gates.gateways.gateway_rejected import rejection
 from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
 from daybreak.gates.gateways.gateway_settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.client import Api
@@ -90,6 +91,8 @@ class GatewayController:
         """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
         self._short: dict[str, frozenset[str]] = {}
         """The uids of pods of which it was said that they are nearly full, by namespace."""
+        self._rejected: dict[str, str] = {}
+        """Why the API server rejects pods of gateways, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
     def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
@@ -129,6 +132,7 @@ class GatewayController:
         namespace = key.namespace
         again = self._reports.refresh(namespace) if self._reports is not None else None
         await self._say_short(namespace)
+        self._note_rejection(namespace)
         there = [
             live
             for resource in OF_GATEWAYS
@@ -210,6 +214,17 @@ class GatewayController:
                     now=datetime.now(UTC),
                 )
         self._short[namespace] = short
+
+    def _note_rejection(self, namespace: str) -> None:
+        """Have workloads reconciled if the API server rejects the gateway's pods, or does so no longer."""
+        rejected = rejection(self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY)))
+        if rejected == self._rejected.get(namespace, ""):
+            return
+        self._rejected[namespace] = rejected
+        if not rejected:
+            del self._rejected[namespace]
+        if self._reports is not None:
+            self._reports.tell(namespace)
 
     async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
         """Take the gateway away, as gateways are switched off.

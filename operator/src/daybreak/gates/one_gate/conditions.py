@@ -13,6 +13,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.controller.conditions import Made, Truth
+from daybreak.gates.gateways.gateway_rejected import unheard
 from daybreak.gates.one_gate.outcome import Outcome, Rolled
 from daybreak.gates.one_gate.view import View
 from daybreak.gates.state_machine import SleepState
@@ -57,8 +58,8 @@ def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> M
         return _awake(view)
     traffic = seen.gateway.traffic
     if traffic.acknowledged < 0:
-        said = "no gateway of the namespace is heard: see its Deployment daybreak-gateway"
-        return _ready(False if was in ("True", "False") else None, Reason.GATEWAY_MISSING, said)
+        missing = unheard(seen.gateway.rejected)
+        return _ready(False if was in ("True", "False") else None, Reason.GATEWAY_MISSING, missing)
     if state.asleep is not None:
         said = "asleep: a request wakes it, and is answered when it is up"
         return _ready(True, Reason.ASLEEP, said)

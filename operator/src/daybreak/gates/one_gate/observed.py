@@ -33,6 +33,8 @@ class GatewayView:
     """What gateways say of the requests to it."""
     clusters: frozenset[str] | None = None
     """The Ray clusters that gateways send requests to, or have requests at; None: that is not known."""
+    rejected: str = ""
+    """Why the API server rejects pods of the gateway; empty if it does not."""
 
 
 @dataclass(frozen=True)

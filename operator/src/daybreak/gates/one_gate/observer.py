@@ -11,11 +11,12 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller.plan import label_of
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
+from daybreak.gates.gateways.gateway_rejected import rejection
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.one_gate.claims import claims
 from daybreak.gates.one_gate.observed import GatewayView, Observed
 from daybreak.gates.traffic import Heard, clusters_in_use, together
-from daybreak.kube.resources import PODS
+from daybreak.kube.resources import DEPLOYMENTS, PODS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.scheduling.claim import NO_MATTER
 
@@ -103,7 +104,8 @@ class Observer(ABC, Generic[S]):
         owner, gate = self.owner(key), self._gate_name(seen)
         heard = self._gateways.heard(owner)
         traffic, port = together(heard, gate, [gate]), self._ports.of(owner) or names.GATEWAY_PORTS[0]
-        return GatewayView(port, traffic, clusters_in_use(heard))
+        deployment = self._cache.get(DEPLOYMENTS, Key(key.namespace, names.GATEWAY))
+        return GatewayView(port, traffic, clusters_in_use(heard), rejection(deployment))
 
     def _gate_name(self, seen: S) -> str:
         return str(seen.subject.gate_name) if seen.subject is not None else ""

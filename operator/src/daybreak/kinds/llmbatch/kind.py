@@ -9,7 +9,7 @@ from daybreak.controller.parts import Parts
 from daybreak.kinds.llmbatch.job_kind import BatchKind
 from daybreak.kinds.llmbatch.observe.observer import Observer
 from daybreak.kinds.llmbatch.observe.progress_reports import PATH, read
-from daybreak.kube.resources import OF_BATCHES, PODS
+from daybreak.kube.resources import OF_BATCHES, PODS, RAY_CLUSTERS
 
 
 def llm_batches(parts: Parts) -> OwnerKind:
@@ -19,4 +19,4 @@ def llm_batches(parts: Parts) -> OwnerKind:
     observer = Observer(cache, parts.watches, parts.nodes, parts.turns, references)
     prober = JobProber(http_reporter(PATH, read), parts.enqueue_of(LLM_BATCHES))
     reconciler = Reconciler(kind, observer, parts.api, cache, prober, parts.applier, parts.may_act)
-    return OwnerKind(LLM_BATCHES, cache, (*OF_BATCHES, PODS), reconciler, [prober])
+    return OwnerKind(LLM_BATCHES, cache, (*OF_BATCHES, RAY_CLUSTERS, PODS), reconciler, [prober])

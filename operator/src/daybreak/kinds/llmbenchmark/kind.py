@@ -1,6 +1,7 @@
 """The kind LLMBenchmark, as the operator runs it."""
 
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
+from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.jobs.reconciler import Reconciler
 from daybreak.controller.jobs.references import References
 from daybreak.controller.jobs.reports import JobProber, http_reporter
@@ -18,6 +19,7 @@ def llm_benchmarks(parts: Parts) -> OwnerKind:
     kind, cache = BenchmarkKind(parts.platform), parts.cache
     prober = JobProber(http_reporter(PATH, read, REPORT_LIMIT), parts.enqueue_of(LLM_BENCHMARKS))
     observer = Observer(cache, References(cache, parts.enqueue_of(LLM_BENCHMARKS)))
-    reconciler = Reconciler(kind, observer, parts.api, cache, prober, parts.applier, parts.may_act)
+    events = JobEvents(parts.api, parts.enqueue_of(LLM_BENCHMARKS))
+    reconciler = Reconciler(kind, observer, parts.api, cache, prober, parts.applier, parts.may_act, events)
     patcher = Patcher(reconciler, parts.api, cache, parts.applier, parts.may_act)
-    return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), patcher, [prober])
+    return OwnerKind(LLM_BENCHMARKS, cache, (*OF_BENCHMARKS, PODS), patcher, [prober, events])

@@ -1,6 +1,7 @@
 """The kind LLMService, as the operator runs it."""
 
 from daybreak.api.llmservice.resource import LLM_SERVICES
+from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import Closes, OwnerKind
@@ -27,6 +28,7 @@ def llm_services(
     prober = Prober(client, enqueue)
     adapters = adapter_reports.adapter_prober(adapter_reports.http_reporter(), enqueue)
     copies = copy_reports.CopyProber(copy_reports.http_reporter(), enqueue)
+    events = JobEvents(parts.api, enqueue)
     observer = Observer(
         cache,
         parts.watches,
@@ -46,10 +48,11 @@ def llm_services(
         prober,
         adapters,
         copies,
+        events,
         parts.applier,
         parts.others,
         parts.may_act,
     )
     owned = (*OWNED, RAY_CLUSTERS, PODS, NODES)
-    beside: list[Closes] = [prober, adapters, copies]
+    beside: list[Closes] = [prober, adapters, copies, events]
     return OwnerKind(LLM_SERVICES, cache, owned, reconciler, beside, observer.concerned_by_nodes)

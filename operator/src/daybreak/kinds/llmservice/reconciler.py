@@ -7,6 +7,7 @@ from typing import Any
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.asking.job_events import JobEvents, waiting
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
@@ -40,6 +41,7 @@ class Reconciler:
         prober: Asks models.
         adapters: Asks replicas about their adapters.
         copies: Asks the Jobs that fill claims.
+        events: Reads why Jobs have no pods.
         applier: Writes objects.
         others: Asks what pods of others hold on nodes.
         may_act: Whether the lease is held this moment.
@@ -54,6 +56,7 @@ class Reconciler:
         prober: Prober,
         adapters: AdapterProber,
         copies: CopyProber,
+        events: JobEvents,
         applier: Applier,
         others: OtherPods,
         may_act: Callable[[], bool],
@@ -65,6 +68,7 @@ class Reconciler:
         self._prober = prober
         self._adapters = adapters
         self._copies = copies
+        self._events = events
         self._applier = applier
         self._others = others
         self._writer = Writer(api, cache, applier, LLM_SERVICES, may_act)
@@ -79,12 +83,14 @@ class Reconciler:
             self._prober.forget(key)
             self._adapters.forget(key)
             self._copies.forget(key)
+            self._events.forget(key)
             self._applier.forget(key)
             loop.see(key, None, None)
             return None
         asked = replicas(seen, active_cluster(seen.ray_service))
         copies = self._copies.copies(key, copying(seen))
-        seen = replace(seen, reports=self._adapters.reports(key, asked), copies=copies)
+        rejections = self._events.rejections(key, waiting(seen.jobs, seen.pods))
+        seen = replace(seen, reports=self._adapters.reports(key, asked), copies=copies, rejections=rejections)
         again = Again()
         plan = await make_plan(seen, self._platform, self._cache, self._applier)
         if plan is not None:

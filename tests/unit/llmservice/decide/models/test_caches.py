@@ -297,3 +297,42 @@ def test_a_job_that_is_being_deleted_counts_no_more() -> None:
     world = World(manifest(CACHED))
     world.seen = replace(world.seen, jobs=(leaving,), claims=(CLAIM,))
     assert cache(world.step()).phase is CachePhase.PENDING
+
+
+QUOTA = 'pods "chat-weights-" is forbidden: failed quota: team: must specify limits.cpu for: fill'
+
+
+def rejected(message: str) -> Mapping[str, str]:
+    """Return a rejection of the Job's pod."""
+    return {job()["metadata"]["name"]: message}
+
+
+def test_rejected_pod_of_the_job_is_quoted_with_the_field() -> None:
+    """The events of the Job alone have the reason."""
+    world = World(manifest(CACHED))
+    world.step()
+    decision = world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected(QUOTA))
+    assert conditions(decision)["Ready"] == "False/Refused"
+    assert conditions(decision)["Stalled"] == "True/Refused"
+    assert QUOTA in message(decision)
+    assert "container fill in spec.models[].cache.podTemplate" in message(decision)
+    assert cache(decision).phase is CachePhase.PENDING
+
+
+def test_rejection_that_ends_by_itself_does_not_stall() -> None:
+    world = World(manifest(CACHED))
+    world.step()
+    decision = world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected("context deadline exceeded"))
+    assert "context deadline exceeded" in message(decision)
+    assert conditions(decision)["Stalled"].startswith("False")
+
+
+def test_pod_of_the_job_ends_the_rejection() -> None:
+    world = World(manifest(CACHED))
+    world.step()
+    world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected(QUOTA))
+    there = (job_pod(job(), running={}),)
+    decision = world.step(claims=(CLAIM,), jobs=(job(),), pods=there, rejections=rejected(QUOTA))
+    assert cache(decision).phase is CachePhase.FILLING
+    assert "quota" not in message(decision)
+    assert conditions(decision)["Stalled"] == "False/Steady"

@@ -143,6 +143,13 @@ def test_no_gateway_heard() -> None:
     assert conditions(fresh.step())["Ready"] == "Unknown/GatewayMissing"
 
 
+def test_rejected_pods_of_the_gateway_are_quoted() -> None:
+    world = up()
+    decision = world.step(after=LONG, gateway=GatewayView(20001, rejected="pods are forbidden: quota"))
+    assert conditions(decision)["Ready"] == "False/GatewayMissing"
+    assert message(decision).endswith("its pods are rejected: pods are forbidden: quota")
+
+
 def test_forced_asleep_it_is_not_ready() -> None:
     world = up()
     llm = manifest(sleep={"afterIdle": "10m"}, state="Asleep")

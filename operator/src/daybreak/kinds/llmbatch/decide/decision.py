@@ -4,14 +4,16 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from daybreak.api.common import names
-from daybreak.api.jobs.words import JobPhase
+from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbatch.status import BatchReason
 from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict
 from daybreak.kinds.llmbatch.decide.service import stays, without_service
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
+from daybreak.problems.pod_refusals import OF_MODEL
 from daybreak.problems.redact import excerpt
+from daybreak.problems.serve_problems import pods_rejected
 from daybreak.ray.views.ray_pods import pod_views
 
 _MESSAGE_LIMIT = 2000
@@ -62,6 +64,7 @@ def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...], missing
         or verdict.being_made(seen, "RayJob")
         or _queued(seen)
         or verdict.pod_failed(seen)
+        or _rejected(seen)
         or _under_way(seen)
     )
 
@@ -92,6 +95,15 @@ def _waits(seen: Observed, after: tuple[str, ...]) -> Verdict | None:
         "answered is kept, and it goes on by itself"
     )
     return Verdict(JobPhase.PENDING, BatchReason.WAITING_FOR_ACCELERATORS, message)
+
+
+def _rejected(seen: Observed) -> Verdict | None:
+    """Return the verdict on a batch whose Ray pods the API server rejects."""
+    job = seen.ray_job
+    problem = None if job is None else pods_rejected(seen.ray_clusters, job.cluster, OF_MODEL)
+    if problem is None:
+        return None
+    return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
 
 
 def _queued(seen: Observed) -> Verdict | None:

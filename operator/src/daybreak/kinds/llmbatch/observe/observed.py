@@ -61,6 +61,8 @@ class Observed(SeenJob[LLMBatch, Progress]):
     service: Referred | None = None
     """What `serviceRef` leads to; None: the batch has none."""
 
+    ray_clusters: tuple[Manifest, ...] = ()
+
     @property
     def after(self) -> list[str]:
         """Workloads that come before it, as the status says it."""

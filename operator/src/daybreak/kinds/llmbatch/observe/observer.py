@@ -17,11 +17,12 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
+from daybreak.controller.plan import label_of
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
-from daybreak.kube.resources import RAY_JOBS
+from daybreak.kube.resources import RAY_CLUSTERS, RAY_JOBS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
 from daybreak.scheduling.claim import NO_MATTER
@@ -52,6 +53,7 @@ class Observer:
         self._nodes = nodes
         self._turns = turns
         self._references = references
+        self._cache = cache
         self._jobs = JobObserver(cache, LLM_BATCHES, RAY_JOBS, names.ray_job, self._look)
 
     def observe(self, key: Key) -> Observed | None:
@@ -61,11 +63,11 @@ class Observer:
             self._turns.forget(Workload(LLM_BATCHES.kind, key))
             self._references.forget(key)
             return None
-        return replace(seen, service=self._service(key, seen))
+        return replace(self._with_clusters(key, seen), service=self._service(key, seen))
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, with the spec of that observation."""
-        return self._jobs.again(key, seen)
+        return self._with_clusters(key, self._jobs.again(key, seen))
 
     def heard(self, key: Key, seen: Observed) -> Observed:
         """What is seen, and whose turn it is now that the batch's progress is known."""
@@ -73,6 +75,10 @@ class Observer:
             Workload(LLM_BATCHES.kind, key), claims(seen, self._nodes.nodes()), seen.now
         )
         return replace(seen, turn=next(iter(found.values()), NO_MATTER))
+
+    def _with_clusters(self, key: Key, seen: Observed) -> Observed:
+        clusters = self._cache.of_service(RAY_CLUSTERS, label_of(LLM_BATCHES, key))
+        return replace(seen, ray_clusters=tuple(clusters))
 
     def _service(self, key: Key, seen: Observed) -> Referred | None:
         """What it refers to. One that has ended looks at nothing any more."""

@@ -1,11 +1,13 @@
 """What to do about a benchmark and what to say of it: a pure function of what is seen."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import condition, mapping, text, written
 from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.api.llmbenchmark.spec import Where
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
 from daybreak.controller.jobs import decision, verdict
@@ -15,6 +17,7 @@ from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.status.steps import words
+from daybreak.problems.pod_refusals import HEAD, OF_MODEL, OF_MODELS, PodFields
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,23 @@ def _verdict(seen: Observed, *, suspended: str, missing: str) -> Verdict:
         or _without_service(seen, missing)
         or verdict.not_applied(seen, "benchmark")
         or verdict.being_made(seen, "Job")
+        or verdict.pod_rejected(seen, _fields(seen))
         or verdict.pod_failed(seen)
         or _under_way(seen.progress)
     )
+
+
+def _fields(seen: Observed) -> Mapping[str, PodFields]:
+    """Return the fields that shape the Job's pod, by container."""
+    spec = seen.subject.spec if seen.subject is not None else None
+    reference = spec.service_ref if spec is not None else None
+    if reference is None:
+        fields = OF_MODEL
+    elif reference.where is Where.SERVICE:
+        fields = HEAD
+    else:
+        fields = replace(OF_MODELS, owner=f"LLMService {reference.name}")
+    return {"ray-worker": fields}
 
 
 def _last_word(said: Progress | None) -> Verdict | None:

@@ -16,15 +16,18 @@ from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text, whole
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.api.pods.pod_template import FILL_CONTAINER
 from daybreak.api.ray.cache import CachePhase, CacheStatus, ModelCache
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.observe.observed import CopyReport, Observed
 from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.pod_refusals import PodFields, fix, rejects, with_fix
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView, pod_views
 
-JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
+FIELDS = {FILL_CONTAINER: PodFields("spec.models[].cache.podTemplate", FILL_CONTAINER)}
+"""Fields of a Job's pod, by container."""
 _SOMEBODY_MUST_ACT = 2
 """Exit status of the program that fills a claim, when trying again alone will not do."""
 _MANY_TRIES = 5
@@ -89,11 +92,17 @@ def _view(
     if same and before is not None:
         known = {name: getattr(before, name) for name in ("bytes", "copied", "percent")}
         empty = empty.model_copy(update=known)
-    return _judged(model, empty, job, pods, seen.copies.get(model.name))
+    rejection = seen.rejections.get(text(at(job, "metadata").get("name")), "")
+    return _judged(model, empty, job, pods, seen.copies.get(model.name), rejection)
 
 
 def _judged(
-    model: Model, empty: CacheStatus, job: Manifest, pods: Sequence[PodView], far: CopyReport | None
+    model: Model,
+    empty: CacheStatus,
+    job: Manifest,
+    pods: Sequence[PodView],
+    far: CopyReport | None,
+    rejection: str,
 ) -> CacheView:
     status = mapping(job.get("status"))
     started = text(status.get("startTime")) or None
@@ -111,6 +120,9 @@ def _judged(
         }
         return CacheView(model.name, found.model_copy(update=done), False)
     problem = next((each for pod in pods if (each := _problem(pod)) is not None), None)
+    if rejection and not pods:
+        message = with_fix(f"cache: no pod can be made: {excerpt(rejection)}", fix(rejection, FIELDS))
+        problem = Problem(Reason.REFUSED, message, rejects(rejection))
     if problem is not None and problem.reason is Reason.CACHE_FAILED:
         phase = CachePhase.FAILED
     else:
@@ -158,7 +170,7 @@ def _job(jobs: Sequence[Manifest], model: str, identity: str) -> Manifest | None
 
 def _of(job: Manifest, pod: PodView) -> bool:
     labels = at(pod.manifest, "metadata", "labels")
-    return labels.get(JOB_NAME_LABEL) == at(job, "metadata").get("name") and not pod.leaving
+    return labels.get(names.JOB_NAME_LABEL) == at(job, "metadata").get("name") and not pod.leaving
 
 
 def _running(pod: PodView) -> bool:

@@ -74,6 +74,8 @@ class GatewayView:
     """Whether gateways are switched off: this one goes once no service is reached through it."""
     past: bool = False
     """Whether the service's address leads past it already. It finishes what it streams."""
+    rejected: str = ""
+    """Why the API server rejects pods of the gateway; empty if it does not."""
 
     def of(self, model: str) -> Traffic:
         """What gateways say of the requests to a model."""
@@ -124,6 +126,8 @@ class Observed:
     """What the replicas that have been heard say of their adapters."""
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     """What the Jobs that fill claims say of themselves, by model; those that were not heard are not in it."""
+    rejections: Mapping[str, str] = field(default_factory=dict)
+    """What the API server reported when it rejected the last pod of a Job without pods, by the Job's name."""
     turns: Mapping[str, Turn] = field(default_factory=dict)
     """By model, whose turn it is, where accelerators are scarce."""
     gateway: GatewayView | None = None

@@ -16,12 +16,14 @@ from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.gates import reads
+from daybreak.gates.gateways.gateway_rejected import rejection
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.gates.traffic import Heard, Traffic, clusters_in_use, together
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.claims import claims
 from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
 from daybreak.kube.resources import (
+    DEPLOYMENTS,
     JOBS,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
@@ -145,6 +147,7 @@ class Observer:
             clusters_in_use(heard),
             leaving=not self._wanted,
             past=past,
+            rejected=rejection(self._cache.get(DEPLOYMENTS, Key(key.namespace, names.GATEWAY))),
         )
 
     async def concerned_by_nodes(self) -> Collection[Key]:

@@ -7,6 +7,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.gates import sleep_policy
+from daybreak.gates.gateways.gateway_rejected import unheard
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
@@ -46,7 +47,7 @@ def ready(
         return said
     if all(gateway.of(model.name).acknowledged < 0 for model in models):
         was = snapshot.before.ready.get("status") in ("True", "False")
-        missing = "no gateway of the namespace is heard: see its Deployment daybreak-gateway"
+        missing = unheard(gateway.rejected)
         return ("False" if was else "Unknown"), Reason.GATEWAY_MISSING, missing
     if up and all(states[model.name].phase is Phase.DRAINING for model in up):
         return "True", Reason.ANSWERING, "falling asleep: a request turns it round"

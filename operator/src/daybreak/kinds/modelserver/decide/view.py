@@ -10,6 +10,7 @@ from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import CrashStatus
+from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.schema.scalars import seconds
 from daybreak.gates.one_gate import view
 from daybreak.gates.one_gate.view import address
@@ -18,10 +19,14 @@ from daybreak.kinds.modelserver.decide.groups import takes_requests
 from daybreak.kinds.modelserver.objects.deployment import configuration, wishes
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.pod_refusals import PodFields, fix, with_fix
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.turn_words import waiting
+
+FIELDS = {ENGINE_CONTAINER: PodFields("spec.podTemplate", ENGINE_CONTAINER, "spec.resources")}
+"""Fields of its pods, by container."""
 
 
 class View(view.View[Observed, ModelServer]):
@@ -134,7 +139,8 @@ class View(view.View[Observed, ModelServer]):
             return None
         failed = condition(at(self.seen.deployment, "status"), "ReplicaFailure")
         if failed.get("status") == "True" and not self.current_pods:
-            said = f"no pod can be made: {excerpt(text(failed.get('message')))}"
+            refusal = text(failed.get("message"))
+            said = with_fix(f"no pod can be made: {excerpt(refusal)}", fix(refusal, FIELDS))
             return Problem(Reason.REFUSED, said, stalled=True)
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         if self.crash is not None:

@@ -16,12 +16,15 @@ from daybreak.kinds.serveapplication.objects.pods import drain_seconds
 from daybreak.kinds.serveapplication.objects.serve_config import application_names
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.problems.pod_problems import pod_problem
+from daybreak.problems.pod_refusals import PodFields
 from daybreak.problems.problem import Problem
 from daybreak.problems.serve_problems import deployment_problem, service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, NOT_STARTED, RUNNING, Application, RayView, ray_view
 from daybreak.scheduling.turn_words import waiting
 
+WORKER = PodFields("spec.workerGroups[].podTemplate", "ray", "spec.workerGroups[]")
+"""Fields of an application's worker pods."""
 _ON_ITS_WAY = ("DEPLOYING", NOT_STARTED)
 """What Serve says of an application that it changes, also while its replicas go on answering."""
 
@@ -135,7 +138,7 @@ class View(view.View[Observed, ServeApplication]):
         """What keeps it from running, what somebody must act on first."""
         if self.seen.asleep:
             return None
-        found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods)]
+        found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods, WORKER)]
         if self.serve is not None:
             found += [deployment_problem(each) for each in self.serve.deployments.values()]
         found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
