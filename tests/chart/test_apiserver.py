@@ -475,3 +475,83 @@ def test_commands_of_the_installation_page_install(plane: ControlPlane, cluster_
         for name in ("models", "research", "serving"):
             make_namespace(plane, name)
         cluster_helm("upgrade", "--install", "daybreak", CHART, *words, "--dry-run=server")
+
+
+OTHER_NAMESPACE = "llm-platform"
+NOT_IMPORTED = "cannot be imported into the current release"
+
+
+def install(helm: Helm, release: str, namespace: str, *options: str) -> None:
+    """Install the chart as a release."""
+    helm("upgrade", "--install", release, CHART, "--namespace", namespace, "--create-namespace", *options)
+
+
+def owners(plane: ControlPlane) -> set[str]:
+    """Return the releases to which our CRDs belong."""
+    path = r"{.items[*].metadata.annotations.meta\.helm\.sh/release-name}"
+    return set(plane.kubectl("get", "crd", *CRDS, "-o", f"jsonpath={path}").split())
+
+
+def test_kept_crds_are_taken_over_by_another_release(
+    plane: ControlPlane, without_crds: None, cluster_helm: Helm
+) -> None:
+    """docs/install.md names the option by which a release takes over the CRDs that another one left."""
+    try:
+        install(cluster_helm, "daybreak", NAMESPACE)
+        cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE)
+        with pytest.raises(ToolFailed, match=NOT_IMPORTED):
+            install(cluster_helm, "second", OTHER_NAMESPACE)
+        install(cluster_helm, "second", OTHER_NAMESPACE, "--take-ownership")
+        assert owners(plane) == {"second"}
+    finally:
+        remove_crds(plane)
+
+
+def test_applied_crds_are_taken_over_by_a_release(with_crd: ControlPlane, cluster_helm: Helm) -> None:
+    with pytest.raises(ToolFailed, match=NOT_IMPORTED):
+        install(cluster_helm, "daybreak", NAMESPACE)
+    install(cluster_helm, "daybreak", NAMESPACE, "--take-ownership")
+    assert owners(with_crd) == {"daybreak"}
+
+
+def test_option_that_takes_crds_over_is_documented() -> None:
+    section = (ROOT / "docs" / "install.md").read_text().split("### CRDs of another release\n")[1]
+    section = section.split("\n## ")[0]
+    assert NOT_IMPORTED in section
+    assert "--take-ownership" in section
+
+
+QUANTITIES: Manifest = {
+    "apiVersion": f"{GROUP}/v1alpha1",
+    "kind": LLM_SERVICES.kind,
+    "metadata": {"name": "quantities", "namespace": "default"},
+    "spec": {
+        "replicas": 0,
+        "models": [
+            {
+                "name": "quantities",
+                "source": "file:///models/tiny",
+                "accelerator": {"kind": "cpu"},
+                "resources": {"cpu": "2500m", "memory": "5.0Gi", "sharedMemory": "1024Mi"},
+            }
+        ],
+        "runtime": {"head": {"resources": {"cpu": "1", "memory": "4096Mi"}}, "idleTimeout": "60s"},
+        "hold": {"timeout": "90s", "maxBodyBytes": "10485760"},
+    },
+}
+
+
+def test_quantities_stay_as_they_are_written(with_crd: ControlPlane) -> None:
+    """Argo CD would report a difference for ever if a quantity came back in another form."""
+    manager = ("--server-side", "--field-manager=argocd-controller", "-f", "-")
+    with_crd.kubectl("apply", *manager, stdin=dump([QUANTITIES]))
+    try:
+        text = with_crd.kubectl("get", "llm", "quantities", "-o", "json")
+        kept = json.loads(text)["spec"]
+        assert kept["models"][0]["resources"] == QUANTITIES["spec"]["models"][0]["resources"]
+        assert kept["runtime"]["head"]["resources"] == QUANTITIES["spec"]["runtime"]["head"]["resources"]
+        assert kept["hold"].items() >= QUANTITIES["spec"]["hold"].items()
+        # kubectl diff ends with an error if there is a difference.
+        assert with_crd.kubectl("diff", *manager, stdin=dump([QUANTITIES])) == ""
+    finally:
+        with_crd.kubectl("delete", "llm", "quantities", "--wait=false")

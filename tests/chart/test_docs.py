@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from daybreak import versions
+from daybreak.kube.resources import OWNED
 from scripts.docs import values_table
 from tests.chart.tools import ARGO_CD, ROOT
 
@@ -88,3 +89,20 @@ def test_modules_of_the_architecture_exist() -> None:
     named = set(re.findall(r"`([\w/]+\.py)`", (ROOT / "docs" / "architecture.md").read_text()))
     assert len(named) > 20
     assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in there)] == []
+
+
+def test_removal_names_every_kind() -> None:
+    """A kind that is left keeps a gateway, and the wait for gateways would time out."""
+    section = (ROOT / "docs" / "install.md").read_text().split("## Removal\n")[1]
+    [deleted] = re.findall(r"kubectl delete ([\w,]+) --all --all-namespaces", section)
+    crds = [yaml.safe_load(path.read_text()) for path in (ROOT / "charts/daybreak/files/crds").glob("*.yaml")]
+    short = {crd["spec"]["names"].get("shortNames", [crd["spec"]["names"]["singular"]])[0] for crd in crds}
+    assert set(deleted.split(",")) == short
+    assert {crd["metadata"]["name"] for crd in crds} <= set(re.findall(r"[\w.]+", section))
+
+
+def test_architecture_lists_every_object_of_a_service() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    section = page.split("## What is made for one LLMService\n")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (\w+) \|", section, re.MULTILINE)
+    assert set(rows) - {"object"} == {kind.kind for kind in OWNED}
