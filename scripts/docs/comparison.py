@@ -1,4 +1,4 @@
-"""docs/comparison.md: its figures are those that were measured last."""
+"""docs/comparison.md and README.md: their figures are those that were measured last."""
 
 import json
 import re
@@ -7,7 +7,9 @@ from typing import Any
 
 from bench import report
 
-PAGE = Path(__file__).parents[2] / "docs" / "comparison.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "comparison.md"
+README = ROOT / "README.md"
 FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
 """A figure on the page: the result's name and the measure; of one on GPUs, a path and its clients."""
 
@@ -15,6 +17,11 @@ FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d
 def comparison_md() -> str:
     """The page as it is, with the figures of bench/results between their marks."""
     return FIGURE.sub(_marked, PAGE.read_text())
+
+
+def readme_md() -> str:
+    """Return README.md with the figures of bench/results between their marks."""
+    return FIGURE.sub(_marked, README.read_text())
 
 
 def _marked(found: re.Match[str]) -> str:

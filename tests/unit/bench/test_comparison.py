@@ -36,3 +36,20 @@ def test_a_figure_is_that_of_its_result(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_the_page_has_marks_for_each_of_the_results_that_it_tells_of() -> None:
     named = {found["result"] for found in comparison.FIGURE.finditer(comparison.PAGE.read_text())}
     assert named == {"gpu-8b", "gpu-8b-256-clients", "overhead", "steady", "waking"}
+
+
+def test_readme_has_marks_for_each_figure_on_gpus() -> None:
+    named = {found["result"] for found in comparison.FIGURE.finditer(comparison.README.read_text())}
+    assert named == {"gpu-8b", "gpu-8b-256-clients", "gpu-8b-tensor-2", "gpu-batch-8b"}
+
+
+def test_pages_have_the_figures_of_the_results() -> None:
+    assert comparison.comparison_md() == comparison.PAGE.read_text()
+    assert comparison.readme_md() == comparison.README.read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["AIBrix", "Dynamo", "Kthena", "OME", "GPUStack", "direct streaming", "KV cache"]
+)
+def test_page_names_the_alternatives(name: str) -> None:
+    assert name in comparison.PAGE.read_text()
