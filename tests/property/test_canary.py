@@ -1,6 +1,6 @@
 """Histories of a canary: time passes, requests come or do not, operators die before they have written."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -41,10 +41,10 @@ EVENTS = st.builds(
 STEPS = st.lists(st.integers(1, 100), min_size=1, max_size=6).map(sorted)
 
 
-def spec(weights: list[int], least: int) -> Canary:
+def spec(weights: list[int], least: int, **limits: float) -> Canary:
     """A canary."""
     steps = [{"weight": weight, "for": f"{5 * (at % 3 + 1)}m"} for at, weight in enumerate(weights)]
-    analysis = {"errorRate": 0.05, "ttftP95": 2, "minRequests": least}
+    analysis = {**(limits or {"errorRate": 0.05, "ttftP95": 2}), "minRequests": least}
     return Canary.model_validate({"service": "s", "model": "m", "steps": steps, "analysis": analysis})
 
 
@@ -141,3 +141,21 @@ def test_with_enough_requests_it_comes_to_its_end(weights: list[int], least: int
         assert history.status.phase is CanaryPhase.PROGRESSING
         history.live(Event(15, least, least, 0.0, False, True))
     assert history.status.phase is CanaryPhase.PROMOTED
+
+
+@given(
+    st.one_of(STEPS, STEPS.map(lambda weights: [*weights, 100])),
+    st.integers(1, 300),
+    st.sampled_from(["errorRate", "ttftP95", "latencyP99"]),
+    st.floats(0, 0.99),
+    st.lists(EVENTS, max_size=40),
+)
+def test_one_with_nothing_but_errors_in_its_last_step_is_never_promoted(
+    weights: list[int], least: int, limit: str, most: float, events: list[Event]
+) -> None:
+    limits = {limit: 0.9 if limit == "errorRate" else 100, "maxErrorRate": most}
+    history = History(spec(weights, least, **limits))
+    for event in events:
+        errors = 1.0 if history.status.step == len(weights) else event.errors
+        found = history.live(replace(event, errors=errors))
+        assert found.phase is not CanaryPhase.PROMOTED

@@ -48,12 +48,21 @@ class Rollout:
         found = {each["type"]: each for each in self.status["conditions"]}
         return str(found["Canary"]["message"])
 
-    def got(self, errors: int = 0, number: int = 1000, times: Histogram = FAST, part: float = 0.05) -> None:
+    def got(
+        self,
+        errors: int = 0,
+        number: int = 1000,
+        times: Histogram = FAST,
+        part: float = 0.05,
+        *,
+        others: Histogram = FAST,
+        stable_errors: int = 0,
+    ) -> None:
         """Requests have come since the step began; the canary has got its part of them."""
         mine = round(number * part)
-        others = number - mine
+        rest = number - mine
         of: Mapping[str, Tally] = {
-            "one/a": Tally(others, others, 0, many(FAST, others), many(FAST, others)),
+            "one/a": Tally(rest, rest, stable_errors, many(others, rest), many(others, rest)),
             "next/c": Tally(mine, mine, errors, many(times, mine), many(times, mine)),
         }
         self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["since"], of))
@@ -114,6 +123,79 @@ def test_it_goes_on_by_itself_to_the_last_step(rollout: Rollout) -> None:
     rollout.got(errors=4000, number=4000, part=1)
     rollout.look(0.1)
     assert rollout.status["canary"] == written["canary"], "it is over"
+
+
+def at_weight_100(rollout: Rollout, before: Histogram = FAST) -> None:
+    """Lead a canary to its last step. The others err in one of 200 requests."""
+    for percent in (5, 25):
+        rollout.got(number=4000, part=percent / 100, times=before, others=before, stable_errors=20)
+        rollout.look(11)
+    assert rollout.weights == [0, 0, 500]
+
+
+@pytest.mark.parametrize(("errors", "phase"), [(5000, "Returned"), (300, "Returned"), (25, "Promoted")])
+def test_at_weight_100_errors_are_compared_with_earlier_steps(
+    rollout: Rollout, errors: int, phase: str
+) -> None:
+    at_weight_100(rollout)
+    rollout.got(errors=errors, number=5000, part=1)
+    rollout.look(10)
+    assert rollout.status["canary"]["phase"] == phase
+    assert "of 6800" in rollout.message(), "of both earlier steps"
+
+
+def test_at_weight_100_times_are_compared_with_earlier_steps(rollout: Rollout) -> None:
+    at_weight_100(rollout)
+    rollout.got(number=5000, part=1, times=SLOW)
+    rollout.look(1)
+    assert "in step 3, at 100 %: time to first token P95: 1.81 s" in rollout.message()
+    assert "where the others have 0.0566 s in 6800" in rollout.message()
+    both_slow = Rollout()
+    both_slow.look()
+    at_weight_100(both_slow, before=SLOW)
+    both_slow.got(number=5000, part=1, times=SLOW)
+    both_slow.look(10)
+    assert both_slow.condition("Canary") == ("True", "CanaryPromoted")
+
+
+def test_a_canary_that_begins_at_weight_100_is_compared_with_results_from_before_it() -> None:
+    rollout = Rollout()
+    del rollout.manifest["spec"]["canary"]
+    rollout.look()
+    rollout.got(number=4000, part=0, stable_errors=400)
+    rollout.look(1)
+    rollout.manifest["spec"]["canary"] = canary(steps=[{"weight": 100, "for": "10m"}])
+    rollout.look(1)
+    assert rollout.status["canary"]["stable"]["errors"] == 400
+    rollout.got(errors=400, number=4000, part=1)
+    rollout.look(5)
+    assert rollout.status["canary"]["phase"] == "Progressing", "as many errors as the others had"
+    rollout.got(errors=1000, number=4000, part=1)
+    rollout.look(1)
+    assert rollout.status["canary"]["phase"] == "Returned"
+
+
+def test_a_canary_without_results_of_others_has_an_absolute_limit() -> None:
+    rollout = Rollout(canary=canary(steps=[{"weight": 100, "for": "10m"}]))
+    rollout.look()
+    rollout.got(errors=100, number=1000, part=1)
+    rollout.look(1)
+    assert rollout.status["canary"]["phase"] == "Returned"
+    assert "100 of 1000 (10 %), where the others have no results" in rollout.message()
+
+
+@pytest.mark.parametrize("limit", [{"errorRate": 0.01}, {"ttftP95": 1.5}, {"latencyP99": 1.5}])
+def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
+    steps = [{"weight": 100, "for": "10m"}]
+    rollout = Rollout(canary=canary(steps=steps, analysis={"minRequests": 1, **limit}))
+    rollout.look()
+    rollout.got(errors=10, number=10, part=1)
+    rollout.look(20)
+    if "errorRate" not in limit:
+        assert "waits for requests: errors exceed maxErrorRate (50 %), by chance or not" in rollout.message()
+    rollout.got(errors=20, number=20, part=1)
+    rollout.look(1)
+    assert rollout.status["canary"]["phase"] == "Returned"
 
 
 def test_without_traffic_it_waits_and_says_so(rollout: Rollout) -> None:

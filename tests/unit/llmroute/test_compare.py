@@ -66,7 +66,29 @@ def test_errors() -> None:
     assert worse(limit, answers(20, 1), answers(1900)) is None, "one may be chance"
     assert worse(limit, answers(100, 20), answers(1900, 380)) is None, "the others are as bad"
     assert worse(limit, answers(10_000, 150), answers(10_000, 100)) is None, "allowed"
-    assert worse(limit, answers(100, 100), answers(0)) is None, "nothing to compare with"
+    assert worse(limit, answers(100, 40), answers(0)) is None, "nothing to compare with"
+
+
+def test_errors_have_an_absolute_limit() -> None:
+    for limit in (analysis(errorRate=0.01), analysis(ttftP95=1.2)):
+        found = worse(limit, answers(5000, 5000), answers(0))
+        assert found is not None
+        assert "5000 of 5000 (100 %), where the others have no results" in found.figures
+        assert "maxErrorRate allows 50 %" in found.figures
+        assert worse(limit, answers(10, 10), answers(0)) is None, "maybe chance"
+        assert worse(limit, answers(5000, 2500), answers(5000, 2500)) is None
+    as_bad = worse(analysis(errorRate=0.01, maxErrorRate=0.2), answers(1000, 400), answers(9000, 3600))
+    assert as_bad is not None, "the others are as bad"
+    assert worse(analysis(errorRate=0, maxErrorRate=0.5), answers(1000, 400), answers(9000, 3600)) is None
+
+
+def test_alone_the_limit_of_errors_is_absolute() -> None:
+    limit = analysis(errorRate=0.01)
+    assert worse(limit, answers(1000, 50), answers(0)) is None
+    found = worse(limit, answers(1000, 50), answers(0), alone=True)
+    assert found is not None
+    assert "where the others have no results" in found.figures
+    assert worse(limit, answers(1000, 50), answers(9000, 450), alone=True) is None, "results are known"
 
 
 def test_times() -> None:

@@ -16,6 +16,9 @@ MAX_RUN = 63
 """Longest name of a run, in characters."""
 _WORDS_LIMIT = 2048
 
+Times = Annotated[str, Field(max_length=2048)]
+"""Histogram of times: `BUCKET:REQUESTS`, separated by spaces."""
+
 
 class CanaryStep(ApiModel):
     """A share, and for how long."""
@@ -42,11 +45,15 @@ class CanaryAnalysis(ApiModel):
 
     error_rate: Annotated[float, Field(ge=0, lt=1)] | None = None
     """By how much its part of answers 5xx may be above that of the others, as a part of 1: with 0.01 it may
-    have 3 % where they have 2 %."""
+    have 3 % where they have 2 %. At weight 100 it is compared with their earlier results; without these, the
+    limit is absolute."""
     ttft_p95: Annotated[float, Field(ge=1, le=100)] | None = None
     """How many times as long as theirs it may be until 95 % of its answers have begun."""
     latency_p99: Annotated[float, Field(ge=1, le=100)] | None = None
     """How many times as long as theirs it may be until 99 % of its answers have ended."""
+    max_error_rate: Annotated[float, Field(ge=0, lt=1)] = 0.5
+    """Maximum part of 5xx among its answers, as a part of 1, regardless of the other backends. It applies at
+    every weight."""
     min_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 100
     """So many answers of its own, and as many of the others, are needed in each step before it goes on, and
     before times are compared. Errors are compared from the first one on."""
@@ -85,6 +92,20 @@ class CanaryPhase(StrEnum):
     """It was worse than the others, and gets nothing."""
 
 
+class CanaryBaseline(ApiModel):
+    """Results of the other backends from before the present step: a canary at weight 100 is compared with
+    them."""
+
+    answered: int = 0
+    """Number of requests that ended with an answer."""
+    errors: int = 0
+    """Number of those whose answer was a 5xx."""
+    first_byte: Times = ""
+    """Times until the first byte, in the form of `status.counts.ended[].firstByte`."""
+    whole: Times = ""
+    """Times until the end, in the same form."""
+
+
 class CanaryStatus(ApiModel):
     """How far the canary is. Its share stands with its backend."""
 
@@ -104,5 +125,7 @@ class CanaryStatus(ApiModel):
     """Per cent of the requests that it gets."""
     since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When that step began, or when it came to its end."""
+    stable: CanaryBaseline | None = None
+    """Results of the other backends in earlier steps. If the first step has weight 100: from before it."""
     message: Annotated[str, Field(max_length=_WORDS_LIMIT)] = ""
     """What it waits for, or by which figures it has come to its end."""

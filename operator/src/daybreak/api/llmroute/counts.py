@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from daybreak.api.llmroute.canary import Times
 from daybreak.api.llmroute.matches import MAX_MATCH_BACKENDS, MAX_MATCHES
 from daybreak.api.llmroute.spec import MAX_BACKENDS, MAX_FALLBACKS
 from daybreak.api.llmroute.words import BackendKind
@@ -15,7 +16,6 @@ MOST_GONE = 64
 """Gateways that have gone and are remembered by name."""
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-_Histogram = Annotated[str, Field(max_length=2048)]
 
 
 class EndedCounts(ApiModel):
@@ -35,10 +35,10 @@ class EndedCounts(ApiModel):
     """Those whose answer was a 5xx."""
     passed_on: int = 0
     """Those that it did not take, and that went on to a fallback."""
-    first_byte: _Histogram = ""
+    first_byte: Times = ""
     """How long it took until their first byte: `BUCKET:REQUESTS`, where each bucket is a fifth wider than the
     one before and the first one has all up to 10 ms."""
-    whole: _Histogram = ""
+    whole: Times = ""
     """How long it took until their end, in the same form."""
 
 

@@ -13,12 +13,12 @@ from datetime import datetime, timedelta
 from pydantic import ValidationError
 
 from daybreak.api.common.unstructured import Manifest, parse_time, written
-from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
+from daybreak.api.llmroute.canary import Canary, CanaryBaseline, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.scalars import parse_duration
-from daybreak.gates.gateways.tallies import Tally
-from daybreak.kinds.llmroute.decide.compare import worse
+from daybreak.gates.gateways.tallies import Histogram, Tally
+from daybreak.kinds.llmroute.decide.compare import has_too_many_errors, worse
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,24 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
         kept = before.model_copy(update={"step": step, "weight": spec.steps[-1].weight})
         return Move(kept, moved=kept.weight != before.weight)
     if before.phase is CanaryPhase.PROMOTED:  # steps were added
-        return _enter(spec, before.step + 1, seen, now)
+        return _enter(spec, before.step + 1, seen, now, before)
     if step != before.step or spec.steps[step - 1].weight != before.weight:
-        return _enter(spec, step, seen, now)
+        return _enter(spec, step, seen, now, before)
     if seen.state is BackendState.FAILED:
         return _end(before, CanaryPhase.RETURNED, 0, f"in step {step} it could not start", now)
-    if found := worse(spec.analysis, seen.canary, seen.stable):
+    # At weight 100 the others answer nothing: only their earlier results are known.
+    alone = before.weight == 100
+    stable = seen.stable + _earlier(before) if alone else seen.stable
+    if found := worse(spec.analysis, seen.canary, stable, alone=alone):
         at = f"in step {step}, at {before.weight} %: {found.figures}"
         return _end(before, CanaryPhase.RETURNED, 0, at, now)
     if not _passed(spec, before, now) or not _enough(spec, step, seen):
         return _stay(spec, before, seen, now)
+    if has_too_many_errors(spec.analysis, seen.canary):
+        return _stay(spec, before, seen, now)
     if step < len(spec.steps):
-        return _enter(spec, step + 1, seen, now)
-    return _end(before, CanaryPhase.PROMOTED, before.weight, _figures(seen), now)
+        return _enter(spec, step + 1, seen, now, before)
+    return _end(before, CanaryPhase.PROMOTED, before.weight, _figures(seen.canary, stable), now)
 
 
 def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tuple[int, ...]:
@@ -121,7 +126,31 @@ def _enough(spec: Canary, step: int, seen: Seen) -> bool:
     return seen.canary.answered >= needed and (alone or seen.stable.answered >= needed)
 
 
-def _enter(spec: Canary, step: int, seen: Seen, now: datetime) -> Move:
+def _earlier(before: CanaryStatus | None) -> Tally:
+    """Results of the others in earlier steps."""
+    kept = before.stable if before is not None else None
+    if kept is None:
+        return Tally()
+    first, whole = Histogram.read(kept.first_byte), Histogram.read(kept.whole)
+    return Tally(kept.answered, kept.answered, kept.errors, first, whole)
+
+
+def _baseline(stable: Tally) -> CanaryBaseline | None:
+    if not stable.answered:
+        return None
+    return CanaryBaseline(
+        answered=stable.answered,
+        errors=stable.errors,
+        first_byte=stable.first.written(),
+        whole=stable.whole.written(),
+    )
+
+
+def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanaryStatus | None = None) -> Move:
+    """Begin a step; `before` is the status in an earlier step of the same run, or None in the first one."""
+    weight = spec.steps[step - 1].weight
+    # Results from before a canary are used only if no step yields any: they may be of other hours.
+    keeps = before is not None or weight == 100
     entered = CanaryStatus(
         kind=spec.kind,
         service=spec.service,
@@ -129,8 +158,9 @@ def _enter(spec: Canary, step: int, seen: Seen, now: datetime) -> Move:
         run=spec.run,
         phase=CanaryPhase.PROGRESSING,
         step=step,
-        weight=spec.steps[step - 1].weight,
+        weight=weight,
         since=written(now),
+        stable=_baseline(_earlier(before) + seen.stable) if keeps else None,
     )
     staying = _stay(spec, entered, seen, now)
     return Move(staying.status, True, staying.due)
@@ -144,6 +174,9 @@ def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move
         words += "waits for requests, of which it gets none: it sleeps, and the route has asleep: Skip"
     elif now < until:
         words += f"goes on at {written(until)} if it is not worse by then and {needed} answers have come"
+    elif _enough(spec, status.step, seen) and has_too_many_errors(spec.analysis, seen.canary):
+        limit = f"{100 * spec.analysis.max_error_rate:.3g} %"
+        words += f"waits for requests: errors exceed maxErrorRate ({limit}), by chance or not"
     else:
         words += f"waits for requests: it needs {needed} answers, and so do the others"
     return Move(status.model_copy(update={"message": words}), False, until if now < until else None)
@@ -154,8 +187,7 @@ def _end(before: CanaryStatus, phase: CanaryPhase, weight: int, words: str, now:
     return Move(before.model_copy(update=update), moved=weight != before.weight)
 
 
-def _figures(seen: Seen) -> str:
-    canary, stable = seen.canary, seen.stable
+def _figures(canary: Tally, stable: Tally) -> str:
     return (
         f"not worse than the others in any step; in the last one {canary.errors} errors of {canary.answered} "
         f"answers, where the others had {stable.errors} of {stable.answered}"

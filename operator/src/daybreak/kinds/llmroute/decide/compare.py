@@ -24,9 +24,17 @@ class Worse:
     figures: str
 
 
-def worse(analysis: CanaryAnalysis, canary: Tally, stable: Tally) -> Worse | None:
-    """Whether a canary is worse than the others allow, beyond noise; None: not as far as can be known."""
-    if analysis.error_rate is not None and (found := _errors(analysis.error_rate, canary, stable)):
+def worse(analysis: CanaryAnalysis, canary: Tally, stable: Tally, *, alone: bool = False) -> Worse | None:
+    """Return by what a canary exceeds its limits beyond noise, or None if no excess is certain.
+
+    Args:
+        analysis: The limits.
+        canary: Results of the canary.
+        stable: Results of the other backends.
+        alone: True if the canary receives all requests. Without results of the others, the limit of its
+            errors is absolute then.
+    """
+    if found := _errors(analysis, canary, stable, alone=alone):
         return found
     if analysis.ttft_p95 is not None and canary.first.total >= analysis.min_requests:
         found = _times("time to first token P95", 0.95, analysis.ttft_p95, canary.first, stable.first)
@@ -69,16 +77,24 @@ def quantile_at_most(times: Histogram, part: float) -> float:
     return next((bound_ms(bucket) for bucket in sure), math.inf)
 
 
-def _errors(allowed: float, canary: Tally, stable: Tally) -> Worse | None:
-    if not canary.answered or not stable.answered:
+def has_too_many_errors(analysis: CanaryAnalysis, canary: Tally) -> bool:
+    """Return True if a canary's errors exceed the absolute limit so far, by chance or not."""
+    return canary.errors > analysis.max_error_rate * canary.answered
+
+
+def _errors(analysis: CanaryAnalysis, canary: Tally, stable: Tally, *, alone: bool) -> Worse | None:
+    if not canary.answered:
         return None
-    more = at_least(canary.errors, canary.answered) - at_most(stable.errors, stable.answered)
-    if more <= allowed:
-        return None
-    return Worse(
-        f"errors: {_part(canary)}, where the others have {_part(stable)}: at least {_percent(more)} more, "
-        f"beyond noise, and {_percent(allowed)} is allowed"
-    )
+    least, allowed = at_least(canary.errors, canary.answered), analysis.error_rate
+    figures = f"errors: {_part(canary)}, where the others have {_part(stable)}: at least"
+    if allowed is not None and (stable.answered or alone):
+        more = least - (at_most(stable.errors, stable.answered) if stable.answered else 0.0)
+        if more > allowed:
+            return Worse(f"{figures} {_percent(more)} more, beyond noise, and {_percent(allowed)} is allowed")
+    if least > analysis.max_error_rate:
+        most = _percent(analysis.max_error_rate)
+        return Worse(f"{figures} {_percent(least)}, beyond noise, and maxErrorRate allows {most}")
+    return None
 
 
 def _times(name: str, part: float, allowed: float, canary: Histogram, stable: Histogram) -> Worse | None:
@@ -125,6 +141,8 @@ def _term(seen: float, true: float) -> float:
 
 
 def _part(tally: Tally) -> str:
+    if not tally.answered:
+        return "no results"
     return f"{tally.errors} of {tally.answered} ({_percent(tally.errors / tally.answered)})"
 
 
