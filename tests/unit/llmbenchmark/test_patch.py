@@ -13,6 +13,7 @@ from daybreak.api.llmbenchmark.status import (
     LLMBenchmarkStatus,
     PatchState,
     PatchStatus,
+    StepStatus,
 )
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmbenchmark.decide.patch import SeenPatch, decide, fields, is_written, refused
@@ -77,6 +78,35 @@ def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
     assert decision.status.state is PatchState.NOT_WRITTEN
     assert words in (decision.status.message or "")
     assert decide(seen(patch=decision.status)) is None, "that is the end of it"
+
+
+SLOW = StepStatus(clients=8, requests=90, failure="p99 of TTFT is 900 ms, above 500 ms")
+FAST = StepStatus(settings=BEST, clients=8, requests=99)
+
+
+def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -> None:
+    decision = decide(seen(gain=None, best=FAST, steps=[SLOW, FAST]))
+    assert decision is not None
+    assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
+    assert "p99 of TTFT is 900 ms, above 500 ms" in (decision.status.message or "")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"gain": None, "best": FAST, "steps": [FAST]},
+        {"gain": None, "best": FAST, "steps": [StepStatus(failure="no engine started"), FAST]},
+        {"gain": None, "best": FAST, "baseline": SLOW, "steps": [SLOW, FAST]},
+        {"gain": None, "steps": [SLOW]},
+        {"gain": GainStatus(ratio=1.01, noise=0.05, certain=False), "best": FAST, "steps": [SLOW, FAST]},
+    ],
+)
+def test_a_baseline_that_was_not_measured_or_keeps_the_limits_stays_without_a_gain(
+    status: dict[str, Any],
+) -> None:
+    decision = decide(seen(**status))
+    assert decision is not None
+    assert decision.status.state is PatchState.NOT_WRITTEN
 
 
 def test_a_service_that_was_changed_meanwhile_is_left_alone() -> None:

@@ -80,7 +80,8 @@ def _begun(seen: SeenPatch) -> PatchStatus:
 
     if not args:
         return nothing("the service's own arguments are the best that was measured")
-    if gain is None or not gain.certain:
+    exceeded = _exceeded_limit(seen.status)
+    if not exceeded and (gain is None or not gain.certain):
         return nothing(f"{words(args)} is not better beyond noise")
     try:
         found = target(seen.benchmark, seen.service)
@@ -98,8 +99,19 @@ def _begun(seen: SeenPatch) -> PatchStatus:
         args=args,
         before={key: before[key] for key in args if key in before},
         at=written(seen.now),
-        message=f"{words(args)} is about to be written into model {found.model.name}",
+        message=f"{words(args)} is about to be written into model {found.model.name}{exceeded}"[:2000],
     )
+
+
+def _exceeded_limit(status: LLMBenchmarkStatus) -> str:
+    """Return which limit each load on the service's own arguments exceeded; empty if one kept them.
+
+    Such a baseline has no value, and therefore no gain. The best step keeps the limits.
+    """
+    loads = [step for step in status.steps if not step.settings and (step.clients or step.rate)]
+    if not loads or status.baseline is not None or status.gain is not None or status.best is None:
+        return ""
+    return f"; the service's own arguments exceed a limit: {loads[0].failure or 'no reason'}"
 
 
 def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
