@@ -217,3 +217,114 @@ def test_the_two_files_of_openais_format_are_never_in_memory_as_a_whole(tmp_path
     sizes = [(tmp_path / name).stat().st_size for name in ("output.jsonl", "errors.jsonl")]
     assert min(sizes) > 10_000_000
     assert most < 10_000_000
+
+
+HALF = "\ud83d"
+"""One half of a surrogate pair: valid in a Python string and as an escape in JSON, and not in UTF-8."""
+
+
+def read_back(folder: Path, kind: str) -> list[dict[str, Any]]:
+    """Read the rows of all parts."""
+    found: list[dict[str, Any]] = []
+    for part in sorted(folder.glob("part-*")):
+        if kind == "Parquet":
+            found += parquet.read_table(part).to_pylist()
+        elif kind == "CSV":
+            found += csv.DictReader(io.StringIO(part.read_text(encoding="utf-8"), newline=""))
+        else:
+            found += [json.loads(line) for line in part.read_text(encoding="utf-8").splitlines()]
+    return found
+
+
+@pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet"])
+@pytest.mark.parametrize("place", ["column", "name", "nested", "response", "error"])
+def test_half_a_surrogate_pair_costs_no_other_row(tmp_path: Path, kind: str, place: str) -> None:
+    odd = {
+        "column": Answer(0, {"q": f"cut {HALF}"}, {"response": "a"}),
+        "name": Answer(0, {f"q{HALF}": "b"}, {"response": "a"}),
+        "nested": Answer(0, {"q": {"deep": [f"cut {HALF}"]}}, {"response": "a"}),
+        "response": Answer(0, {"q": "b"}, {"response": f"cut {HALF}"}),
+        "error": Answer(0, {"q": "b"}, error=f"cut {HALF}"),
+    }[place]
+    output = begun(tmp_path, kind=kind)
+    output.take([odd, Answer(1, {"q": "whole \U0001f600"}, {"response": "fine"})])
+    output.finish()
+    found = {int(row["row_id"]): row for row in read_back(tmp_path, kind)}
+    assert found[1]["response"] == "fine"
+    if place != "nested":  # Parquet has one type for a column, so texts beside objects leave as JSON
+        assert found[1]["q"] == "whole \U0001f600"
+    assert "\ufffd" in json.dumps(found[0], ensure_ascii=False)
+    again = begun(tmp_path, kind=kind)
+    assert again.done == {0, 1}
+
+
+def test_the_halves_of_one_emoji_that_meet_are_that_emoji(tmp_path: Path) -> None:
+    output = begun(tmp_path)
+    output.take([Answer(0, {"q": "\ud83d" + "\ude00"}, {"response": "a"})])
+    output.finish()
+    assert written(tmp_path)[0]["q"] == "\U0001f600"
+
+
+def test_openais_files_take_half_a_surrogate_pair(tmp_path: Path) -> None:
+    asked = {"custom_id": f"c{HALF}", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+    output = begun(tmp_path, kind="OpenAI")
+    output.take([Answer(0, asked, {"response": HALF}), Answer(1, {"custom_id": "c1"}, error=HALF)])
+    output.finish()
+    [result] = [json.loads(line) for line in (tmp_path / "output.jsonl").read_bytes().splitlines()]
+    assert result["custom_id"] == "c\ufffd"
+    parsed = ChatCompletion.model_validate(result["response"]["body"])
+    assert parsed.choices[0].message.content == "\ufffd"
+    [error] = [json.loads(line) for line in (tmp_path / "errors.jsonl").read_bytes().splitlines()]
+    assert error["error"]["message"] == "\ufffd"
+
+
+DEEP: Any = "leaf"
+for _ in range(150):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"tags": {}},
+        [{}],
+        {"list": [{"a": {}}]},
+        2**63,
+        2**64 - 1,
+        -(2**63) - 1,
+        {"id": 2**64 - 1},
+        [2**63],
+        DEEP,
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_column_that_parquet_cannot_hold_leaves_as_text(tmp_path: Path, value: Any) -> None:
+    output = begun(tmp_path, kind="Parquet")
+    output.take([Answer(0, {"odd": value, "q": "a"}, {"response": "x"}), Answer(1, {"q": "b"}, error="no")])
+    output.finish()
+    first, second = read_back(tmp_path, "Parquet")
+    assert (json.loads(first["odd"]), second["odd"]) == (value, None)
+    assert (first["q"], first["response"], second["error"]) == ("a", "x", "no")
+    again = begun(tmp_path, kind="Parquet")
+    assert (again.done, again.failed) == ({0, 1}, 1)
+
+
+def test_a_column_that_parquet_can_hold_keeps_its_type(tmp_path: Path) -> None:
+    output = begun(tmp_path, kind="Parquet")
+    columns = {"id": 2**63 - 1, "struct": {"a": [1, 2]}, "none": None, "empty": []}
+    output.take([Answer(0, columns, {"response": "x"})])
+    output.finish()
+    [row] = read_back(tmp_path, "Parquet")
+    assert {name: row[name] for name in columns} == columns
+
+
+@pytest.mark.parametrize("tokens", ["many", 2**70, 1.5, [3], True])
+@pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet", "OpenAI"])
+def test_tokens_that_are_no_count_are_not_counted(tmp_path: Path, tokens: Any, kind: str) -> None:
+    output = begun(tmp_path, kind=kind)
+    said = {"response": "x", "body": {}, "prompt_tokens": tokens}  # as a service answers
+    output.take([Answer(0, {"custom_id": "c"}, said), *good(1)])
+    output.finish()
+    assert output.prompt_tokens == 2
+    assert begun(tmp_path, kind=kind).prompt_tokens == 2

@@ -62,3 +62,38 @@ def test_bytes_that_are_no_text_are_a_problem_of_the_file(tmp_path: Path) -> Non
     with pytest.raises(JobProblem) as found:
         read(tmp_path)
     assert found.value.reason == "InputInvalid"
+
+
+HALVES = [
+    '{"q": "cut \\ud83d"}',
+    '{"q": "\\ude00 alone"}',
+    '{"q\\ud83d": "a"}',
+    '{"q": {"deep": ["a", "\\ud83d"]}}',
+]
+
+
+@pytest.mark.parametrize("line", HALVES)
+@pytest.mark.parametrize("kind", ["JSONL", "OpenAI"])
+def test_half_a_surrogate_pair_is_the_rows_error(tmp_path: Path, line: str, kind: str) -> None:
+    (tmp_path / "a.jsonl").write_text(f'{{"n": 0}}\n{line}\n{{"q": "whole \\ud83d\\ude00"}}\n')
+    found = read(tmp_path, kind)
+    assert [bool(row.error) for row in found] == [False, True, False]
+    assert "surrogate" in found[1].error
+    assert found[1].columns
+    assert found[2].columns == {"q": "whole \U0001f600"}
+
+
+def test_half_a_surrogate_pair_in_raw_bytes_is_the_rows_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"q": "\xed\xa0\xbd"}\n{"q": "\xff"}\n{"n": 2}\n')
+    assert [bool(row.error) for row in read(tmp_path)] == [True, True, False]
+
+
+@pytest.mark.parametrize("depth", [300, 5000])
+def test_a_row_that_is_nested_too_deeply_costs_no_other_row(tmp_path: Path, depth: int) -> None:
+    deep = "[" * depth + "]" * depth
+    (tmp_path / "a.jsonl").write_text(
+        f'{{"n": 0}}\n{{"custom_id": "c", "q": {deep}}}\n{{"q": {"[" * 100}{"]" * 100}}}\n'
+    )
+    found = read(tmp_path)
+    assert [bool(row.error) for row in found] == [False, True, False]
+    assert "nested" in found[1].error

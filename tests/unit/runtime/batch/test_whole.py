@@ -157,3 +157,24 @@ def test_the_last_word_waits_until_it_is_kept() -> None:
 def test_an_order_with_a_field_that_is_not_known_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no field colour"):
         order(tmp_path, request={"prompt": "a", "colour": "red"})
+
+
+def folder_with(tmp_path: Path, *lines: str) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").write_text("\n".join(lines))
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet", "OpenAI"])
+def test_a_row_that_no_output_can_hold_costs_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    def line(text: str, number: int) -> str:
+        asked = {"custom_id": f"c{number}", "method": "POST", "url": "/v1/completions", "body": {}}
+        return json.dumps({**asked, "q": text, "id": 2**63 + number, "metadata": {}})
+
+    folder = folder_with(tmp_path, line("a", 0), line("cut \ud83d", 1), line("b", 2))
+    wanted = order(folder, output={"uri": f"file://{folder}/out", "format": kind})
+    progress = run(monkeypatch, wanted, FakeEngines(), folder / "tmp")
+    assert progress.report()["rows"] == {"total": 3, "done": 3, "failed": 1}
+    assert "surrogate" in progress.report()["errors"][0]

@@ -15,8 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from daybreak_runtime.batch import parquet_part
 from daybreak_runtime.batch.order import Order
 from daybreak_runtime.batch.rows import openai_format
+from daybreak_runtime.jobs.json_text import encode_utf8
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import Entry, Storage
 
@@ -27,6 +29,8 @@ PARTS = "_daybreak/parts"
 PART_ROWS, PART_SECONDS = 2000, 10.0
 """A part is written with so many rows, or with the first answer that comes so long after the one before."""
 PARQUET_FIELDS = ("row_id", "response", "error", "prompt_tokens", "completion_tokens", "finish_reason")
+_MAX_TOKENS = 2**53
+"""Maximum count of tokens of a row. A larger one is no count."""
 _ENDS = {"JSONL": "jsonl", "Parquet": "parquet", "CSV": "csv"}
 
 
@@ -208,8 +212,8 @@ class Output:
             self.failed += 1
             if len(self.first_errors) < 3:
                 self.first_errors.append(error)
-        self.prompt_tokens += int(answer.get("prompt_tokens") or 0)
-        self.completion_tokens += int(answer.get("completion_tokens") or 0)
+        self.prompt_tokens += _tokens(answer.get("prompt_tokens")) or 0
+        self.completion_tokens += _tokens(answer.get("completion_tokens")) or 0
 
 
 def _hidden(name: str) -> bool:
@@ -227,11 +231,19 @@ def _flat(answer: Answer) -> dict[str, Any]:
         "row_id": answer.row,
         "response": answer.answer.get("response"),
         "error": answer.error or None,
-        "prompt_tokens": answer.answer.get("prompt_tokens"),
-        "completion_tokens": answer.answer.get("completion_tokens"),
+        "prompt_tokens": _tokens(answer.answer.get("prompt_tokens")),
+        "completion_tokens": _tokens(answer.answer.get("completion_tokens")),
         "finish_reason": answer.answer.get("finish_reason"),
     }
     return {**answer.columns, **own}
+
+
+def _tokens(value: Any) -> int | None:
+    """Return a count of tokens, or None if a service reports something else. CSV has counts as text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < len(str(_MAX_TOKENS)):
+        return int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value <= _MAX_TOKENS else None
 
 
 def _jsonl(rows: Sequence[Answer]) -> bytes:
@@ -246,12 +258,15 @@ def _jsonl(rows: Sequence[Answer]) -> bytes:
         }
         for each in rows
     ]
-    return b"".join(json.dumps(each, ensure_ascii=False, default=str).encode() + b"\n" for each in found)
+    return b"".join(_line(each) for each in found)
 
 
 def _flat_jsonl(rows: Sequence[Answer]) -> bytes:
-    lines = (json.dumps(_flat(each), ensure_ascii=False, default=str).encode() + b"\n" for each in rows)
-    return b"".join(lines)
+    return b"".join(_line(_flat(each)) for each in rows)
+
+
+def _line(value: Mapping[str, Any]) -> bytes:
+    return encode_utf8(json.dumps(value, ensure_ascii=False, default=str)) + b"\n"
 
 
 def _csv(rows: Sequence[Answer]) -> bytes:
@@ -262,7 +277,7 @@ def _csv(rows: Sequence[Answer]) -> bytes:
     writer.writeheader()
     for each in flat:
         writer.writerow({name: _cell(value) for name, value in each.items()})
-    return text.getvalue().encode()
+    return encode_utf8(text.getvalue())
 
 
 def _cell(value: Any) -> Any:
@@ -270,34 +285,7 @@ def _cell(value: Any) -> Any:
 
 
 def _parquet(rows: Sequence[Answer]) -> bytes:
-    import pyarrow
-    from pyarrow import parquet
-
-    flat = [_flat(each) for each in rows]
-    names = list(dict.fromkeys(name for each in flat for name in each))
-    columns = {name: [each.get(name) for each in flat] for name in names}
-    types = {
-        "row_id": pyarrow.int64(),
-        "error": pyarrow.string(),
-        "prompt_tokens": pyarrow.int64(),
-        "completion_tokens": pyarrow.int64(),
-        "finish_reason": pyarrow.string(),
-    }
-    vectors = any(isinstance(value, list) for value in columns["response"])
-    numbers = any(isinstance(value, float) for value in columns["response"])
-    alone = pyarrow.float32() if numbers else pyarrow.string()
-    types["response"] = pyarrow.list_(pyarrow.float32()) if vectors else alone
-    arrays = {}
-    for name, values in columns.items():
-        try:
-            arrays[name] = pyarrow.array(values, types.get(name))
-        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
-            # Values of several types under one name, as rows that could not be read may have.
-            texts = [None if value is None else json.dumps(value, default=str) for value in values]
-            arrays[name] = pyarrow.array(texts, pyarrow.string())
-    sink = pyarrow.BufferOutputStream()
-    parquet.write_table(pyarrow.table(arrays), sink)
-    return bytes(sink.getvalue().to_pybytes())
+    return parquet_part.write([_flat(each) for each in rows])
 
 
 _WRITERS = {"JSONL": _flat_jsonl, "CSV": _csv, "Parquet": _parquet}

@@ -5,6 +5,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from daybreak_runtime.jobs.json_text import encode_utf8
+
 HEARD = "heard=true"
 """Query of an operator that has the last word in the status of the object."""
 HEARD_SECONDS = 600.0
@@ -35,7 +37,9 @@ class ProgressPort:
             def do_GET(self) -> None:  # the name that the base class looks for
                 path, _, query = self.path.partition("?")
                 report = progress.report()
-                body = json.dumps(report).encode() if path == progress._path else b""
+                # As text and not as escapes: the operator's parser rejects half of a surrogate pair.
+                said = json.dumps(report, ensure_ascii=False) if path == progress._path else ""
+                body = encode_utf8(said)
                 self.send_response(200 if body else 404)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from daybreak_runtime.jobs.json_text import DEPTH_LIMIT, find_surrogate, is_too_deep
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage
 
@@ -21,6 +22,11 @@ FORMATS = {
     ".csv": "CSV",
 }
 """Formats by the end of a file's name."""
+HALF_OF_A_PAIR = "half of a surrogate pair, such as \\ud83d alone, which is no text in UTF-8"
+_NO_OBJECT = "the row cannot be read: a JSON object is wanted"
+_TOO_DEEP = f"the row cannot be read: it is nested more than {DEPTH_LIMIT} levels deep"
+_RAW_SURROGATE = b"\xed"
+"""First byte of a surrogate that is written as if it were a character. Python's parser accepts it."""
 csv.field_size_limit(2**31 - 1)
 
 
@@ -85,11 +91,22 @@ def _jsonl(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
             value = json.loads(line)
         except ValueError as error:
             yield {}, f"the row cannot be read: {error}"
-            continue
-        if isinstance(value, dict):
-            yield value, ""
+        except RecursionError:
+            yield {}, _TOO_DEEP
         else:
-            yield {}, "the row cannot be read: a JSON object is wanted"
+            yield _checked(line, value) if isinstance(value, dict) else ({}, _NO_OBJECT)
+
+
+def _checked(line: bytes, value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """Reject a row that no output and no engine can take. Only suspicious lines are walked."""
+    if line.count(b"[") + line.count(b"{") > DEPTH_LIMIT and is_too_deep(value):
+        flat = {name: each for name, each in value.items() if not isinstance(each, dict | list)}
+        return flat, _TOO_DEEP
+    if b"\\u" in line or _RAW_SURROGATE in line:
+        for name, each in value.items():
+            if find_surrogate(name) or find_surrogate(each):
+                return value, f"the row cannot be read: column {name!a} holds {HALF_OF_A_PAIR}"
+    return value, ""
 
 
 def _csv(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
@@ -103,12 +120,12 @@ def _csv(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
 
 
 def _parquet(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
-    from pyarrow import ArrowInvalid, parquet
+    from pyarrow import ArrowException, parquet
 
     try:
         source = parquet.ParquetFile(file)
         for batch in source.iter_batches(batch_size=1024):
             for columns in batch.to_pylist():
                 yield columns, ""
-    except ArrowInvalid as error:
+    except ArrowException as error:
         raise ValueError(str(error)) from error

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.jobs.json_text import encode_utf8
 
 RESULTS, ERRORS = "output.jsonl", "errors.jsonl"
 TASKS = {"/v1/chat/completions": "generate", "/v1/completions": "generate", "/v1/embeddings": "embed"}
@@ -170,4 +171,4 @@ def _answer(
 
 
 def _line(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False).encode() + b"\n"
+    return encode_utf8(json.dumps(value, ensure_ascii=False)) + b"\n"
