@@ -270,3 +270,54 @@ async def test_a_score_is_one_number_and_more_are_no_score() -> None:
     assert found[2]["__inference_error__"] == "too long"
     classes = [each async for each in in_json(said(), "i", {}, "classify")]
     assert json.loads(classes[1]["answer"])["response"] == [0.25, 0.75]
+
+
+def test_the_template_kwargs_of_a_body_reach_the_chat_template() -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Noting(FakeTokenizer):
+        def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
+            seen.append(kwargs)
+            return super().apply_chat_template(conversation, **kwargs)
+
+    request = Request(chat_template_kwargs={"enable_thinking": True, "style": "short"})
+    body = {**ASKED[CHAT], "chat_template_kwargs": {"enable_thinking": 0}}
+    row: dict[str, Any] = {"custom_id": "c", "url": CHAT, "body": body}
+    prepared(request, Noting(), row)
+    assert (seen[0]["enable_thinking"], seen[0]["style"]) == (0, "short")
+    for wrong in ({"tokenize": True}, {"chat_template": "x"}, [1]):
+        row["body"] = {**ASKED[CHAT], "chat_template_kwargs": wrong}
+        with pytest.raises(RowError):
+            prepared(request, Noting(), row)
+
+
+def test_a_limit_that_is_null_leaves_the_other_name_of_it() -> None:
+    found = of_batch_file(CHAT, {"max_completion_tokens": None, "max_tokens": 5})
+    assert found["sampling_params"]["max_tokens"] == 5
+
+
+def test_sampling_parameters_of_the_batch_hold_for_vectors_of_a_batch_file() -> None:
+    row = {"custom_id": "c", "url": EMBED, "body": ASKED[EMBED]}
+    found = prepared(Request(task="embed", sampling_params={"dimensions": 8}), FakeTokenizer(), row)
+    assert found["pooling_params"] == {"dimensions": 8}
+
+
+def test_guided_json_and_another_form_for_a_row_are_that_rows_error() -> None:
+    request = Request(prompt="{{ q }}", guided_json=SCHEMA, sampling_params_column="p")
+    with pytest.raises(RowError, match="guidedJson"):
+        prepared(request, FakeTokenizer(), {"q": "a", "p": {"structured_outputs": {"regex": "a"}}})
+    row = {"custom_id": "c", "url": CHAT, "body": {**ASKED[CHAT], "response_format": {"type": "json_object"}}}
+    with pytest.raises(RowError, match="guidedJson"):
+        prepared(Request(guided_json=SCHEMA), FakeTokenizer(), row)
+
+
+def test_a_message_with_tool_calls_needs_no_content() -> None:
+    turns = [*ASKED[CHAT]["messages"], {"role": "assistant", "tool_calls": []}, ASKED[CHAT]["messages"][0]]
+    row = {"custom_id": "c", "url": CHAT, "body": {"messages": turns}}
+    assert text(prepared(Request(), FakeTokenizer(), row)) == "<user>a<assistant>None<user>a"
+
+
+def test_half_a_surrogate_pair_in_json_of_a_column_is_the_rows_error() -> None:
+    request = Request(messages_column="m")
+    with pytest.raises(RowError, match="surrogate"):
+        prepared(request, FakeTokenizer(), {"m": '[{"role": "user", "content": "\\ud83d"}]'})

@@ -51,7 +51,8 @@ def _answers(order: Order, staged: Staged) -> Iterator[list[Answer]]:
     if order.service is not None:
         from daybreak_runtime.batch.service import answers as of_service
 
-        return of_service(order.service, order.request, staged.blocks)
+        table = order.output.format != "OpenAI"
+        return of_service(order.service, order.request, staged.blocks, table=table)
     if order.engines is None:
         raise ValueError("neither engines nor a service")
     from daybreak_runtime.batch.engines import answers

@@ -24,6 +24,7 @@ from daybreak_runtime.batch.rows.requests import messages, render, sampling_para
 from daybreak_runtime.batch.rows.row_error import RowError
 from daybreak_runtime.batch.rows.staging import Block
 from daybreak_runtime.http.retry_after import retry_after
+from daybreak_runtime.jobs.json_text import is_too_deep
 from daybreak_runtime.jobs.problem import JobProblem
 
 SERVICE_REFUSED = "ServiceRefused"
@@ -40,15 +41,30 @@ PAUSE_SECONDS = (0.5, 30.0)
 """First and longest pause where the answer names none."""
 REQUEST_SECONDS = 1900.0
 """How long one request may take: a gateway holds it while the service wakes."""
+_NO_PARAMETERS = ("model", "messages", "prompt", "input", "stream", "stream_options")
+"""Fields of a request that `samplingParams` cannot set."""
 
 
-def answers(service: Service, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
-    """Answer the rows of the blocks, each as it is done. Raises JobProblem when no row can be answered."""
+class UnreadableAnswer(Exception):
+    """An answer of status 200 that holds no completion and no vector."""
+
+
+def answers(
+    service: Service, request: Request, blocks: Sequence[Block], *, table: bool = False
+) -> Iterator[list[Answer]]:
+    """Answer the rows of the blocks, each as it is done. Raises JobProblem when no row can be answered.
+
+    Args:
+        service: What answers.
+        request: How a request is made of a row.
+        blocks: The rows.
+        table: True if the output has columns, so that a row keeps one text or vector of its answer.
+    """
     done: queue.Queue[Answer | BaseException | None] = queue.Queue(4 * service.concurrency)
 
     def work() -> None:
         async def run() -> None:
-            async for answer in _all(service, request, blocks):
+            async for answer in _all(service, request, blocks, table):
                 await asyncio.to_thread(done.put, answer)
 
         try:
@@ -76,7 +92,9 @@ def answers(service: Service, request: Request, blocks: Sequence[Block]) -> Iter
             return
 
 
-async def _all(service: Service, request: Request, blocks: Sequence[Block]) -> AsyncIterator[Answer]:
+async def _all(
+    service: Service, request: Request, blocks: Sequence[Block], table: bool
+) -> AsyncIterator[Answer]:
     headers = {"Authorization": f"Bearer {os.environ[service.key]}"} if service.key else {}
     limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=30)
     connector = aiohttp.TCPConnector(limit=service.concurrency)
@@ -86,7 +104,7 @@ async def _all(service: Service, request: Request, blocks: Sequence[Block]) -> A
             for block in blocks:
                 for line in block.lines():
                     row = json.loads(line)
-                    asked = _one(session, service, request, row["id"], row["columns"])
+                    asked = _one(session, service, request, row["id"], row["columns"], table)
                     waiting.add(asyncio.create_task(asked))
                     if len(waiting) >= service.concurrency:
                         ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -102,10 +120,17 @@ async def _all(service: Service, request: Request, blocks: Sequence[Block]) -> A
 
 
 async def _one(
-    session: aiohttp.ClientSession, service: Service, request: Request, row: int, columns: Mapping[str, Any]
+    session: aiohttp.ClientSession,
+    service: Service,
+    request: Request,
+    row: int,
+    columns: Mapping[str, Any],
+    table: bool,
 ) -> Answer:
     try:
         path, body = ask(service, request, columns)
+        if table and (lost := openai_format.lost_in_table(body)):
+            raise openai_format.not_in_table(lost)
     except RowError as error:
         return Answer(row, columns, error=str(error)[:2000])
     except Exception as error:  # noqa: BLE001 -- whatever a row holds, the others go on
@@ -119,7 +144,7 @@ async def _one(
             async with session.post(f"{service.url}{path}", json=body) as response:
                 content = await response.read()
                 if response.status == 200:
-                    return Answer(row, columns, _answer(json.loads(content), path))
+                    return Answer(row, columns, _read(content, path))
                 said = f"HTTP {response.status}: {_message(content)}"
                 gone = response.status == NOT_THERE
                 if response.status in FOR_EVERY_ROW or (
@@ -131,6 +156,8 @@ async def _one(
                 if response.status not in FOR_NOW and not gone:
                     return Answer(row, columns, error=said)
                 wait = retry_after(response.headers.get("Retry-After")) or pause
+        except UnreadableAnswer as error:
+            return Answer(row, columns, error=str(error))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             said = f"{type(error).__name__}: {error}"
         if time.monotonic() + wait > deadline:
@@ -144,11 +171,15 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
     """Path below the base URL, and body. Raises RowError."""
     if "body" in columns and "custom_id" in columns:
         url, found = openai_format.body(columns, request.task)
-        return url.removeprefix("/v1"), {**found, "model": service.model, "stream": False}
+        whole = openai_format.for_service(request, url, found)
+        return url.removeprefix("/v1"), {**whole, "model": service.model}
     params = sampling_params(request, columns)
+    for name in _NO_PARAMETERS:
+        if params.get(name):
+            raise RowError(f"{name} is no sampling parameter")
     if request.guided_json is not None:
-        schema = {"name": "answer", "schema": dict(request.guided_json)}
-        params["response_format"] = {"type": "json_schema", "json_schema": schema}
+        openai_format.check_guided(request.guided_json, params)
+        params["response_format"] = openai_format.response_format(request.guided_json)
     chat = bool(request.messages or request.messages_column is not None or request.images)
     if request.task == "embed":
         path, wants = "/embeddings", "messages" if chat else "input"
@@ -161,7 +192,21 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
         if wants == "messages"
         else render(request.prompt or "", columns)
     )
+    if wants == "messages":
+        params = {**params, **openai_format.template_fields(request, params)}
     return path, {"model": service.model, wants: said, **params}
+
+
+def _read(content: bytes, path: str) -> dict[str, Any]:
+    """Read an answer of status 200. Raises UnreadableAnswer, or ValueError if it is no JSON."""
+    try:
+        said = json.loads(content)
+        if not is_too_deep(said):
+            return _answer(said, path)
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError):
+        pass
+    shown = content[:200].decode(errors="replace")
+    raise UnreadableAnswer(f"the service answered 200 without a completion: {shown}")
 
 
 def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -174,7 +219,7 @@ def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:
     if path == "/embeddings":
         return {**found, "response": said["data"][0]["embedding"]}
     choice = said["choices"][0]
-    text = choice["message"]["content"] if "message" in choice else choice.get("text")
+    text = choice["message"]["content"] if "message" in choice else choice["text"]
     return {**found, "response": text, "finish_reason": choice.get("finish_reason")}
 
 

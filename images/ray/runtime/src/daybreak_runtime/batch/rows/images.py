@@ -73,7 +73,7 @@ def parted(said: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], lis
     images: list[str] = []
     found: list[dict[str, Any]] = []
     for message in said:
-        parts = message["content"]
+        parts = message.get("content")  # none in a message with tool calls
         if isinstance(parts, list):
             parts = [_part(part, images) for part in parts]
             if all(part["type"] == "text" for part in parts):

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from daybreak_runtime.batch.order import Request
 from daybreak_runtime.batch.rows.row_error import RowError
 from daybreak_runtime.jobs.json_text import encode_utf8
 
@@ -25,7 +26,13 @@ _SAMPLING = (
 )
 """Fields of a body that vLLM's sampling parameters have by the same name."""
 _TAKEN: Mapping[str, Collection[str]] = {
-    "/v1/chat/completions": ("messages", "max_tokens", "max_completion_tokens", *_SAMPLING),
+    "/v1/chat/completions": (
+        "messages",
+        "max_tokens",
+        "max_completion_tokens",
+        "chat_template_kwargs",
+        *_SAMPLING,
+    ),
     "/v1/completions": ("prompt", "max_tokens", "max_completion_tokens", *_SAMPLING),
     "/v1/embeddings": ("input",),
 }
@@ -63,6 +70,14 @@ _FORMATS = ("text", "json_object", "json_schema")
 """Types of `response_format`."""
 _LOST = ("n", "logprobs", "prompt_logprobs")
 """Sampling parameters of vLLM whose outcome has no place in a row."""
+_LOST_IN_TABLES = (*_LOST, "top_logprobs", "tools", "functions", "modalities", "audio")
+"""Fields of a request to a service whose outcome has no column in a table."""
+_LISTS = ("prompt", "input")
+"""Fields that may hold several requests in one."""
+_MAX_TOKENS = ("max_completion_tokens", "max_tokens")
+"""Names of the same limit, the one that takes precedence first."""
+_SCHEMAS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
+"""Fields of vLLM's own that ask for a form of the answer, as `response_format` does."""
 
 
 def body(columns: Mapping[str, Any], task: str) -> tuple[str, Mapping[str, Any]]:
@@ -70,6 +85,8 @@ def body(columns: Mapping[str, Any], task: str) -> tuple[str, Mapping[str, Any]]
     url, found = columns.get("url"), columns.get("body")
     if not isinstance(columns.get("custom_id"), str) or not isinstance(found, Mapping):
         raise RowError("no request of a batch file: custom_id, method, url and body are wanted")
+    if columns.get("method", "POST") != "POST":
+        raise RowError(f"method {columns['method']} is not served: use POST")
     if url not in TASKS:
         raise RowError(f"url {url} is not served: use one of {', '.join(TASKS)}")
     if TASKS[url] != task:
@@ -87,6 +104,87 @@ def refused(url: str, found: Mapping[str, Any]) -> list[str]:
         and not (name == "response_format" and (value or {}).get("type", "text") in _FORMATS)
         and not _is_default(name, value)
     ]
+
+
+def for_service(request: Request, url: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body as a service receives it, with the batch's own settings. Raises RowError.
+
+    A row's own field takes precedence over `samplingParams`. `guidedJson` holds for every row, so a row that
+    asks for another form of the answer is rejected.
+    """
+    given = {name for name, value in found.items() if value is not None}
+    if given.intersection(_MAX_TOKENS):
+        given.update(_MAX_TOKENS)
+    own = {name: value for name, value in request.sampling_params.items() if name not in given}
+    # A file holds no stream. `stream` itself is a field of completions only.
+    whole = {name: value for name, value in found.items() if name not in ("stream", "stream_options")} | own
+    if TASKS[url] == "generate":
+        whole["stream"] = False
+    if url == "/v1/chat/completions":
+        whole |= template_fields(request, found)
+    if request.guided_json is not None:
+        check_guided(request.guided_json, found)
+        whole["response_format"] = response_format(request.guided_json)
+    return whole
+
+
+def template_fields(request: Request, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a chat by which a service applies the batch's chat template. Raises RowError."""
+    kwargs = template_kwargs(request, found)
+    fields = {"chat_template": found.get("chat_template") or request.chat_template}
+    return {name: value for name, value in (fields | {"chat_template_kwargs": kwargs}).items() if value}
+
+
+def template_kwargs(request: Request, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables of the chat template: the batch's, overridden by a body's. Raises RowError."""
+    own = found.get("chat_template_kwargs")
+    if own is not None and not isinstance(own, Mapping):
+        raise RowError("chat_template_kwargs is no object")
+    return {**request.chat_template_kwargs, **(own or {})}
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the field that asks a service for answers of a JSON schema."""
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
+
+
+def check_guided(schema: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Raise RowError if a body asks for another form of the answer than `spec.guidedJson`."""
+    asked = [name for name in _SCHEMAS if found.get(name) is not None]
+    form = found.get("response_format")
+    if form is not None:
+        kind = form.get("type") if isinstance(form, Mapping) else None
+        inner = form.get("json_schema") if kind == "json_schema" else None
+        same = isinstance(inner, Mapping) and inner.get("schema") == schema
+        asked += [] if kind == "text" or same else ["response_format"]
+    if asked:
+        raise RowError(
+            f"the row's {', '.join(asked)} contradicts spec.guidedJson, a schema for every answer: "
+            "leave one of them out"
+        )
+
+
+def lost_in_table(found: Mapping[str, Any]) -> list[str]:
+    """Return the fields of a request to a service that ask for more than a table has columns for."""
+    none = found.get("tool_choice") == "none"
+    names = [
+        name
+        for name in _LOST_IN_TABLES
+        if not _is_default(name, found.get(name)) and not (none and name in ("tools", "functions"))
+    ]
+    return names + [name for name in _LISTS if _is_several(found.get(name))]
+
+
+def not_in_table(names: Iterable[str]) -> RowError:
+    """Return the error of a row that asks for them."""
+    return RowError(
+        f"the row asks for {', '.join(names)}: a table has one text or vector for a row. "
+        "Leave it out, or use input.format and output.format OpenAI"
+    )
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1 and all(isinstance(each, str | list) for each in value)
 
 
 def lost(params: Mapping[str, Any]) -> list[str]:
@@ -110,9 +208,9 @@ def _is_default(name: str, value: Any) -> bool:
 def sampling_params(found: Mapping[str, Any]) -> dict[str, Any]:
     """vLLM's sampling parameters of a body."""
     params = {name: found[name] for name in _SAMPLING if found.get(name) is not None}
-    most = found.get("max_completion_tokens", found.get("max_tokens"))
-    if most is not None:
-        params["max_tokens"] = most
+    limits = [found[name] for name in _MAX_TOKENS if found.get(name) is not None]
+    if limits:
+        params["max_tokens"] = limits[0]
     kind = found.get("response_format") or {}
     if kind.get("type") == "json_schema":
         params["structured_outputs"] = {"json": (kind.get("json_schema") or {}).get("schema")}

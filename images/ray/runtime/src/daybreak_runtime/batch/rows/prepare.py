@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from daybreak_runtime.batch.order import Engines, Request
@@ -68,6 +69,8 @@ def prepared(
     else:
         found, params = _prompt(request, tokenizer, columns), sampling_params(request, columns)
         adapter = request.adapter
+        if request.guided_json is not None:
+            openai_format.check_guided(request.guided_json, params)
     if request.task == "generate" and (lost := openai_format.lost(params)):
         raise openai_format.not_given(lost)
     if request.guided_json is not None:
@@ -98,20 +101,22 @@ def _of_batch_file(
     url, body = openai_format.body(columns, request.task)
     if refused := openai_format.refused(url, body):
         raise openai_format.not_given(refused)
-    params = {**request.sampling_params, **openai_format.sampling_params(body)}
+    if request.guided_json is not None:
+        openai_format.check_guided(request.guided_json, body)
+    params = dict(request.sampling_params)
+    if request.task == "generate":
+        params |= openai_format.sampling_params(body)
     adapter = body.get("model") if isinstance(body.get("model"), str) else None
     if url == "/v1/chat/completions":
         if tokenizer is None or not isinstance(body.get("messages"), list) or not body["messages"]:
             raise RowError("the body has no messages")
-        return _of_chat(request, tokenizer, body["messages"]), params, adapter
+        kwargs = openai_format.template_kwargs(request, body)
+        own = replace(request, chat_template_kwargs=kwargs)
+        return _of_chat(own, tokenizer, body["messages"]), params, adapter
     text = body.get("input" if url == "/v1/embeddings" else "prompt")
     if not isinstance(text, str):
         raise RowError("the body has no text: one string for each row")
-    return (
-        _tokens(request, tokenizer, text, special=True),
-        {} if request.task != "generate" else params,
-        adapter,
-    )
+    return _tokens(request, tokenizer, text, special=True), params, adapter
 
 
 def _of_chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> dict[str, Any]:

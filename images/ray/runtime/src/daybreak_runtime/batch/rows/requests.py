@@ -11,7 +11,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from daybreak_runtime.batch.order import Request
 from daybreak_runtime.batch.rows import images
 from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.jobs.json_text import find_surrogate
 from daybreak_runtime.jobs.problem import JobProblem
+from daybreak_runtime.jobs.tables import HALF_OF_A_PAIR
 
 TEMPLATE_INVALID = "TemplateInvalid"
 PROMPT_LIMIT = 16 * 2**20
@@ -121,6 +123,9 @@ def _is_message(value: Any) -> bool:
 
 def _json(name: str, text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise RowError(f"column {name} is no JSON: {error}") from error
+    if find_surrogate(found):
+        raise RowError(f"column {name} holds {HALF_OF_A_PAIR}")
+    return found

@@ -1,0 +1,264 @@
+"""OpenAI's batch files through a service with the gateway's list of fields, and back as OpenAI's types."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai.types import Completion, CreateEmbeddingResponse
+from openai.types.chat import ChatCompletion
+
+from daybreak_runtime.batch import __main__ as program
+from daybreak_runtime.batch.order import Order, Request, Service
+from daybreak_runtime.batch.progress import Progress
+from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.batch.service import ask
+from daybreak_runtime.http.fields import refused
+
+CHAT, TEXT, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
+SERVICE = Service("http://tiny/v1", "tiny")
+SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}}
+OTHER = {"type": "object", "properties": {"grade": {"type": "integer"}}}
+SAME = {"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}
+NESTED = b"[" * 5000
+"""JSON that Python's parser gives up on."""
+MESSAGES = [{"role": "user", "content": "a"}]
+USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
+
+
+def asked(url: str, number: int = 0, **body: Any) -> dict[str, Any]:
+    """Return a request of a batch file."""
+    return {"custom_id": f"c{number}", "method": "POST", "url": url, "body": {"model": "tiny", **body}}
+
+
+def answered(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body that vLLM answers with."""
+    if path == EMBED:
+        data = [{"object": "embedding", "index": 0, "embedding": [0.5, 0.25]}]
+        usage = {"prompt_tokens": 1, "total_tokens": 1}
+        return {"id": "e", "object": "list", "created": 1, "model": "tiny", "data": data, "usage": usage}
+    common = {"id": "x", "created": 1, "model": "tiny", "usage": USAGE}
+    rest = {"logprobs": None, "finish_reason": "stop"}
+    if path == TEXT:
+        return {**common, "object": "text_completion", "choices": [{"index": 0, "text": "b", **rest}]}
+    said: dict[str, Any] = {"role": "assistant", "content": "b"}
+    if body.get("tools"):
+        call = {"id": "t", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
+        said = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choices = [{"index": n, "message": said, **rest} for n in range(body.get("n", 1))]
+    return {**common, "object": "chat.completion", "choices": choices}
+
+
+class Gate:
+    """A service after a gateway: fields that the gateway does not know receive 400."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.instead: dict[str, Any] = {}
+        """Raw answers instead of good ones, by a text of the request."""
+
+    def reply(self, path: str, content: bytes) -> tuple[int, Any]:
+        """Return a status and a body."""
+        wrong = refused(path, content)
+        if wrong is not None:
+            return 400, {"error": {"message": wrong.message}}
+        body = json.loads(content)
+        self.bodies.append(body)
+        first = json.dumps(body.get("messages") or body.get("prompt") or body.get("input"))
+        return 200, next((said for text, said in self.instead.items() if text in first), answered(path, body))
+
+
+@pytest.fixture
+def gate() -> Iterator[tuple[Gate, str]]:
+    play = Gate()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, said = play.reply(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            content = said if isinstance(said, bytes) else json.dumps(said).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            """Quiet."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield play, f"http://127.0.0.1:{server.server_address[1]}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def run(
+    folder: Path, url: str, rows: list[dict[str, Any]], kind: str = "OpenAI", **request: Any
+) -> dict[str, dict[str, Any]]:
+    """Run a batch; return the lines of both files, or the rows of the table, by custom_id."""
+    folder.mkdir(exist_ok=True)
+    (folder / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    order = Order.read(
+        {
+            "uid": "u",
+            "input": {"uri": f"file://{folder}/in.jsonl", "format": "OpenAI"},
+            "output": {"uri": f"file://{folder}/out", "format": kind},
+            "request": request,
+            "service": {"url": url, "model": "tiny", "patience_seconds": 5.0},
+        }
+    )
+    program.run(order, Progress("u"), folder / "tmp")
+    lines = [line for file in (folder / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    return {found["custom_id"]: found for found in map(json.loads, lines)}
+
+
+def test_every_url_of_a_batch_file_passes_the_gateway_and_parses(
+    gate: tuple[Gate, str], tmp_path: Path
+) -> None:
+    _, url = gate
+    chat = run(tmp_path / "chat", url, [asked(CHAT, messages=MESSAGES)])
+    text = run(tmp_path / "text", url, [asked(TEXT, prompt="a")])
+    embed = run(tmp_path / "embed", url, [asked(EMBED, input="a")], task="embed")
+    ChatCompletion.model_validate(chat["c0"]["response"]["body"], strict=True)
+    Completion.model_validate(text["c0"]["response"]["body"], strict=True)
+    vector = CreateEmbeddingResponse.model_validate(embed["c0"]["response"]["body"], strict=True)
+    assert vector.data[0].embedding == [0.5, 0.25]
+
+
+def test_tool_calls_and_several_choices_of_a_service_parse(gate: tuple[Gate, str], tmp_path: Path) -> None:
+    _, url = gate
+    tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
+    rows = [
+        asked(CHAT, 0, messages=MESSAGES, tools=[tool], tool_choice="required"),
+        asked(CHAT, 1, messages=MESSAGES, n=2),
+    ]
+    found = run(tmp_path, url, rows)
+    called = ChatCompletion.model_validate(found["c0"]["response"]["body"], strict=True)
+    assert called.choices[0].message.tool_calls is not None
+    several = ChatCompletion.model_validate(found["c1"]["response"]["body"], strict=True)
+    assert len(several.choices) == 2
+
+
+@pytest.mark.parametrize(
+    ("url", "more", "named"),
+    [
+        (CHAT, {"messages": MESSAGES, "n": 2}, "n"),
+        (CHAT, {"messages": MESSAGES, "logprobs": True, "top_logprobs": 2}, "logprobs, top_logprobs"),
+        (CHAT, {"messages": MESSAGES, "tools": [{"type": "function"}]}, "tools"),
+        (TEXT, {"prompt": ["a", "b"]}, "prompt"),
+    ],
+)
+def test_what_a_table_has_no_column_for_is_the_rows_error(
+    gate: tuple[Gate, str], tmp_path: Path, url: str, more: dict[str, Any], named: str
+) -> None:
+    play, address = gate
+    good = asked(TEXT, 1, prompt="a") if url == TEXT else asked(CHAT, 1, messages=MESSAGES, n=1, tools=[])
+    found = run(tmp_path, address, [asked(url, **more), good], kind="JSONL")
+    assert f"asks for {named}: " in found["c0"]["error"]
+    assert (found["c1"]["response"], found["c1"]["error"]) == ("b", None)
+    assert len(play.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"choices": []}, {"choices": [{}]}, [], "x", {"choices": 3}, b"[" * 5000]
+)
+def test_an_answer_without_a_completion_is_the_rows_error(
+    gate: tuple[Gate, str], tmp_path: Path, said: Any
+) -> None:
+    play, url = gate
+    play.instead = {"odd": said}
+    rows = [asked(TEXT, 0, prompt="odd"), asked(TEXT, 1, prompt="a")]
+    found = run(tmp_path, url, rows, kind="JSONL")
+    assert "answered 200" in found["c0"]["error"]
+    assert found["c1"]["response"] == "b"
+
+
+def test_half_a_surrogate_pair_in_an_answer_costs_nothing(gate: tuple[Gate, str], tmp_path: Path) -> None:
+    play, url = gate
+    whole = answered(TEXT, {})
+    whole["choices"][0]["text"] = "cut \ud83d"
+    play.instead = {"odd": whole}
+    found = run(tmp_path, url, [asked(TEXT, 0, prompt="odd"), asked(TEXT, 1, prompt="a")])
+    assert found["c0"]["response"]["body"]["choices"][0]["text"] == "cut \ufffd"
+
+
+def test_parameters_of_the_batch_reach_the_service_below_those_of_the_body() -> None:
+    request = Request(sampling_params={"max_tokens": 8, "temperature": 0, "seed": 1})
+    body = ask(SERVICE, request, asked(CHAT, messages=MESSAGES, temperature=0.5, seed=None))[1]
+    assert (body["max_tokens"], body["temperature"], body["seed"]) == (8, 0.5, 1)
+    body = ask(SERVICE, request, asked(CHAT, messages=MESSAGES, max_completion_tokens=4))[1]
+    assert (body["max_completion_tokens"], "max_tokens" in body) == (4, False)
+    request = Request(task="embed", sampling_params={"dimensions": 8})
+    assert ask(SERVICE, request, asked(EMBED, input="a"))[1]["dimensions"] == 8
+
+
+@pytest.mark.parametrize("url", [CHAT, TEXT])
+@pytest.mark.parametrize(
+    "own", [None, {"type": "text"}, {"type": "json_schema", "json_schema": {"schema": SCHEMA}}]
+)
+def test_guided_json_reaches_the_service_with_a_batch_file(url: str, own: Any) -> None:
+    said: dict[str, Any] = {"messages": MESSAGES} if url == CHAT else {"prompt": "a"}
+    row = asked(url, **said, response_format=own)
+    body = ask(SERVICE, Request(guided_json=SCHEMA), row)[1]
+    assert body["response_format"]["type"] == "json_schema"
+    assert body["response_format"]["json_schema"]["schema"] == SCHEMA
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": OTHER}}},
+        {"response_format": {"type": "json_object"}},
+        {"response_format": "text"},
+        {"structured_outputs": {"regex": "a+"}},
+    ],
+)
+def test_a_row_with_another_schema_than_guided_json_is_that_rows_error(own: dict[str, Any]) -> None:
+    with pytest.raises(RowError, match="guidedJson"):
+        ask(SERVICE, Request(guided_json=SCHEMA), asked(CHAT, messages=MESSAGES, **own))
+
+
+def test_a_template_of_the_batch_reaches_the_service() -> None:
+    request = Request(
+        prompt="{{ q }}", chat_template="{{ messages }}", chat_template_kwargs={"enable_thinking": False}
+    )
+    for row in ({"q": "a"}, asked(CHAT, messages=MESSAGES)):
+        body = ask(SERVICE, request, row)[1]
+        assert body["chat_template"] == "{{ messages }}"
+        assert body["chat_template_kwargs"] == {"enable_thinking": False}
+    row = asked(CHAT, messages=MESSAGES, chat_template_kwargs={"enable_thinking": True})
+    assert ask(SERVICE, request, row)[1]["chat_template_kwargs"] == {"enable_thinking": True}
+    for row in (asked(TEXT, prompt="a"), asked(EMBED, input="a")):
+        task = "embed" if row["url"] == EMBED else "generate"
+        other = Request(task=task, chat_template_kwargs={"enable_thinking": False})
+        assert "chat_template_kwargs" not in ask(SERVICE, other, row)[1]
+
+
+def test_what_belongs_to_streams_is_left_out() -> None:
+    more: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    body = ask(SERVICE, Request(), asked(CHAT, messages=MESSAGES, **more))[1]
+    assert (body["stream"], "stream_options" in body) == (False, False)
+    assert "stream" not in ask(SERVICE, Request(task="embed"), asked(EMBED, input="a", **more))[1]
+
+
+@pytest.mark.parametrize("name", ["model", "messages", "prompt", "input", "stream"])
+def test_a_sampling_parameter_that_is_none_is_the_rows_error(name: str) -> None:
+    request = Request(prompt="{{ q }}", sampling_params_column="p")
+    with pytest.raises(RowError, match=f"{name} is no sampling parameter"):
+        ask(SERVICE, request, {"q": "a", "p": {name: "x"}})
+
+
+@pytest.mark.parametrize("method", ["GET", "post", 3])
+def test_a_method_that_is_not_post_is_the_rows_error(method: Any) -> None:
+    with pytest.raises(RowError, match="method"):
+        ask(SERVICE, Request(), asked(CHAT, messages=MESSAGES) | {"method": method})
+
+
+def test_a_refusal_of_a_row_is_that_rows_error_alone(gate: tuple[Gate, str], tmp_path: Path) -> None:
+    _, url = gate
+    rows = [asked(CHAT, 0, messages=MESSAGES, odd_field=1), asked(CHAT, 1, messages=MESSAGES)]
+    found = run(tmp_path, url, rows)
+    assert "odd_field" in found["c0"]["error"]["message"]
+    assert found["c1"]["error"] is None
