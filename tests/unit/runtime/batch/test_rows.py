@@ -1,8 +1,14 @@
 """Reading rows: numbers that stay, and rows that cannot be read told one by one."""
 
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow
 import pytest
+from pyarrow import parquet
 
 from daybreak_runtime.batch.order import Place
 from daybreak_runtime.batch.rows.reading import Row, input_files, rows
@@ -97,3 +103,92 @@ def test_a_row_that_is_nested_too_deeply_costs_no_other_row(tmp_path: Path, dept
     found = read(tmp_path)
     assert [bool(row.error) for row in found] == [False, True, False]
     assert "nested" in found[1].error
+
+
+LINES = b'{"n": 0}\n{"n": 1}\n'
+
+
+def zstd(content: bytes) -> bytes:
+    return bytes(pyarrow.Codec("zstd").compress(content, asbytes=True))
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "bz2": bz2.compress,
+    "xz": lzma.compress,
+    "zst": zstd,
+}
+
+
+@pytest.mark.parametrize("end", PACKED)
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.jsonl.{}", "Auto"),
+        ("a.JSONL.{}", "JSONL"),
+        ("rows.{}", "JSONL"),
+        ("a.jsonl", "Auto"),
+        ("a", "OpenAI"),
+    ],
+)
+def test_compressed_lines_are_read(tmp_path: Path, end: str, name: str, kind: str) -> None:
+    (tmp_path / name.format(end)).write_bytes(PACKED[end](LINES))
+    assert [row.columns for row in read(tmp_path, kind)] == [{"n": 0}, {"n": 1}]
+
+
+@pytest.mark.parametrize("end", PACKED)
+def test_compressed_tables_are_read(tmp_path: Path, end: str) -> None:
+    (tmp_path / f"a.csv.{end}").write_bytes(PACKED[end](b"n\n0\n1\n"))
+    table = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.table({"n": ["2"]}), table)
+    (tmp_path / f"b.parquet.{end}").write_bytes(PACKED[end](table.getvalue().to_pybytes()))
+    assert [row.columns for row in read(tmp_path)] == [{"n": "0"}, {"n": "1"}, {"n": "2"}]
+
+
+@pytest.mark.parametrize("end", ["zip", "7z", "lz4", "br", "tar", "tgz", "tar.gz", "snappy"])
+@pytest.mark.parametrize("kind", ["Auto", "JSONL"])
+def test_a_compression_that_is_not_read_is_named(tmp_path: Path, end: str, kind: str) -> None:
+    (tmp_path / f"a.jsonl.{end}").write_bytes(b"whatever")
+    with pytest.raises(
+        JobProblem, match=rf"a\.jsonl\.{end} is compressed or an archive \(\.{end}\)"
+    ) as found:
+        read(tmp_path, kind)
+    assert found.value.reason == "InputInvalid"
+
+
+def test_an_archive_is_told_by_its_content_too(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"PK\x03\x04whatever")
+    with pytest.raises(JobProblem, match=r"compressed or an archive \(zip\)"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize("end", PACKED)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
+def test_half_a_compressed_file_is_a_problem_of_the_file(tmp_path: Path, end: str, name: str) -> None:
+    packed = PACKED[end](b'"n"\n' + b"".join(b'{"n": %d}\n' % (n * n) for n in range(9999)))
+    (tmp_path / f"{name}.{end}").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(JobProblem, match=rf"{name}\.{end}") as found:
+        read(tmp_path)
+    assert found.value.reason == "InputInvalid"
+
+
+def test_a_compressed_file_without_a_format_is_a_problem_of_its_name(tmp_path: Path) -> None:
+    (tmp_path / "rows.gz").write_bytes(gzip.compress(LINES))
+    with pytest.raises(JobProblem, match=r"set spec\.input\.format"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ['["a", "b"]\n["c", "d"]\n', '[{"n": 0}, {"n": 1}]', '"a"\n3\n', '[\n{\n"n": 0\n}\n]']
+)
+def test_a_file_whose_lines_are_no_objects_is_a_problem_of_the_file(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"n": 0}\n')
+    (tmp_path / "b.json").write_text(content)
+    with pytest.raises(JobProblem, match=r"b\.json.*a JSON object in each line") as found:
+        read(tmp_path)
+    assert found.value.reason == "InputInvalid"
+
+
+def test_a_file_of_broken_lines_has_an_error_in_each_row(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text("{broken\n\n{broken\n[1]\n")
+    assert [bool(row.error) for row in read(tmp_path)] == [True, True, True]

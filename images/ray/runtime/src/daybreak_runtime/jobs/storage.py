@@ -161,7 +161,7 @@ class BucketStorage:
         """Open a file for reading."""
         with _explained(path):
             if self._copies:
-                return _copied(self._fs.open_input_stream(path))
+                return copied(self._fs.open_input_stream(path))
             # pyarrow's own file knows no lines.
             return io.BufferedReader(self._fs.open_input_file(path), _BLOCK)
 
@@ -186,11 +186,15 @@ def storage(uri: str) -> Storage:
     return LocalStorage(unquote(parts.path)) if parts.scheme == "file" else BucketStorage(uri)
 
 
-def _copied(stream: Any) -> IO[bytes]:
+def copied(stream: Any) -> IO[bytes]:
     """What a stream holds, on the pod's own disk: Parquet is read at any place."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 -- who asked for it closes it
-    with stream:
-        shutil.copyfileobj(stream, file, _BLOCK)
+    try:
+        with stream:
+            shutil.copyfileobj(stream, file, _BLOCK)
+    except BaseException:
+        file.close()
+        raise
     file.seek(0)
     return file
 

@@ -6,9 +6,16 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from daybreak_runtime.jobs.compression import (
+    CompressionError,
+    decompressed,
+    plain_name,
+    rejected_end,
+    rejection,
+)
 from daybreak_runtime.jobs.json_text import DEPTH_LIMIT, find_surrogate, is_too_deep
 from daybreak_runtime.jobs.problem import JobProblem
-from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage
+from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage, copied
 
 INPUT_INVALID = "InputInvalid"
 AUTO = "Auto"
@@ -24,6 +31,7 @@ FORMATS = {
 """Formats by the end of a file's name."""
 HALF_OF_A_PAIR = "half of a surrogate pair, such as \\ud83d alone, which is no text in UTF-8"
 _NO_OBJECT = "the row cannot be read: a JSON object is wanted"
+_NO_LINES = 'no line is an object. Write a JSON object in each line, such as {"text": "a"}'
 _TOO_DEEP = f"the row cannot be read: it is nested more than {DEPTH_LIMIT} levels deep"
 _RAW_SURROGATE = b"\xed"
 """First byte of a surrogate that is written as if it were a character. Python's parser accepts it."""
@@ -61,11 +69,21 @@ def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tu
         entry: The file.
         storage: Where it is.
     """
+    if rejected := rejected_end(entry.name):
+        raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} {rejection(rejected)}")
     kind = _format(field, wanted, entry)
     with storage.open(entry.path) as file:
         reader = {"Parquet": _parquet, "CSV": _csv}.get(kind, _jsonl)
         try:
-            yield from reader(file)
+            with decompressed(file) as content:
+                if kind != "Parquet" or content is file:
+                    yield from reader(content)
+                    return
+                # Parquet is read from its end on.
+                with copied(content) as whole:
+                    yield from reader(whole)
+        except CompressionError as error:
+            raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} {error}") from error
         except (UnicodeDecodeError, csv.Error, ValueError) as error:
             raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} is not {kind}: {error}") from error
 
@@ -74,7 +92,7 @@ def _format(field: str, wanted: str, entry: Entry) -> str:
     if wanted != AUTO:
         return wanted
     for end, kind in FORMATS.items():
-        if entry.name.lower().endswith(end):
+        if plain_name(entry.name).endswith(end):
             return kind
     raise JobProblem(
         INPUT_INVALID,
@@ -84,17 +102,35 @@ def _format(field: str, wanted: str, entry: Entry) -> str:
 
 
 def _jsonl(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    first = b""
+    other: list[str] | None = []
     for line in file:
         if not line.strip():
             continue
-        try:
-            value = json.loads(line)
-        except ValueError as error:
-            yield {}, f"the row cannot be read: {error}"
-        except RecursionError:
-            yield {}, _TOO_DEEP
+        first = first or line.strip()
+        found = _row(line)
+        if other is not None and (found[0] or not found[1]):
+            yield from (({}, error) for error in other)
+            other = None
+        if other is None:
+            yield found
         else:
-            yield _checked(line, value) if isinstance(value, dict) else ({}, _NO_OBJECT)
+            other.append(found[1])
+    # Until an object comes, rows wait: a file without any is not what it should be, as opposed to its rows.
+    if other and (set(other) == {_NO_OBJECT} or first in (b"[", b"{")):
+        raise ValueError(_NO_LINES)
+    yield from (({}, error) for error in other or ())
+
+
+def _row(line: bytes) -> tuple[Mapping[str, Any], str]:
+    """Parse a line. Returns its columns, and why it cannot be read."""
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        return {}, f"the row cannot be read: {error}"
+    except RecursionError:
+        return {}, _TOO_DEEP
+    return _checked(line, value) if isinstance(value, dict) else ({}, _NO_OBJECT)
 
 
 def _checked(line: bytes, value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
