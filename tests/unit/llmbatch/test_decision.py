@@ -1,5 +1,6 @@
 """What is decided on a batch, and what its status says."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -11,10 +12,12 @@ from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
 from daybreak.controller.jobs.reports import running_job
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
+from daybreak.kinds.llmbatch.observe.job_message import OWN_ERROR
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.observe.progress_reports import read
 from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.ray.views.ray_pods import HEAD
+from daybreak_runtime.batch import __main__ as runtime
 from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
 
 RUNNING = Progress("Running", final=False, total=100, done=40, failed=2, rows_per_second=6.0)
@@ -93,6 +96,87 @@ def test_an_end_that_only_kuberay_tells(found: dict[str, Any], phase: JobPhase, 
     decision, _ = said(seen(manifest(), job=found))
     assert decision.verdict is not None
     assert (decision.verdict.phase, decision.verdict.reason) == (phase, reason)
+
+
+ALL_FAILED = Progress(
+    "Succeeded", final=True, total=100, done=100, failed=100, errors=("HTTP 400: no field x",)
+)
+
+
+def test_one_of_which_every_row_failed_has_not_succeeded() -> None:
+    _, status = said(seen(manifest(), job=job(), progress=ALL_FAILED))
+    assert status.phase is BatchPhase.FAILED
+    assert conditions(status)["Complete"][0] == "False"
+    assert conditions(status)["Failed"] == ("True", "TooManyErrors")
+    message = {each.type: each.message for each in status.conditions}["Failed"]
+    assert message == "All 100 rows failed; first error: HTTP 400: no field x"
+
+
+@pytest.mark.parametrize("failed", [0, 99])
+def test_one_with_an_answered_row_has_succeeded(failed: int) -> None:
+    done = Progress("Succeeded", final=True, total=100, done=100, failed=failed)
+    assert said(seen(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
+
+
+def test_one_without_rows_has_succeeded() -> None:
+    done = Progress("Succeeded", final=True)
+    assert said(seen(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
+
+
+@pytest.mark.parametrize("known", ["progress", "status"])
+def test_an_end_that_only_kuberay_tells_has_not_succeeded_if_every_row_failed(known: str) -> None:
+    last = Progress("Running", final=False, total=100, done=100, failed=100)
+    complete = job("Complete", "SUCCEEDED")
+    if known == "progress":
+        found = said(seen(manifest(), job=complete, progress=last))[1]
+    else:
+        _, before = said(seen(manifest(), job=job(), progress=last))
+        kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
+        found = said(seen(manifest(status=kept), job=complete))[1]
+    assert (found.phase, conditions(found)["Failed"][1]) == (BatchPhase.FAILED, "TooManyErrors")
+
+
+NOISE = (
+    "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"
+    + "(JsonEngine pid=4711) ERROR the engine has stopped, and tells its whole story\n" * 40
+)
+
+
+def failed_with(message: str) -> tuple[str, str]:
+    """Return the reason and the message of a batch whose job failed with a message."""
+    _, status = said(seen(manifest(), job=job("Failed", "FAILED", message=message)))
+    found = {each.type: each for each in status.conditions}["Failed"]
+    return found.reason, found.message
+
+
+def own_error(reason: str, message: str) -> str:
+    """Return the line with which daybreak_runtime.batch ends its log."""
+    return OWN_ERROR + json.dumps({"reason": reason, "message": message}) + "\n"
+
+
+def test_a_failed_one_reports_its_own_error_and_not_the_engines_output() -> None:
+    own = own_error("JobFailed", "OSError: the claim is full\nand more")
+    assert failed_with(NOISE + own) == ("JobFailed", "OSError: the claim is full and more")
+    assert failed_with(NOISE + own_error("NoAccess", "no right to it")) == ("NoAccess", "no right to it")
+    earlier = own_error("JobFailed", "an earlier one")
+    assert failed_with(earlier + NOISE + own + "Exception ignored in: <thread>\n")[1].startswith("OSError")
+
+
+def test_an_own_error_of_another_form_is_none() -> None:
+    for odd in ("{", "3", '{"message": 3}', '{"message": ""}'):
+        assert failed_with(f"exit 1\n{OWN_ERROR}{odd}\n")[0] == "JobFailed"
+    assert failed_with(NOISE + own_error("Odd", "why")) == ("JobFailed", "why")
+
+
+def test_without_an_own_error_the_programs_lines_go_before_those_of_its_workers() -> None:
+    reason, message = failed_with(NOISE + "OSError: killed in its prime\n" + NOISE.split("\n", 1)[1])
+    assert (reason, "OSError: killed in its prime" in message) == ("JobFailed", True)
+    assert "whole story" not in message
+    assert "whole story" in failed_with(NOISE)[1]
+
+
+def test_the_line_of_the_own_error_is_that_of_the_runtime() -> None:
+    assert OWN_ERROR == runtime.OWN_ERROR
 
 
 def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:

@@ -178,3 +178,84 @@ def test_a_row_that_no_output_can_hold_costs_one_row(
     progress = run(monkeypatch, wanted, FakeEngines(), folder / "tmp")
     assert progress.report()["rows"] == {"total": 3, "done": 3, "failed": 1}
     assert "surrogate" in progress.report()["errors"][0]
+
+
+def test_a_batch_of_which_every_row_failed_has_not_succeeded(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(JobProblem, match="All 21 rows failed; first error: the row cannot be read") as found:
+        run(monkeypatch, order(rows), FakeEngines(bad=21), rows / "tmp")
+    assert found.value.reason == "TooManyErrors"
+    assert len(written(rows)) == 21
+    # KubeRay starts a job again whose last word was not received: it must not succeed then.
+    with pytest.raises(JobProblem, match="All 21 rows failed"):
+        run(monkeypatch, order(rows), FakeEngines(), rows / "again")
+
+
+def test_an_empty_input_has_no_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = folder_with(tmp_path, "", "")
+    assert run(monkeypatch, order(folder), FakeEngines(), folder / "tmp").report()["rows"]["total"] == 0
+
+
+def ending(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], raised: Exception, heard: bool = True
+) -> tuple[int, dict[str, Any], list[str]]:
+    """Run the program with a batch that raises. Returns its status, its own error and the noise before it."""
+
+    def noisy(*_: Any) -> None:
+        print("(JsonEngine pid=7) Traceback (most recent call last):")
+        raise raised
+
+    def shut_down() -> None:
+        print("(JsonEngine pid=7) the engine stops: a very long story", flush=True)
+
+    monkeypatch.setattr(program, "run", noisy)
+    monkeypatch.setattr(program, "_shut_down_ray", shut_down)
+    monkeypatch.setattr(Progress, "listen", lambda *_: 0)
+    monkeypatch.setattr(Progress, "end", lambda *_: heard)
+    monkeypatch.setenv("DAYBREAK_BATCH", json.dumps(PLAIN))
+    status = program.main()
+    out, err = capfd.readouterr()
+    *noise, last = (out + err).strip().splitlines()
+    assert last.startswith(program.OWN_ERROR)
+    return status, json.loads(last.removeprefix(program.OWN_ERROR)), noise
+
+
+PLAIN = {
+    "uid": "u",
+    "input": {"uri": "file:///in", "format": "Auto"},
+    "output": {"uri": "file:///out", "format": "JSONL"},
+    "request": {"prompt": "a"},
+    "engines": {"source": "m", "engine_args": {}, "bundle": {}, "resource": "r"},
+}
+
+
+def test_the_own_error_of_a_batch_is_the_last_line_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, said, noise = ending(monkeypatch, capfd, OSError("the claim is full\n\ud83d" + "x" * 9999))
+    assert status == 1
+    assert said["reason"] == "JobFailed"
+    assert said["message"].startswith("OSError: the claim is full")
+    assert len(json.dumps(said)) < 2500
+    assert any("a very long story" in line for line in noise)
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_a_problem_that_nobody_receives_is_the_last_line_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], heard: bool
+) -> None:
+    status, said, _ = ending(monkeypatch, capfd, JobProblem("NoAccess", "no right to it"), heard)
+    assert (status, said) == (0 if heard else 1, {"reason": "NoAccess", "message": "no right to it"})
+
+
+def test_the_own_error_of_a_task_in_ray_is_its_cause(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    class RayTaskError(Exception):
+        """As Ray raises it: a text with the whole traceback, and the cause."""
+
+        cause = ValueError("the chat template is gone")
+
+    _, said, _ = ending(monkeypatch, capfd, RayTaskError("ray::map()\n  File x\n" * 50))
+    assert said["message"] == "ValueError: the chat template is gone"

@@ -21,9 +21,9 @@ class BatchPhase(StrEnum):
     SUSPENDED = "Suspended"
     """It was stopped by `spec.suspend`, and goes on when that is false."""
     SUCCEEDED = "Succeeded"
-    """Every row is in the output, with an answer or its error."""
+    """Every row is in the output, with an answer or its error, and one at least with an answer."""
     FAILED = "Failed"
-    """It has ended before that; what was answered is kept."""
+    """It has ended before that, or every row has failed; what was answered is kept."""
 
 
 class BatchConditionType(StrEnum):
@@ -85,7 +85,7 @@ class BatchReason(StrEnum):
     SERVICE_REFUSED = "ServiceRefused"
     """The service of `serviceRef` refuses the batch as a whole, such as for a missing API key."""
     TOO_MANY_ERRORS = "TooManyErrors"
-    """More rows have failed than may."""
+    """More rows have failed than may, or all of them."""
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     """It has run longer than `spec.activeDeadline`."""
     JOB_FAILED = "JobFailed"

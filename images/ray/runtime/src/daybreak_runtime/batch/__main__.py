@@ -1,6 +1,9 @@
 """`python -m daybreak_runtime.batch`: run the batch that DAYBREAK_BATCH asks for."""
 
+import contextlib
+import json
 import logging
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -12,11 +15,17 @@ from daybreak_runtime.batch.progress import Progress
 from daybreak_runtime.batch.rows import columns, requests
 from daybreak_runtime.batch.rows.reading import input_files, rows
 from daybreak_runtime.batch.rows.staging import Staged, stage
-from daybreak_runtime.batch.watch import Watch
+from daybreak_runtime.batch.watch import EXIT_STATUS, STILL_SECONDS, Watch
+from daybreak_runtime.jobs.json_text import replace_surrogates
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage
 
-TOO_MANY_ERRORS = "TooManyErrors"
+TOO_MANY_ERRORS, JOB_FAILED = "TooManyErrors", "JobFailed"
+OWN_ERROR = "daybreak.batch failed: "
+"""Start of the last line of the log of a batch that failed. The operator parses the JSON after it, because
+Ray reports the end of the log, and engines write there last."""
+_MESSAGE_LIMIT = 1500
+"""Maximum length of a message in that line, in characters: Ray keeps 20,000 of the log."""
 log = logging.getLogger("daybreak.batch")
 
 
@@ -33,7 +42,7 @@ def run(order: Order, progress: Progress, folder: Path) -> None:
     log.info("%d rows, of which %d are done", staged.total, len(output.done))
     _keep(order, progress, output, staged.total, staged.broken)
     progress.state("Starting")
-    watch = Watch()
+    watch = Watch(end=_end_still)
     try:
         for batch in _answers(order, staged):
             watch.touch()
@@ -45,6 +54,9 @@ def run(order: Order, progress: Progress, folder: Path) -> None:
     _tell(progress, output, staged.total)
     if len(output.done) < staged.total:
         raise RuntimeError(f"{staged.total - len(output.done)} rows came back without an answer or an error")
+    if staged.total and output.failed == staged.total:
+        first = output.first_errors[0]
+        raise JobProblem(TOO_MANY_ERRORS, f"All {staged.total} rows failed; first error: {first}")
 
 
 def _answers(order: Order, staged: Staged) -> Iterator[list[Answer]]:
@@ -87,6 +99,16 @@ def _tell(progress: Progress, output: Output, total: int) -> None:
 def main() -> int:
     """The program. Returns its exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
+    try:
+        return _main()
+    except Exception as error:
+        log.exception("the batch failed")
+        _shut_down_ray()
+        _write_own_error(JOB_FAILED, _described(error))
+        return 1
+
+
+def _main() -> int:
     order = Order.from_environment()
     progress = Progress(order.uid)
     progress.listen(order.port)
@@ -96,12 +118,44 @@ def main() -> int:
         except JobProblem as problem:
             log.error("%s: %s", problem.reason, problem.message)
             # Who has kept it knows that it has failed for good: KubeRay need not try again.
-            return 0 if progress.end(problem.reason, problem.message) else 1
+            heard = progress.end(problem.reason, problem.message)
+            _shut_down_ray()
+            _write_own_error(problem.reason, problem.message)
+            return 0 if heard else 1
         except Fenced as error:
             log.error("%s", error)
             return 1
     progress.end()
     return 0
+
+
+def _shut_down_ray() -> None:
+    """Stop the threads of Ray that write the workers' output into this log."""
+    ray = sys.modules.get("ray")
+    if ray is not None:
+        with contextlib.suppress(Exception):
+            ray.shutdown()
+
+
+def _write_own_error(reason: str, message: str) -> None:
+    said = {"reason": reason, "message": replace_surrogates(message[:_MESSAGE_LIMIT])}
+    sys.stdout.flush()
+    print(f"{OWN_ERROR}{json.dumps(said)}", file=sys.stderr, flush=True)
+
+
+def _described(error: Exception) -> str:
+    """Return type and text of an error; of one from a Ray worker, those of its cause."""
+    cause = getattr(error, "cause", None)
+    shown = cause if isinstance(cause, Exception) else error
+    lines = str(shown).strip().splitlines()
+    # Ray's own errors have the worker's whole traceback as their text, which ends with its exception.
+    traceback = any(line.lstrip().startswith(("ray::", "File ", "Traceback (")) for line in lines)
+    return f"{type(shown).__name__}: {lines[-1].strip() if traceback else str(shown)}"
+
+
+def _end_still() -> None:
+    _write_own_error(JOB_FAILED, f"no row was answered for {STILL_SECONDS:g} s")
+    os._exit(EXIT_STATUS)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from daybreak_runtime.batch.order import Engines, Request
 from daybreak_runtime.batch.rows.decoding import Room, decoded, explained, room_for_images
 from daybreak_runtime.batch.rows.prepare import tokenizer
 from daybreak_runtime.batch.rows.row_error import RowError
+from daybreak_runtime.start.cause import told
 
 
 class Prepare:
@@ -35,7 +36,9 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
     def __init__(self, *args: Any, adapters: dict[str, str], task: str, **kwargs: Any) -> None:
         self._task = task
         kwargs["expected_input_keys"] = []
-        super().__init__(*args, **kwargs)
+        # vLLM's own exception points to the log; the batch reports the cause that is there.
+        with told():
+            super().__init__(*args, **kwargs)
         from vllm.lora.request import LoRARequest
         from vllm.multimodal.media import ImageMediaIO
 

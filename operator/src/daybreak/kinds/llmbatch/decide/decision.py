@@ -1,5 +1,6 @@
 """What to do about a batch and what to say of it: a pure function of what is seen."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -10,13 +11,13 @@ from daybreak.controller.jobs import decision, verdict
 from daybreak.controller.jobs.verdict import Verdict
 from daybreak.kinds.llmbatch.decide.service import stays, without_service
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
-from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
+from daybreak.kinds.llmbatch.observe.job_message import drop_workers, read_own_error
+from daybreak.kinds.llmbatch.observe.observed import JobView, Observed, Progress
 from daybreak.problems.pod_refusals import OF_MODEL
 from daybreak.problems.redact import excerpt
 from daybreak.problems.serve_problems import pods_rejected
 from daybreak.ray.views.ray_pods import pod_views
 
-_MESSAGE_LIMIT = 2000
 _NAMED = 3
 """Most workloads that a message names."""
 
@@ -74,9 +75,19 @@ def _last_word(said: Progress | None) -> Verdict | None:
         return None
     if said.state != "Succeeded":
         return verdict.failed(said, BatchReason)
+    if (none := _all_failed(said.total, said.failed, said.errors)) is not None:
+        return none
     failed = f", {said.failed} of them with an error" if said.failed else ""
     message = f"all {said.total} rows are in the output{failed}"
     return Verdict(JobPhase.SUCCEEDED, BatchReason.FINISHED, message)
+
+
+def _all_failed(total: int, failed: int, errors: Sequence[str]) -> Verdict | None:
+    """Return the verdict on a batch without one answered row, or None if it has one, or no rows."""
+    if not total or failed < total:
+        return None
+    message = f"All {total} rows failed" + (f"; first error: {errors[0]}" if errors else "")
+    return Verdict(JobPhase.FAILED, BatchReason.TOO_MANY_ERRORS, message, stalled=True)
 
 
 def _without_kuberay(seen: Observed) -> Verdict | None:
@@ -137,16 +148,24 @@ def _ended(seen: Observed) -> Verdict | None:
         return None
     match job.deployment:
         case "Complete" if job.job == "SUCCEEDED":
-            return Verdict(JobPhase.SUCCEEDED, BatchReason.FINISHED, "every row is in the output")
+            found = Verdict(JobPhase.SUCCEEDED, BatchReason.FINISHED, "every row is in the output")
+            return _all_failed(*seen.last_counts) or found
         case "Complete":
             return Verdict(
                 JobPhase.FAILED, BatchReason.JOB_FAILED, f"the job was ended ({job.job})", stalled=True
             )
         case "Failed" | "ValidationFailed":
             late = job.reason in ("DeadlineExceeded", "PreRunningDeadlineExceeded")
-            reason = BatchReason.DEADLINE_EXCEEDED if late else BatchReason.JOB_FAILED
-            message = excerpt(job.message)[-_MESSAGE_LIMIT:] or job.reason or "KubeRay gives no reason"
-            return Verdict(JobPhase.FAILED, reason, message, stalled=True)
+            if late:
+                return Verdict(JobPhase.FAILED, BatchReason.DEADLINE_EXCEEDED, _why(job), stalled=True)
+            own = read_own_error(job.message)
+            if own is not None:
+                return verdict.failed(replace(own, message=excerpt(own.message)), BatchReason)
+            return Verdict(JobPhase.FAILED, BatchReason.JOB_FAILED, _why(job), stalled=True)
         case str():
             return None
     assert_never(job.deployment)
+
+
+def _why(job: JobView) -> str:
+    return excerpt(drop_workers(job.message)) or job.reason or "KubeRay gives no reason"

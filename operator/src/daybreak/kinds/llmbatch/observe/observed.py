@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from daybreak.api.common.unstructured import Manifest, at, mapping, text
+from daybreak.api.common.unstructured import Manifest, at, mapping, text, whole
 from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
 from daybreak.scheduling.claim import NO_MATTER, Turn
@@ -73,3 +73,12 @@ class Observed(SeenJob[LLMBatch, Progress]):
     def ray_job(self) -> JobView | None:
         """The RayJob, read."""
         return JobView.of(self.job) if self.job is not None else None
+
+    @property
+    def last_counts(self) -> tuple[int, int, tuple[str, ...]]:
+        """Rows, failed rows and the first errors, as the job or else the status last reported them."""
+        if self.progress is not None and self.progress.total:
+            return self.progress.total, self.progress.failed, self.progress.errors
+        rows, errors = at(self.status, "rows"), self.status.get("errors")
+        first = tuple(map(text, errors)) if isinstance(errors, list) else ()
+        return max(0, whole(rows.get("total"))), max(0, whole(rows.get("failed"))), first

@@ -1,0 +1,35 @@
+"""The message of a RayJob that failed: the end of the job's log, in which engines write last."""
+
+import json
+import re
+
+from daybreak.api.common.unstructured import mapping, text
+from daybreak.controller.jobs.observed import JobWords
+
+OWN_ERROR = "daybreak.batch failed: "
+"""Start of the line with the batch's own error, as JSON (`daybreak_runtime.batch`)."""
+_WORKER = re.compile(r"^(?:\x1b\[[0-9;]*m)*\([^()]*pid=\d+[^()]*\)")
+"""Ray's prefix of a line that a worker wrote."""
+_INTRODUCTION = re.compile(r"^Job entrypoint command failed .*last available logs.*:$")
+
+
+def read_own_error(message: str) -> JobWords | None:
+    """Return the batch's own error, or None if the message has none."""
+    for line in reversed(message.splitlines()):
+        if line.startswith(OWN_ERROR):
+            try:
+                said = mapping(json.loads(line.removeprefix(OWN_ERROR)))
+            except ValueError:
+                return None
+            found = JobWords(
+                "Failed", final=True, reason=text(said.get("reason")), message=text(said.get("message"))
+            )
+            return found if found.message else None
+    return None
+
+
+def drop_workers(message: str) -> str:
+    """Return a message without the lines of workers, or all of it if there are no others."""
+    own = [line for line in message.splitlines() if not _WORKER.match(line)]
+    telling = [line for line in own if line.strip() and not _INTRODUCTION.match(line)]
+    return "\n".join(telling) if telling else message
