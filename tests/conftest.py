@@ -6,7 +6,9 @@ it has an `__init__.py`; without it such a fixture silently lives as long as the
 """
 
 import os
+from collections.abc import Generator
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -16,3 +18,13 @@ settings.register_profile(
     "explore", parent=settings.get_profile("same"), derandomize=False, max_examples=1000
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape halves of surrogate pairs in what a test has logged: pytest-xdist cannot send them and ends."""
+    report = yield
+    report.sections = [
+        (name, content.encode(errors="backslashreplace").decode()) for name, content in report.sections
+    ]
+    return report
