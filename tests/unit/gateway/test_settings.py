@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway.agent.settings import Settings
+from daybreak.gateway.agent.settings import LARGEST_BODY, USUAL_MEMORY, Settings
 from daybreak.gateway.environment import InvalidSettings
 
 
@@ -24,6 +24,23 @@ def test_a_gateway_keeps_what_its_memory_allows() -> None:
     small = replace(settings, memory=2**29)
     assert small.haproxy.hold_bytes == 3 * 2**26
     assert small.router.budget_bytes == 2**27
+
+
+@pytest.mark.parametrize("memory", [2**28, 2**29, 2**30, 2**33])
+def test_largest_late_body_is_one_clients_share_of_the_memory(memory: int) -> None:
+    settings = replace(Settings.from_environment({"POD_NAMESPACE": "models"}), memory=memory)
+    router = settings.router
+    assert router.max_body_bytes == min(LARGEST_BODY, router.share_bytes)
+    assert settings.haproxy.late_bytes == router.max_body_bytes
+    assert (router.max_body_bytes == LARGEST_BODY) == (memory >= USUAL_MEMORY)
+
+
+@pytest.mark.parametrize(
+    ("address", "own"), [("::", "127.0.0.1"), ("*", "127.0.0.1"), ("10.0.0.7", "10.0.0.7")]
+)
+def test_router_reaches_the_address_that_services_are_bound_to(address: str, own: str) -> None:
+    settings = Settings.from_environment({"POD_NAMESPACE": "models", "GATEWAY_ADDRESS": address})
+    assert settings.router.gateway_address == own
 
 
 def test_everything_set() -> None:

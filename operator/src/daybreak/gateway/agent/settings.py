@@ -4,6 +4,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,9 @@ from daybreak.gateway.router.router import RouterConfig
 
 USUAL_MEMORY = 2**30
 """Bytes: gateway.resources of the chart."""
+LARGEST_BODY = 64 * 2**20
+"""Bytes of the largest body that is searched for its model's name, however much memory there is: it is copied
+while it is searched."""
 
 
 @dataclass(frozen=True)
@@ -117,9 +121,11 @@ class Settings:
         return RouterConfig(
             folder=self.folder,
             address=self.address,
+            gateway_address=_own_address(self.address),
             port=self.router_port,
             route_ports=self.route_ports,
             budget_bytes=large_bytes(self.memory),
+            max_body_bytes=large_body(self.memory),
         )
 
 
@@ -131,6 +137,19 @@ def held_bytes(limit: int) -> int:
 def large_bytes(limit: int) -> int:
     """What large bodies and their answers may take of it."""
     return limit // 4
+
+
+def large_body(limit: int) -> int:
+    """Return the largest body that is searched to its end: as much as one client may keep."""
+    return min(LARGEST_BODY, large_bytes(limit) // 4)
+
+
+def _own_address(address: str) -> str:
+    """Return an IPv4 address at which the pod itself reaches what listens on that address."""
+    try:
+        return str(IPv4Address(address))
+    except ValueError:
+        return "127.0.0.1"
 
 
 def _every_address() -> str:
