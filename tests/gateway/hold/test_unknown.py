@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import yarl
 
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import Bench
 from tests.gateway.replicas.test_malformed import error
-from tests.gateway.town import insist
+from tests.gateway.town import Town, insist
 
 NONE = b'{"messages": [], "model": "none"}'
 FORM = b'--zz\r\nContent-Disposition: form-data; name="model"\r\n\r\n%b\r\n--zz--\r\n'
@@ -140,3 +141,51 @@ async def test_a_model_that_comes_is_known_at_once(bench: Bench) -> None:
     assert (await bench.ask("three", b'{"model": "big"}'))[0] == 404
     await bench.wake()
     assert (await asking)[0] == 200
+
+
+HALF = "\N{REPLACEMENT CHARACTER}"
+UNREADABLE = [
+    pytest.param("/v1/completions", b'{"model": "a\\ud83d"}', {}, f"a{HALF}", id="first-half"),
+    pytest.param("/v1/completions", b'{"model": "\\ude00b"}', {}, f"{HALF}b", id="second-half"),
+    pytest.param(
+        "/v1/completions", b'{"model": "\\ud83d\\ud83d\\ude00"}', {}, f"{HALF}\N{GRINNING FACE}", id="both"
+    ),
+    pytest.param("/v1/completions", b'{"model": "caf\xe9"}', {}, f"caf{HALF}", id="latin-1"),
+    pytest.param("/v1/completions", b'{"model": "\xf0\x9f\x98"}', {}, HALF, id="cut"),
+    pytest.param("/v1/completions", b'{"model": "\xc0\xafx\xff"}', {}, f"{HALF}x{HALF}", id="overlong"),
+    pytest.param(
+        "/v1/completions", '{"model": "a' + "é" * 300 + '"}', {}, "a" + "é" * 255 + HALF, id="longer"
+    ),
+    pytest.param(TRANSCRIPTIONS, FORM % b"caf\xe9", FORM_TYPE, f"caf{HALF}", id="form"),
+]
+
+
+@pytest.mark.parametrize(("path", "body", "headers", "named"), UNREADABLE)
+async def test_unreadable_name_is_answered_in_utf_8(
+    bench: Bench, path: str, body: bytes | str, headers: dict[str, str], named: str
+) -> None:
+    await bench.gate(Gate.CLOSED)
+    data = body.encode() if isinstance(body, str) else body
+    async with bench.clients.post(bench.url + path, data=data, headers=headers) as answer:
+        found = json.loads((await answer.read()).decode())
+    assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
+    assert found["error"]["message"] == f"The model {named} does not exist. There is: big, org/small."
+    await nobody_came(bench)
+
+
+async def test_unreadable_path_is_answered_in_utf_8(bench: Bench, town: Town) -> None:
+    await bench.gate(Gate.CLOSED)
+    for url in (bench.url, town.url):
+        async with bench.clients.get(yarl.URL(f"{url}/v1/models/caf%e9", encoded=True)) as answer:
+            found = json.loads((await answer.read()).decode())
+        assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
+        assert found["error"]["message"].startswith(f"The model caf{HALF} does not exist.")
+
+
+@pytest.mark.parametrize("size", [0, 50_000])
+async def test_common_address_answers_unreadable_name_in_utf_8(town: Town, size: int) -> None:
+    text = b'{"messages": [{"content": "%b"}], "model": "a\\ud83d"}' % (b"x" * size)
+    async with town.clients.post(town.url + "/v1/chat/completions", data=text) as answer:
+        found = json.loads((await answer.read()).decode())
+    assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
+    assert found["error"]["message"].startswith(f"The model a{HALF} does not exist.")

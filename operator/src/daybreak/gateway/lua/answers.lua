@@ -7,10 +7,32 @@ local answers = {}
 local MOST_NAMES = 50  -- how many models an error names
 local AT_ONCE = 50     -- how many models of a list are written together
 
+local UNREADABLE = "\u{FFFD}"
+
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
+-- The text in UTF-8, as JSON must be. What a client names may be any bytes: half a pair of surrogates, another encoding, or a
+-- name that was cut within a letter.
+local function in_utf8(text)
+    if not text:find("[\128-\255]") then
+        return text
+    end
+    -- A surrogate is no letter, and not each version of Lua says so. No other letter has this first byte with such a second one.
+    text = text:gsub("\xED[\xA0-\xBF][\x80-\xBF]", UNREADABLE)
+    local pieces, at = {}, 1
+    while true do
+        local _, bad = utf8.len(text, at)
+        if not bad then
+            pieces[#pieces + 1] = text:sub(at)
+            return table.concat(pieces)
+        end
+        pieces[#pieces + 1] = text:sub(at, bad - 1) .. UNREADABLE
+        at = text:find("[^\128-\191]", bad + 1) or #text + 1
+    end
+end
+
 function answers.quoted(text)
-    return '"' .. text:gsub('[%c"\\]', function(char)
+    return '"' .. in_utf8(text):gsub('[%c"\\]', function(char)
         return ESCAPES[char] or string.format("\\u%04x", char:byte())
     end) .. '"'
 end
