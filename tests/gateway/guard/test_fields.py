@@ -1,4 +1,4 @@
-"""What passes to the engine is a list: fields of the body, small or large, asleep or awake; and headers."""
+"""What is rejected is a list: fields of the body, small or large, asleep or awake; and headers."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ def body(size: int = 0, **more: Any) -> bytes:
 async def test_what_is_not_on_the_list_does_not_pass(bench: Bench, gate: Gate, size: int) -> None:
     await bench.wake()
     await bench.gate(gate)
-    for name in (*fields.REFUSED, "unheard_of"):
+    for name in fields.REFUSED:
         status, _, answer = await bench.ask("one", body(size, **{name: 1}))
         assert (status, answer["error"]["param"]) == (400, name)
         assert not bench.serve.seen, name
@@ -41,13 +41,34 @@ async def test_what_stands_behind_a_long_text_is_seen_on_its_way(bench: Bench) -
     assert error(answer) == (400, "invalid_body")
 
 
-@pytest.mark.parametrize("name", ["priority", "chat_template", "unheard_of"])
+@pytest.mark.parametrize("name", ["priority", "chat_template"])
 @pytest.mark.parametrize("size", [0, 50_000])
 async def test_a_service_may_let_a_field_pass(bench: Bench, name: str, size: int) -> None:
     await bench.wake(extra=[name])
     assert (await bench.ask("one", body(size, **{name: "1"})))[0] == 200
     other = next(each for each in ("vllm_xargs", "request_id") if each != name)
     assert (await bench.ask("two", body(size, **{name: "1", other: 1})))[0] == 400
+
+
+@pytest.mark.parametrize("size", [0, 50_000])
+async def test_unknown_field_passes_unchanged(bench: Bench, size: int) -> None:
+    await bench.wake()
+    bench.serve.bodies = {}
+    data = body(size, client_metadata={"x-installation": "7"}, access_programs=[], of_tomorrow=True)
+    for name in ("one", "two"):
+        assert (await bench.ask(name, data))[0] == 200
+    assert bench.serve.bodies == dict.fromkeys(("one", "two"), data)
+    if not size:
+        assert (await bench.state()).past_lua >= 1, "what is unknown needs no look"
+
+
+@pytest.mark.parametrize("salt", ["a/b", "s" * (fields.MAX_SALT + 1)])
+async def test_cache_salt_that_ends_an_engine_is_rejected(bench: Bench, salt: str) -> None:
+    await bench.wake()
+    assert (await bench.ask("one", body(cache_salt="tenant-7")))[0] == 200
+    status, _, answer = await bench.ask("two", body(cache_salt=salt))
+    assert (status, answer["error"]["param"]) == (400, "cache_salt")
+    assert answer["error"]["message"] == f"cache_salt must have at most {fields.MAX_SALT} bytes and no slash."
 
 
 async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> None:

@@ -1,6 +1,7 @@
-"""What passes to the engine is a list, and the list is that of the pinned vLLM."""
+"""What is rejected is a list with sources, and it is judged against the pinned vLLM."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -17,16 +18,34 @@ def test_the_fields_are_those_of_the_pinned_version() -> None:
 @pytest.mark.parametrize("path", [*PATHS, *REPLICA_PATHS])
 def test_every_path_has_a_list(path: str) -> None:
     rules = fields.rules(path)
-    assert rules["model"] == "plain"
-    assert not rules.keys() & fields.REFUSED.keys()
-    assert set(rules.values()) <= {"plain", "counted", "entered", "listed"}
-    assert all(name.isidentifier() for name in rules if name != "timestamp_granularities[]")
+    assert "model" not in rules
+    assert {name for name, rule in rules.items() if rule == "refused"} == fields.REFUSED.keys()
+    assert set(rules.values()) - {"listed"} == {"refused", "counted", "entered", "salted"}
+    assert all(name.isidentifier() for name in rules)
 
 
-def test_what_is_refused_is_what_the_engine_would_take() -> None:
+def test_refused_field_has_a_reason_and_a_source() -> None:
     everything = {name for path in (*PATHS, *REPLICA_PATHS) for name in fields.known(path)}
-    assert set(fields.REFUSED) <= everything, "a field that is gone needs no entry"
-    assert not fields.PARTS & fields.REFUSED.keys()
+    for name, danger in fields.REFUSED.items():
+        assert danger.reason
+        assert re.match(r"CVE-\d{4}-\d+|GHSA-|(vLLM|SGLang|TensorRT-LLM)\b", danger.source), name
+        if danger.source.startswith("vLLM"):
+            assert name in everything, "a field that is gone needs no entry"
+            assert versions.VLLM in danger.source, "the source is that of the pinned version"
+
+
+def test_documentation_names_each_refused_field() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "sleep.md").read_text()
+    section = page.split("## Which fields pass")[1].split("\n## ")[0]
+    rows = {
+        name: row
+        for row in section.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([^`]+)`", row.split("|")[1])
+    }
+    assert rows.keys() == fields.REFUSED.keys()
+    for name, danger in fields.REFUSED.items():
+        assert danger.source.split(",")[0].split()[0] in rows[name]
 
 
 def test_lists_of_work_are_counted() -> None:

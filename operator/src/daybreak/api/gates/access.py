@@ -75,6 +75,6 @@ class Access(ApiModel):
     extra_fields: Annotated[
         list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
     ] = Field(default_factory=list)
-    """Fields of a request's body that pass to the engine beside those that Daybreak lets pass, on every path.
-    Such as `priority`, `vllm_xargs`, `kv_transfer_params`, `chat_template`, or one of an engine newer than
-    the pinned vLLM. Whoever may use the service may then set them."""
+    """Fields of a request's body that pass to the engine though Daybreak rejects them as dangerous, on every
+    path. Such as `priority`, `vllm_xargs`, `kv_transfer_params`, or `chat_template`. Every client of the
+    service may then set them. Other fields always pass."""

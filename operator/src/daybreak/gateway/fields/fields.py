@@ -1,8 +1,9 @@
-"""Which fields of a request's body pass to the engine, by path: a list of what is allowed.
+"""Fields of a request's body that the gateway rejects, by path: a list of what is dangerous.
 
-`request_fields.json`, which `scripts/schemas/request_fields.py` makes, has the fields that the pinned vLLM
-knows. They pass, but for those that are named here. A field that vLLM does not know is refused as well: what
-a later version does with it nobody has looked at. A service lets more pass by `spec.access.extraFields`.
+Everything else passes, known or not: engines ignore what they do not know. `REFUSED` names each dangerous
+field with its reason and source. `request_fields.json`, which `scripts/schemas/request_fields.py` makes, has
+the fields of the pinned vLLM: a new pin shows in its diff which fields nobody has judged yet. A service lets
+refused fields pass by `spec.access.extraFields`.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 MAX_ITEMS = 2048
 """The longest list of prompts, inputs or documents; as many as OpenAI's embeddings take."""
@@ -18,98 +20,53 @@ MAX_ITEMS = 2048
 MAX_CHOICES = 16
 """The largest `n` that a request may ask for: the work of that many requests."""
 
-_OWN_TEMPLATE = "a template or processor of the client's own runs code or burns time on the engine's machine"
-_BETWEEN_ENGINES = "it is what engines say to each other about caches"
+MAX_SALT = 128
+"""Maximum length of `cache_salt` in bytes. A longer one, or one with a slash, ends vLLM's engine if LMCache
+keeps its cache (CVE-2026-105756)."""
+
+
+class Danger(NamedTuple):
+    """Why a field is refused."""
+
+    reason: str
+    """Effect on the engine or on other clients."""
+    source: str
+    """Advisory, or the source of the engine that reads the field."""
+
+
+_TEMPLATE = "a template or processor of the client's own runs code or burns time on the engine's machine"
+_BETWEEN_ENGINES = "engines tell each other with it where caches are"
 _OTHERS = "it takes precedence over the requests of others"
-REFUSED = {
-    "chat_template": _OWN_TEMPLATE,
-    "mm_processor_kwargs": _OWN_TEMPLATE,
-    "media_io_kwargs": _OWN_TEMPLATE,
-    "kv_transfer_params": _BETWEEN_ENGINES,
-    "ec_transfer_params": _BETWEEN_ENGINES,
-    "vllm_xargs": "it goes to extensions of the engine as it is",
-    "priority": _OTHERS,
-    "request_id": "two requests of one id disturb each other",
-    "prompt_embeds": "it is read by torch's loader of tensors",
-    "routed_experts_prompt_start": "it is for training",
+_SAME_ID = "two requests of one id disturb each other"
+_VLLM = "vLLM 0.29.0, vllm/entrypoints/openai"
+_SGLANG = "SGLang, sglang/srt/entrypoints/openai/protocol.py"
+REFUSED: Mapping[str, Danger] = {
+    "allowed_token_ids": Danger(
+        "it stays in force for requests of others that take the same place in a batch", "CVE-2026-114049"
+    ),
+    "chat_template": Danger(_TEMPLATE, "CVE-2026-115911"),
+    "mm_processor_kwargs": Danger(_TEMPLATE, "CVE-2026-114053"),
+    "media_io_kwargs": Danger(_TEMPLATE, "CVE-2026-105758, CVE-2026-105760"),
+    "kv_transfer_params": Danger(_BETWEEN_ENGINES, _VLLM),
+    "ec_transfer_params": Danger(_BETWEEN_ENGINES, _VLLM),
+    "vllm_xargs": Danger("it goes to extensions of the engine as it is", _VLLM),
+    "priority": Danger(_OTHERS, _VLLM),
+    "request_id": Danger(_SAME_ID, _VLLM),
+    "prompt_embeds": Danger("torch's loader of tensors reads it", "CVE-2025-62164"),
+    "routed_experts_prompt_start": Danger("it is for training", _VLLM),
+    "guided_decoding_backend": Danger("it chooses a backend that fills the disk", "CVE-2025-29770"),
+    "custom_logit_processor": Danger("the engine unpickles it, which runs code", _SGLANG),
+    "lora_path": Danger("it chooses an adapter past the model that a key allows", _SGLANG),
+    "bootstrap_host": Danger(_BETWEEN_ENGINES, _SGLANG),
+    "bootstrap_port": Danger(_BETWEEN_ENGINES, _SGLANG),
+    "bootstrap_room": Danger(_BETWEEN_ENGINES, _SGLANG),
+    "data_parallel_rank": Danger("it chooses the replica past the balancer", _SGLANG),
+    "routed_dp_rank": Danger("it chooses the replica past the balancer", _SGLANG),
+    "disagg_prefill_dp_rank": Danger("it chooses the replica past the balancer", _SGLANG),
+    "rid": Danger(_SAME_ID, _SGLANG),
+    "disaggregated_params": Danger(_BETWEEN_ENGINES, "TensorRT-LLM, tensorrt_llm/serve/openai_protocol.py"),
 }
-"""Fields that vLLM knows and that pass only where the service names them, and why."""
-
-_IGNORED = (
-    "audio",
-    "best_of",
-    "betas",
-    "container",
-    "context_management",
-    "conversation",
-    "function_call",
-    "functions",
-    "inference_geo",
-    "logit_bias",
-    "logprobs",
-    "max_completion_tokens",
-    "max_tokens",
-    "mcp_servers",
-    "metadata",
-    "modalities",
-    "moderation",
-    "parallel_tool_calls",
-    "prediction",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "reasoning",
-    "safety_identifier",
-    "service_tier",
-    "speed",
-    "store",
-    "stream_options",
-    "suffix",
-    "thinking",
-    "tool_choice",
-    "top_logprobs",
-    "user",
-    "verbosity",
-    "web_search_options",
-)
-"""Fields of OpenAI's and Anthropic's APIs that clients send. vLLM ignores those that it does not know."""
-
-PARTS = frozenset(
-    (
-        "additionalProperties",
-        "arguments",
-        "cache_control",
-        "content",
-        "description",
-        "detail",
-        "effort",
-        "enum",
-        "format",
-        "function",
-        "id",
-        "image_url",
-        "include_usage",
-        "input_audio",
-        "items",
-        "json_schema",
-        "name",
-        "parameters",
-        "properties",
-        "reasoning_content",
-        "refusal",
-        "required",
-        "role",
-        "schema",
-        "strict",
-        "text",
-        "tool_call_id",
-        "tool_calls",
-        "type",
-        "url",
-    )
-)
-"""Names of parts of messages, tools and formats. At the top of a body they mean nothing, and pass: so a look
-that does not know how deep a name stands comes to the same as one that does."""
+"""Fields at the top of a body that pass only if the service names them."""
 
 _COUNTED = ("prompt", "input", "inputs", "messages", "texts", "images", "documents", "queries", "items")
 HEADERS = ("x-vllm-", "x-data-parallel-", "x-serve-", "serve_")
@@ -125,7 +82,6 @@ CONVERSATIONS = (
     "/tokenize",
 )
 """Paths on which a list is one conversation: it is bounded by the size of the body."""
-_LOOKED_AT = ("counted", "entered")
 FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations")
 """Paths that take forms, which nobody looks into."""
 
@@ -147,32 +103,29 @@ def known(path: str) -> tuple[str, ...]:
 
 
 def rules(path: str) -> dict[str, str]:
-    """The fields that pass at a path, and how each is looked at; what is not among them is refused.
+    """Return the fields that are looked at on a path, and how; all others pass.
 
-    `plain`: not at all. `counted`: a number of choices. `entered`: an object in which a template is refused.
-    `listed`: the items of a list are counted.
+    `refused`: it does not pass. `counted`: a number of choices. `entered`: an object in which a template is
+    refused. `listed`: the items of a list are counted. `salted`: a short text without a slash.
     """
-    found = {}
-    for name in sorted({*known(path), *_IGNORED, *PARTS} - REFUSED.keys()):
-        listed = name in LISTS and name in known(path) and path not in CONVERSATIONS
-        found[name] = "listed" if listed else "plain"
-    found["n"] = "counted"
-    found["chat_template_kwargs"] = "entered"
-    return found
+    found = dict.fromkeys(REFUSED, "refused")
+    for name in sorted(LISTS & set(known(path))):
+        if path not in CONVERSATIONS:
+            found[name] = "listed"
+    return found | {"n": "counted", "chat_template_kwargs": "entered", "cache_salt": "salted"}
 
 
 def shared() -> str:
     """The rules of all paths as JSON, for replicas of the Ray images, which look at bodies by them too."""
-    by_path: dict[str, dict[str, list[str]]] = {}
-    plain = [{name for name, rule in rules(path).items() if rule == "plain"} for path in _generated()[1]]
-    everywhere = set.intersection(*plain)
-    for path in _generated()[1]:
-        found = by_path.setdefault(path, {})
-        for name, rule in rules(path).items():
+    by_path = {path: rules(path) for path in _generated()[1]}
+    everywhere = dict.fromkeys(REFUSED, "refused")
+    paths: dict[str, dict[str, list[str]]] = {path: {} for path in by_path}
+    for path, found in by_path.items():
+        for name, rule in found.items():
             if name not in everywhere:
-                found.setdefault(rule, []).append(name)
-    known = {"choices": MAX_CHOICES, "items": MAX_ITEMS, "forms": FORMS}
-    return json.dumps({**known, "everywhere": sorted(everywhere), "paths": by_path}, indent=1) + "\n"
+                paths[path].setdefault(rule, []).append(name)
+    known = {"choices": MAX_CHOICES, "items": MAX_ITEMS, "salt": MAX_SALT, "forms": FORMS}
+    return json.dumps({**known, "refused": sorted(everywhere), "paths": paths}, indent=1) + "\n"
 
 
 @cache
@@ -187,14 +140,15 @@ def guard_path() -> str:
 def unusual(path: str) -> str:
     """A regular expression that finds something in a body that has to be looked at field by field.
 
-    That is a name, at whatever depth, that is not among those that pass without a look, or a list of what is
-    counted. It may find one in a text, which costs a look. A name with escapes is none of those that pass.
+    That is one of the names that are looked at, at whatever depth, a name with escapes, which may be one of
+    them, or a list of what is counted. It may find one in a text, which costs a look. It looks at each
+    quotation mark and no further than to the next one, so a body cannot make it slow.
     """
-    names = _one_of(rules(path).keys() - {name for name, rule in rules(path).items() if rule in _LOOKED_AT})
+    names = _one_of(name for name, rule in rules(path).items() if rule != "listed")
     listed = [name for name, rule in rules(path).items() if rule == "listed"]
     lists = rf'"(?:{"|".join(listed)})"\s*:\s*[^"\s]|' if listed else ""
-    # Names of fields first, since most quotation marks are of texts. No part of it goes back in the body.
-    return rf'{lists}"(?=[^"]*+"\s*:)(?!{names}")'
+    # Names of fields first, since most quotation marks are of texts.
+    return rf'{lists}"(?=[^"]*+"\s*:)(?:{names}"|[^"\\]*+\\)'
 
 
 def quick() -> dict[str, list[str]]:

@@ -317,6 +317,7 @@ def render(config: GatewayConfig) -> str:
         shared_lua=LUA,
         max_choices=config.max_choices,
         max_items=config.max_items,
+        max_salt=fields.MAX_SALT,
         headers=fields.HEADERS,
         guard_path=fields.guard_path(),
         token=token(config.folder),

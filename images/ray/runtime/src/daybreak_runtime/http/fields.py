@@ -1,4 +1,4 @@
-"""The fields of a request's body that pass to the engine, by path: the same list that the gateway has.
+"""The fields of a request's body that are rejected, by path: the same list that the gateway has.
 
 `request_fields.json` is made from the gateway's own list (`daybreak.gateway.fields`); what is said of a field
 that is refused is what the gateway says. A gateway asks at PATH whether a replica has this very list, and
@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 _FILE = Path(__file__).with_name("request_fields.json")
 _TEXT = _FILE.read_text()
 _RULES: Mapping[str, Any] = json.loads(_TEXT)
-_EVERYWHERE = dict.fromkeys(_RULES["everywhere"], "plain")
+_EVERYWHERE = dict.fromkeys(_RULES["refused"], "refused")
 _BY_PATH: Mapping[str, Mapping[str, str]] = {
     path: _EVERYWHERE | {name: rule for rule, names in rules.items() for name in names}
     for path, rules in _RULES["paths"].items()
 }
 _CHOICES: int = _RULES["choices"]
 _ITEMS: int = _RULES["items"]
+_SALT: int = _RULES["salt"]
 _MOST_MEMBERS = 2000
 """Names in one object: no request has so many, and to judge each costs more than to read a text."""
 _INSIDE = "chat_template_kwargs"
@@ -62,13 +63,13 @@ def refused(path: str, body: bytes) -> Refused | None:
     if len(members) > _MOST_MEMBERS:
         return Refused("The body has too many fields.", None)
     for name, value in members:
-        found = _judge(name, value, rules.get(name, "refused"))
+        found = _judge(name, value, rules.get(name))
         if found is not None:
             return found
     return None
 
 
-def _judge(name: str, value: Any, rule: str) -> Refused | None:
+def _judge(name: str, value: Any, rule: str | None) -> Refused | None:
     match rule:
         case "refused" if value is not None:
             return Refused(f"This service does not take the field {name}.", name)
@@ -76,6 +77,8 @@ def _judge(name: str, value: Any, rule: str) -> Refused | None:
             return Refused(f"n must be a number of at most {_CHOICES}.", name)
         case "listed" if isinstance(value, list) and _work(value) > _ITEMS:
             return Refused(f"The list {name} has more than {_ITEMS} items.", name)
+        case "salted" if isinstance(value, str) and ("/" in value or _size(value) > _SALT):
+            return Refused(f"{name} must have at most {_SALT} bytes and no slash.", name)
         case "entered" if isinstance(value, tuple):
             return _inside(value)
     return None
@@ -92,6 +95,11 @@ def _inside(members: tuple[Any, ...]) -> Refused | None:
 
 def _more_than(value: Any, most: int) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value > most
+
+
+def _size(value: str) -> int:
+    """Return the size of a text in bytes. Half a pair of surrogates counts as one."""
+    return len(value.encode(errors="replace"))
 
 
 def _work(items: list[Any]) -> int:

@@ -10,6 +10,7 @@ local slots = require("slots")
 local LIMITS = {
     choices = tonumber(os.getenv("DAYBREAK_MAX_CHOICES")),
     items = tonumber(os.getenv("DAYBREAK_MAX_ITEMS")),
+    salt = tonumber(os.getenv("DAYBREAK_MAX_SALT")),
 }
 local GRACE = tonumber(os.getenv("DAYBREAK_BODY_GRACE")) * 1000  -- ms
 local PACE = tonumber(os.getenv("DAYBREAK_BODY_PACE")) / 1000    -- bytes per ms

@@ -1,5 +1,5 @@
--- The fields of a request's body, one by one: what passes at its path (gateway/fields), how many choices and items it asks
--- for. vLLM has had advisories for templates and processors of the client's own, which run code or burn time on the engine's
+-- The fields of a request's body, one by one: which are refused at its path (gateway/fields), how many choices and items it
+-- asks for. What is not in that list passes: engines ignore what they do not know. vLLM has had advisories for templates and processors of the client's own, which run code or burn time on the engine's
 -- machine; n and lists multiply the work.
 --
 -- A body is read piece by piece and never kept: the scanner remembers where in the JSON it is, and nothing else. It
@@ -33,8 +33,8 @@ local TURN = MESSAGE .. '%a*"%s*,%s*"[%w_]*"%s*:%s*"'
 local Scanner = {}
 Scanner.__index = Scanner
 
--- limits: choices, the largest number of them that a request may ask for; items, the longest list. extra: a set of fields
--- that the service lets pass beside those of the path; may be nil.
+-- limits: choices, the largest number of them that a request may ask for; items, the longest list; salt, the longest
+-- cache_salt in bytes. extra: a set of refused fields that the service lets pass; may be nil.
 -- models: a set of those that may be asked for; nil: any. Every occurrence of the field is held to it.
 function guard.new(path, limits, extra, models)
     return setmetatable({
@@ -42,7 +42,7 @@ function guard.new(path, limits, extra, models)
         top = fields[path] or NONE,
         extra = extra or NONE,
         models = models,
-        naming = false,    -- whether the string that is read is the name of a model
+        naming = nil,      -- the rule by which the string that is read is judged: model or salted
         items = nil,       -- of the list that is being read, if they are counted
         gap = NO_GAP, other_gap = NO_GAP,  -- what stood between texts where no key matters, the latest two
         marks = 0,
@@ -82,11 +82,15 @@ function Scanner:refuse_model()
     self:refuse("The API key may not ask for this model.")
 end
 
+function Scanner:refuse_salt()
+    self:refuse("cache_salt must have at most " .. self.limits.salt .. " bytes and no slash.")
+end
+
 function Scanner:refuse_count()
     self:refuse("n must be a number of at most " .. self.limits.choices .. ".")
 end
 
--- What a name means. What is not known does not pass, unless the service says so.
+-- What a name means; nil: nothing, and it passes.
 function Scanner:rule_of(name)
     if self.inside then
         return not self.extra[name] and INSIDE[name] or nil
@@ -94,8 +98,8 @@ function Scanner:rule_of(name)
     if name == "model" and self.models then
         return "model"
     end
-    local rule = self.top[name] or not self.extra[name] and "refused"
-    return rule ~= "plain" and rule or nil
+    local rule = self.top[name]
+    return not (rule == "refused" and self.extra[name]) and rule or nil
 end
 
 -- A value begins with a bracket or a quotation mark.
@@ -105,8 +109,8 @@ function Scanner:begins(char)
     elseif self.rule == "counted" and char == '"' then
         self:refuse_count()  -- it would be read as a number all the same
     end
-    if self.rule == "model" and char == '"' then
-        self.naming, self.key = true, ""
+    if (self.rule == "model" or self.rule == "salted") and char == '"' then
+        self.naming, self.key = self.rule, ""
     elseif self.rule == "model" then
         self:refuse_model()
     end
@@ -155,14 +159,16 @@ function Scanner:read_string(text, at)
     end
     self.in_string = false
     if self.key then
-        local read = unescaped(self.key)
-        self.key = nil
-        if not self.naming then
+        local raw, naming = self.key, self.naming
+        local read = unescaped(raw)
+        self.key, self.naming = nil, nil
+        if not naming then
             self.name = read
-        elseif not self.models[read] then
+        elseif naming == "model" and not self.models[read] then
             self:refuse_model()
+        elseif naming == "salted" and (#raw > self.limits.salt or read:find("/", 1, true)) then
+            self:refuse_salt()
         end
-        self.naming = false
     end
     return quote + 1
 end
