@@ -29,11 +29,20 @@ class AgentProcess:
     """Both programs of `python -m daybreak.gateway` before the services of one namespace."""
 
     def __init__(
-        self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, drain_seconds: int
+        self,
+        kubeconfig: Path,
+        namespace: str,
+        folder: Path,
+        serve_port: int,
+        drain_seconds: int,
+        beside: "AgentProcess | None" = None,
     ) -> None:
-        self.route_port = free_ports(SLOTS + 2)
-        self.router_port = self.route_port + 1
-        self.first_port = self.router_port + 1
+        self.address = "127.0.0.2" if beside else "127.0.0.1"
+        """The pod's own. A pod beside another one has the same ports."""
+        self.route_port: int = beside.route_port if beside else free_ports(SLOTS + 2)
+        self.router_port: int = self.route_port + 1
+        self.first_port: int = self.router_port + 1
+        self._made_of = (kubeconfig, namespace, folder, serve_port, drain_seconds)
         self._log = folder / "agent.log"
         self.token_file = folder / "token"
         """Where the kubelet would put the token that it shows to the operator."""
@@ -53,7 +62,7 @@ class AgentProcess:
             "GATEWAY_ROUTE_FIRST_PORT": str(self.route_port),
             "GATEWAY_ROUTE_SLOTS": "1",
             "GATEWAY_SERVE_PORT": str(serve_port),
-            "GATEWAY_ADDRESS": "127.0.0.1",
+            "GATEWAY_ADDRESS": self.address,
             "GATEWAY_FOLDER": str(folder / "gw"),
             "GATEWAY_LEAVE_SECONDS": "1",
             "GATEWAY_DRAIN_SECONDS": str(drain_seconds),
@@ -65,6 +74,12 @@ class AgentProcess:
         """The first program of HAProxy's container."""
         self.keeper: asyncio.subprocess.Process
         """That of the agent's."""
+
+    def another(self, name: str) -> "AgentProcess":
+        """Return another pod of the same Deployment, not started."""
+        kubeconfig, namespace, folder, serve_port, drain_seconds = self._made_of
+        (folder / name).mkdir()
+        return type(self)(kubeconfig, namespace, folder / name, serve_port, drain_seconds, self)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["AgentProcess"]:
@@ -217,16 +232,26 @@ class AgentProcess:
             pass
         raise AssertionError(f"never told of {service}; last: {last}\n{self.log()[-2000:]}")
 
+    async def until_routed(self, model: str, seconds: float = 60) -> None:
+        """Wait until the address that all models share knows a model."""
+        url = f"http://{self.address}:{self.router_port}/v1/models"
+        async with asyncio.timeout(seconds):
+            while True:
+                async with self._clients.get(url, headers={"Connection": "close"}) as answer:
+                    if model in await answer.text():
+                        return
+                await asyncio.sleep(0.05)
+
     async def ask(self, slot: int, name: str, body: bytes = b"{}", **headers: str) -> tuple[int, Any]:
         """Send one request to a service; returns the status and the JSON of the answer."""
-        url = f"http://127.0.0.1:{self.first_port + slot}/v1/chat/completions"
+        url = f"http://{self.address}:{self.first_port + slot}/v1/chat/completions"
         headers["X-Request-Id"] = name
         async with self._clients.post(url, data=body, headers=headers) as answer:
             return answer.status, await answer.json()
 
     async def stream(self, slot: int, name: str, **headers: str) -> bytes:
         """Send one request that is answered with a stream; returns all of it."""
-        url = f"http://127.0.0.1:{self.first_port + slot}/v1/completions"
+        url = f"http://{self.address}:{self.first_port + slot}/v1/completions"
         headers["X-Request-Id"] = name
         async with self._clients.post(url, data=b"{}", headers=headers) as answer:
             return await answer.read()

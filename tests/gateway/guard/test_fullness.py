@@ -82,6 +82,36 @@ async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path:
         assert (await town.router.connections()).now > 2 * few
 
 
+@pytest.mark.parametrize("router_settings", [{"max_connections": 1000, "fewest": 0.004}])
+async def test_full_gateway_has_room_for_clients_with_few_connections(
+    town: Town, tmp_path: Path, router_settings: dict[str, Any]
+) -> None:
+    await town.wake(0)
+    watch, most = watching(town, tmp_path), router_settings["max_connections"]
+    few, fewest = int(town.router.config.few * most), int(town.router.config.fewest * most)
+    async with AsyncExitStack() as stack:
+        crowds = [
+            await stack.enter_async_context(crowd(town.router.config.port, f"127.0.1.{number + 1}"))
+            for number in range(16)
+        ]
+        # Up to 80 % each client has a quarter, and then each of a dozen has its few connections.
+        for some, part in zip(crowds, [*[0.24] * 3, *[town.router.config.few] * 13], strict=True):
+            await some.all_join(int(part * most), POST)
+            await watch.look()
+        async with asyncio.timeout(30):
+            while not watch.full:
+                await asyncio.sleep(0.05)
+                await watch.look()
+        for stranger in crowds:
+            await stranger.all_join(few, POST)
+        taken = (await town.router.connections()).now
+        assert taken < most
+        new = await stack.enter_async_context(crowd(town.router.config.port, "127.0.2.1"))
+        await new.all_join(few, POST)
+        assert (await town.router.connections()).now <= taken + fewest + 1
+        assert (await town.ask("honest", {"model": "big"}))[0] == 200
+
+
 async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_path: Path) -> None:
     await watching(town, group(tmp_path, 1000 * MIB)).look()
     few = int(town.router.config.few * town.router.config.max_connections)

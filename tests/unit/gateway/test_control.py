@@ -14,7 +14,7 @@ from daybreak.gateway.haproxy.processes import GatewayFailed, SupervisedProcess,
 from daybreak.gateway.supervisor.control import Control, control_socket
 
 ANSWER = {"draining": 2.5, "memory": (3, 4)}
-SAID = {"do": "beat", "unready": "the agent starts", "unhealthy": "", "full": ""}
+SAID = {"do": "beat", "unready": "the agent starts", "unhealthy": ""}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_beat_brings_memory_and_whether_it_is_to_end(
     assert heard == [SAID]
     assert beats.memory == (3, 4)
     told: asyncio.Queue[float] = asyncio.Queue()
-    speaking = asyncio.create_task(beats.run(lambda: ("", "", ""), told.put_nowait))
+    speaking = asyncio.create_task(beats.run(lambda: ("", ""), told.put_nowait))
     assert await told.get() == 2.5
     speaking.cancel()
 

@@ -29,6 +29,8 @@ PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 class PlayedRouter:
     """Writes down what it is told."""
 
+    stopping = False
+
     def __init__(self) -> None:
         self.told: asyncio.Queue[Mapping[str, Route]] = asyncio.Queue()
         self.shares: asyncio.Queue[Collection[Share]] = asyncio.Queue()

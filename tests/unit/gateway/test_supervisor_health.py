@@ -5,8 +5,8 @@ from typing import Any
 from daybreak.gateway.supervisor.health import ALONE_SECONDS, SAID_SECONDS, Health
 
 
-def said(unready: str = "", unhealthy: str = "", full: str = "") -> dict[str, Any]:
-    return {"unready": unready, "unhealthy": unhealthy, "full": full}
+def said(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
+    return {"unready": unready, "unhealthy": unhealthy}
 
 
 def test_not_ready_before_it_has_been_programmed() -> None:
@@ -41,17 +41,6 @@ def test_a_haproxy_that_does_not_answer() -> None:
     # An agent has ended that has said so, and the next one finds out for itself.
     now = SAID_SECONDS + 1
     assert (health.unready, health.unhealthy) == ("", "")
-
-
-def test_a_full_gateway_takes_no_new_clients() -> None:
-    now = 0.0
-    health = Health(lambda: now)
-    health.beat(said())
-    health.beat(said("full", full="full"))
-    assert (health.unready, health.unhealthy) == ("full", "")
-    # An agent has ended that has said so, and the next one finds out for itself.
-    now = SAID_SECONDS + 1
-    assert health.unready == ""
 
 
 def test_draining() -> None:

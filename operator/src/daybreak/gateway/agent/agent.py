@@ -115,12 +115,7 @@ class Agent:
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
             return "programming HAProxy"
-        return self.unhealthy or self.full
-
-    @property
-    def full(self) -> str:
-        """Why new clients are better off elsewhere; empty: they are not."""
-        return "full" if self.fullness.full else ""
+        return self.unhealthy
 
     @property
     def unhealthy(self) -> str:
@@ -181,17 +176,17 @@ class Agent:
             await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._leave()
 
-    def _state(self) -> tuple[str, str, str]:
-        return self.unready, self.unhealthy, self.full
+    def _state(self) -> tuple[str, str]:
+        return self.unready, self.unhealthy
 
     async def _let_finish(self) -> bool:
-        """Wait for the last requests where an agent before this one has told a HAProxy to end.
+        """Wait for the last requests if an agent before this one has told the HAProxy that holds to end.
 
-        Nobody is held any more by then, and there is no socket to adopt it over. Returns False where it was
-        not.
+        No request is held by then, and there is no socket to adopt it over. Returns False otherwise.
         """
         seen = [await process.look() for process in self._processes]
-        if not any(status is not None and status.stopping and status.ended is None for status in seen):
+        hold = seen[0]
+        if hold is None or not hold.stopping or hold.ended is not None:
             return False
         for process, status in zip(self._processes, seen, strict=True):
             if status is not None:
@@ -210,7 +205,11 @@ class Agent:
         if not await self.gateway.adopt():
             return False
         await self._programmer.adopt()
-        return await self.router.adopt()
+        if not await self.router.adopt():
+            return False
+        if self.router.stopping:
+            self._look_no_more()
+        return True
 
     async def _start(self) -> bool:
         """Start what does not run. Returns whether all run; False: it is to end before."""
@@ -243,16 +242,20 @@ class Agent:
         """Wait until nobody is sent here any more, then until those who are here have finished."""
         # Of an agent before this one, perhaps.
         left = (self._draining_since or time.monotonic()) + self._settings.leave_seconds
-        await self._first(asyncio.sleep(left - time.monotonic()), self._failed.wait())
-        # A HAProxy that stops takes no new servers and checks none: it would never release what waits for a
-        # model that is not there yet. So it goes on until nobody is held; nobody new is sent here by now.
         until = left + self._settings.drain_seconds
-        await self._first(
-            self._nobody_held(),
-            asyncio.sleep(until - time.monotonic()),
-            self._failed.wait(),
-            self._hung(),
-        )
+        announcing = asyncio.create_task(self._announce_end())
+        try:
+            await self._first(asyncio.sleep(left - time.monotonic()), self._failed.wait())
+            # A HAProxy that stops takes no new servers and checks none: it would never release what waits for
+            # a model that is not there yet. So it goes on until no client is connected.
+            await self._first(
+                self._clients_gone(until),
+                asyncio.sleep(until - time.monotonic()),
+                self._failed.wait(),
+                self._hung(),
+            )
+        finally:
+            announcing.cancel()
         if self._failed.is_set():
             return
         if self._silent_for(self.feed.heard):
@@ -265,18 +268,53 @@ class Agent:
                     log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
                     await self._programmer.refuse()
                     await self._nobody_held()
-                self._stopping = True
-                self.fullness.stop()
                 # The router first: the other one takes what it still sends on.
-                patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
-                finished = await self.router.stop(max(1.0, patience))
+                finished = await self._stop_router(until)
                 finished &= await self.gateway.stop(max(1.0, until - time.monotonic()))
+                finished &= await self.router.stop_late(max(1.0, until - time.monotonic()))
         except TimeoutError:
             finished = False
         if finished:
             log.info("everybody has finished")
         else:
             log.warning("ended before everybody had finished", seconds=self._settings.drain_seconds)
+
+    async def _announce_end(self) -> None:
+        """Have all responses announce the end of their connection, so that clients send nothing on it."""
+        for part in (self.router, self.gateway):
+            while not (part is self.router and self.router.stopping):
+                try:
+                    await part.set_closing()
+                    break
+                except RuntimeApiError as error:
+                    log.warning("Failed to announce the end of connections", err=str(error))
+                    await asyncio.sleep(ROUTER_LOOK_SECONDS)
+
+    async def _clients_gone(self, until: float) -> None:
+        """Wait until no client is connected. The router stops on the way: it is a client of the gateway."""
+        if not self.router.stopping:
+            await self._no_client(self.router)
+        await self._stop_router(until)
+        await self._no_client(self.gateway)
+
+    async def _no_client(self, part: Gateway | Router) -> None:
+        # A connection that was accepted and not yet counted is served all the same, see close-spread-time.
+        while not (part is self.router and self._silent_for(self._router_heard)):
+            with contextlib.suppress(RuntimeApiError):
+                if not await part.clients():
+                    return
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _look_no_more(self) -> None:
+        """Do not ask the router any more: once it is told to stop, it would wait for this connection."""
+        self._stopping = True
+        self.fullness.stop()
+
+    async def _stop_router(self, until: float) -> bool:
+        """Stop the router within that time. Returns True if all requests could finish."""
+        self._look_no_more()
+        patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
+        return await self.router.stop(max(1.0, patience))
 
     def _held(self) -> bool:
         return any(state.held for state in self.feed.states.values())

@@ -17,9 +17,8 @@ _LOOK = 0.1
 
 log = structlog.get_logger("daybreak.gateway")
 
-State = Callable[[], tuple[str, str, str]]
-"""Why the gateway is not ready, why it is not healthy, and why it is full; empty: it is ready, it is healthy,
-it is not full."""
+State = Callable[[], tuple[str, str]]
+"""Why the gateway is not ready, and why it is not healthy; empty: it is ready, it is healthy."""
 
 
 class Beats:
@@ -47,7 +46,7 @@ class Beats:
         """
         while True:
             try:
-                await self._beat(lambda: ("the agent starts", "", ""))
+                await self._beat(lambda: ("the agent starts", ""))
             except GatewayFailed:
                 if ending.is_set():
                     return False
@@ -67,11 +66,11 @@ class Beats:
             await asyncio.sleep(BEAT_SECONDS)
 
     async def _beat(self, state: State) -> None:
-        unready, unhealthy, full = state()
+        unready, unhealthy = state()
         if self._keeper is not None:
             with suppress(OSError):  # it has ended, and so does this process
                 os.write(self._keeper, b"0" if unready else b"1")
-        said = {"do": "beat", "unready": unready, "unhealthy": unhealthy, "full": full}
+        said = {"do": "beat", "unready": unready, "unhealthy": unhealthy}
         answer = await ask(self.socket, said)
         self._draining = answer["draining"]
         used, limit = answer["memory"]

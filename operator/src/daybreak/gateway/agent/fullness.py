@@ -1,4 +1,4 @@
-"""How full a gateway is: connections and HAProxy's memory. HAProxy, readiness and metrics are told."""
+"""How full a gateway is: connections and HAProxy's memory. HAProxy and metrics are told."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -19,7 +19,8 @@ NEARLY_FULL = 0.8
 ENOUGH = 0.7
 """Part below which it is not short any more."""
 FULL = 0.95
-"""Part from which on the pod is not ready: new clients are better off with another one."""
+"""Part from which on only clients with hardly any connections get one more. The pod stays ready: if all pods
+were full and not ready, honest clients would be refused, for whom there is room."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -66,8 +67,9 @@ class FullnessWatch(Collector):
         self._router = router
         self._memory = memory
         self._short = False
-        self._told = False
-        """Whether both have been told: those that were started by an agent before this one may be short."""
+        self._told: tuple[bool, bool] | None = None
+        """What both have been told. None: nothing yet, and those that an agent before this one started may be
+        short."""
         self._stopped = False
         self.now = Fullness()
 
@@ -78,7 +80,7 @@ class FullnessWatch(Collector):
 
     @property
     def full(self) -> bool:
-        """Whether new clients are better off elsewhere."""
+        """True if only clients with hardly any connections get one more."""
         return self.now.part >= FULL
 
     async def run(self) -> None:
@@ -112,10 +114,11 @@ class FullnessWatch(Collector):
             large_limit=self._router.config.budget_bytes,
         )
         short = self.now.part >= (ENOUGH if self._short else NEARLY_FULL)
-        if short != self._short or not self._told:
-            await self._gateway.set_short(short)
-            await self._router.set_short(short)
-            changed, self._short, self._told = short != self._short, short, True
+        told = (short, self.full)
+        if told != self._told:
+            await self._gateway.set_short(*told)
+            await self._router.set_short(*told)
+            changed, self._short, self._told = short != self._short, short, told
             found = {"connections": self.now.connections, "memory": used, "memory_limit": limit}
             if not changed:
                 log.debug("told how full the gateway is", **found)

@@ -40,6 +40,11 @@ class Haproxy:
         status = await self._process.look()
         return status is not None and status.ended is None
 
+    async def stopping(self) -> bool:
+        """Return True if its process was told to end. Raises GatewayFailed when nobody can say."""
+        status = await self._process.look()
+        return status is not None and status.stopping
+
     async def adopt(self, seconds: float) -> bool:
         """Take over the process that runs. Returns False when there is none.
 

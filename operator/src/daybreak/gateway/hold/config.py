@@ -108,8 +108,13 @@ class Maps:
 
     @property
     def short(self) -> Path:
-        """Whether the gateway is short of room: with an entry it is."""
+        """Whether the gateway is short of room: with the entry `1` it is, and with `2` it is full."""
         return self.folder / "short.map"
+
+    @property
+    def closing(self) -> Path:
+        """Whether responses announce the end of their connection: with an entry they do."""
+        return self.folder / "closing.map"
 
     def empty(self) -> None:
         """Write all of them, without an entry."""
@@ -128,6 +133,7 @@ class Maps:
             self.origins,
             self.keys,
             self.short,
+            self.closing,
         ):
             file.write_text("")
 
@@ -160,6 +166,8 @@ class GatewayConfig:
     """Requests of one service that may be here by the router at a time: it has fewer connections."""
     few: float = 0.02
     """Part of the connections that one client may have while the pod is nearly full."""
+    fewest: float = 0.002
+    """The same while it is full."""
     hold_bytes: int = 384 * 2**20
     """What held requests may take together: buffers, what the kernel keeps, and HAProxy's own of each."""
     body_kernel_bytes: int = 128 * 2**10
@@ -286,6 +294,7 @@ def render(config: GatewayConfig) -> str:
         body_kernel_bytes=config.body_kernel_bytes,
         router_address=ROUTER_ADDRESS,
         few_connections=config.connections(config.few),
+        fewest_connections=config.connections(config.fewest),
         routed_requests=config.routed_requests,
         short=config.short,
         short_connections=config.connections(config.short),

@@ -199,12 +199,20 @@ class Gateway:
         """Connections of clients. Raises RuntimeApiError."""
         return await info.connections(self._api)
 
-    async def set_short(self, short: bool) -> None:
+    async def set_short(self, short: bool, full: bool = False) -> None:
         """Say whether the gateway is short of room: clients with many connections get no more then.
 
-        Raises RuntimeApiError.
+        If it is full, only clients with hardly any do. Raises RuntimeApiError.
         """
-        await info.set_short(self._api, self.config.maps.short, short)
+        await info.set_flags(self._api, self.config.maps.short, *info.shortage(short, full))
+
+    async def set_closing(self) -> None:
+        """Announce the end of its connection in each response from here on. Raises RuntimeApiError."""
+        await info.set_flags(self._api, self.config.maps.closing, info.SET)
+
+    async def clients(self) -> int:
+        """Return the number of client connections, those of the router included. Raises RuntimeApiError."""
+        return await info.clients(self._api, "services")
 
     async def wait(self) -> int:
         """Wait for HAProxy's end and return its exit status (negative: the signal)."""

@@ -97,6 +97,8 @@ class RouterConfig:
     """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it."""
     few: float = 0.02
     """Part of the connections that one client may have while the pod is nearly full."""
+    fewest: float = 0.002
+    """The same while it is full."""
     kernel_bytes: int = 32 * 2**10
     """What the kernel keeps of an answer on its way; it takes up to twice of it."""
     head_timeout: int = 10
@@ -161,6 +163,11 @@ class RouterConfig:
         return self.folder / "short-llm.map"
 
     @property
+    def closing_map(self) -> Path:
+        """The map that says whether responses announce the end of their connection."""
+        return self.folder / "closing-llm.map"
+
+    @property
     def late_file(self) -> Path:
         """The configuration file of the HAProxy with large buffers."""
         return self.folder / "late.cfg"
@@ -196,6 +203,7 @@ class Router:
         self.config = config
         self._haproxy = Haproxy(config.file, config.socket, process)
         self._late = Haproxy(config.late_file, config.late_admin, late_process)
+        self._stopping = False
         # In the order in which they are started: the late one has no client until the other one runs.
         self._both = (self._late, self._haproxy)
 
@@ -212,9 +220,12 @@ class Router:
     async def adopt(self, seconds: float = 30) -> bool:
         """Take over the HAProxies that run, with what they know. Returns False when one of them is not there.
 
-        Raises HaproxyHangs when there is one that does not answer.
+        One that clients reach and that was told to stop stays as it is. Raises HaproxyHangs when there is one
+        that does not answer.
         """
-        return all([await each.adopt(seconds) for each in self._both])
+        self._stopping = await self._haproxy.stopping()
+        parts = [self._late] if self._stopping else self._both
+        return all([await each.adopt(seconds) for each in parts])
 
     async def start(self, seconds: float = 30) -> None:
         """Start both HAProxies and wait until they listen; they know no model yet. Raises GatewayFailed."""
@@ -226,6 +237,7 @@ class Router:
             config = replace(config, max_connections=max(1, (descriptors - other) // 2))
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         config.short_map.write_text("")
+        config.closing_map.write_text("")
         config.file.write_text(render(config))
         config.keys_map.write_text("")
         config.origins_map.write_text("")
@@ -289,9 +301,17 @@ class Router:
         """Connections of clients. Raises RuntimeApiError."""
         return await info.connections(self._haproxy.api)
 
-    async def set_short(self, short: bool) -> None:
+    async def set_short(self, short: bool, full: bool = False) -> None:
         """Say whether the gateway is short of room, as to the HAProxy that holds. Raises RuntimeApiError."""
-        await info.set_short(self._haproxy.api, self.config.short_map, short)
+        await info.set_flags(self._haproxy.api, self.config.short_map, *info.shortage(short, full))
+
+    async def set_closing(self) -> None:
+        """Announce the end of its connection in each response from here on. Raises RuntimeApiError."""
+        await info.set_flags(self._haproxy.api, self.config.closing_map, info.SET)
+
+    async def clients(self) -> int:
+        """Return the number of client connections. Raises RuntimeApiError."""
+        return await info.clients(self._haproxy.api, "router")
 
     async def wait(self) -> int:
         """Wait until one of them ends and return its exit status (negative: the signal)."""
@@ -303,12 +323,23 @@ class Router:
             for task in tasks:
                 task.cancel()
 
+    @property
+    def stopping(self) -> bool:
+        """True if clients cannot reach it any more: what it knows does not change."""
+        return self._stopping
+
     async def stop(self, graceful: float) -> bool:
-        """No new connections; who is here may finish, for so many seconds. Returns whether all could."""
-        until = asyncio.get_running_loop().time() + graceful
-        # The one that clients reach first: the other one takes what it still sends on.
-        finished = await self._haproxy.stop(graceful)
-        return await self._late.stop(max(1.0, until - asyncio.get_running_loop().time())) and finished
+        """Stop the HAProxy that clients reach. Requests may finish for so many seconds.
+
+        The one with large buffers goes on, since the HAProxy that holds uses it too. Returns True if all
+        requests could finish.
+        """
+        self._stopping = True
+        return await self._haproxy.stop(graceful)
+
+    async def stop_late(self, graceful: float) -> bool:
+        """Stop the HAProxy with large buffers, after the other two. Returns True if all could finish."""
+        return await self._late.stop(graceful)
 
     def leave(self) -> None:
         """Let go of both, which live on if their processes are not ours."""
@@ -352,7 +383,9 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         body_timeout=config.body_timeout,
         client_connections=max(1, int(config.client_share * config.max_connections)),
         few_connections=max(1, int(config.few * config.max_connections)),
+        fewest_connections=max(1, int(config.fewest * config.max_connections)),
         short_map=config.short_map,
+        closing_map=config.closing_map,
         short_connections=max(1, int(config.short * config.max_connections)),
         budget_bytes=config.budget_bytes,
         buffer_bytes=_BUFFER,

@@ -126,6 +126,8 @@ class RouteKeeper:
             await self._outside.close()
 
     async def _tell(self) -> None:
+        if self._router.stopping:
+            return
         services, now = list(self._services()), time.time()
         found, others = routes(services, self._ports, now)
         for model, names in others.items():

@@ -21,17 +21,15 @@ class Health:
         self._was_ready = False
         self._unready = "the agent has not started"
         self._unhealthy = ""
-        self._full = ""
         self.draining = False
         """Whether the pod is to end."""
         self.heard = float("-inf")
         """When an agent said something last."""
 
     def beat(self, said: Mapping[str, Any]) -> None:
-        """Take in what an agent says: why it is not ready, what of HAProxy is not well, and what is full."""
+        """Take in what an agent says: why it is not ready, and what of HAProxy is not well."""
         self.heard = self._clock()
         self._unready, self._unhealthy = str(said["unready"]), str(said["unhealthy"])
-        self._full = str(said["full"])
         self._was_ready = self._was_ready or not self._unready
 
     @property
@@ -56,7 +54,7 @@ class Health:
             return self._unready
         if self.alone:
             return f"the agent has not worked for {ALONE_SECONDS:.0f} s"
-        return "" if self._silent else self._unhealthy or self._full
+        return "" if self._silent else self._unhealthy
 
     @property
     def _silent(self) -> bool:
