@@ -1,5 +1,9 @@
 """The paths on which models are asked."""
 
+HEALTH_PATH = "/health"
+"""Where clients ask whether the address serves, with GET or HEAD: the gateway answers 200."""
+BALANCER_PATH = "/ping"
+"""The same for load balancers that reach gateway pods directly: 503 while the pod terminates."""
 PATHS = (
     "/v1/chat/completions",
     "/v1/completions",

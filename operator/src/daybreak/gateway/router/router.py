@@ -21,7 +21,7 @@ from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.info import Connections
-from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
@@ -414,6 +414,8 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         max_url=_MAX_URL,
         next_socket=next_socket(config.folder),
         paths=PATHS,
+        health_path=HEALTH_PATH,
+        balancer_path=BALANCER_PATH,
         port=config.port,
         renames=file == TEMPLATE,
         replica_paths=REPLICA_PATHS,
