@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,67 @@ async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
         await bench.until(lambda now: now.held == 1)
     await bench.wake(max_held=20)
     assert (await honest)[0] == 200
+
+
+@pytest.mark.parametrize("settings", [{"hold_bytes": 16 * MIB}])
+@pytest.mark.parametrize("announced", [b"Content-Length: 10000000", b"Transfer-Encoding: chunked"])
+async def test_heads_without_bodies_take_no_room_of_bodies(bench: Bench, announced: bytes) -> None:
+    await bench.gate(Gate.CLOSED, max_held=1000)
+    head, heads = POST + announced + b"\r\n\r\n", 40
+    async with AsyncExitStack() as stack:
+        for number in range(2, 6):
+            strangers = await stack.enter_async_context(
+                crowd(bench.gateway.config.first_port, f"127.0.0.{number}")
+            )
+            await strangers.all_join(heads, head)
+        await bench.until(lambda state: state.held == 4 * heads)
+        body = b'{"model": "big", "user": "%b"}' % (b"x" * 100_000)
+        honest = asyncio.create_task(bench.ask("honest", body))
+        await bench.until(lambda state: state.held == 4 * heads + 1)
+        assert not (await bench.state()).ends
+    await bench.until(lambda state: state.held == 1)
+    await bench.wake()
+    assert (await honest)[0] == 200
+    assert (await bench.gateway.kept()).held_bytes == 0
+
+
+@pytest.mark.parametrize("settings", [{"hold_bytes": 4 * MIB}])
+async def test_body_of_a_held_request_is_charged_as_it_comes(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    loop = asyncio.get_running_loop()
+    kept: list[int] = []
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        one = await strangers.join(POST + b"Content-Length: 1000000\r\n\r\n")
+        await bench.until(lambda state: state.held == 1)
+        for size in (0, 10_000, 300_000):
+            kept.append((await bench.gateway.kept()).held_bytes)
+            await loop.sock_sendall(one, b"x" * size)
+            async with asyncio.timeout(20):
+                least = kept[-1] + min(size, 30_000)
+                while size and (await bench.gateway.kept()).held_bytes < least:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+        kept.append((await bench.gateway.kept()).held_bytes)
+        most = bench.gateway.config.kept_bytes
+        assert kept[0] < 30_000 < kept[2] < 50_000
+        assert most < kept[3] < most + 30_000, "what the kernel keeps behind a full buffer counts"
+
+
+@pytest.mark.parametrize("settings", [{"hold_bytes": MIB}])
+async def test_held_request_whose_body_finds_no_room_is_rejected(bench: Bench) -> None:
+    await bench.gate(Gate.CLOSED)
+    loop = asyncio.get_running_loop()
+    async with crowd(bench.gateway.config.first_port) as strangers:
+        for _ in range(4):
+            await strangers.join(POST + b"Content-Length: 1000000\r\n\r\n")
+        await bench.until(lambda state: state.held == 4)
+        for one in strangers.sockets:
+            await loop.sock_sendall(one, b"x" * 40_000)
+        state = await bench.until(lambda state: "queue_full" in state.ends)
+        assert state.held + state.ends["queue_full"] == 4
+        answers = [asyncio.create_task(answer_of(one)) for one in strangers.sockets]
+        done, others = await asyncio.wait(answers, timeout=2)
+        for answer in others:
+            answer.cancel()
+        assert {error(answer.result()) for answer in done} == {(429, "queue_full")}
+    await bench.until(lambda state: state.held == 0)
+    assert (await bench.gateway.kept()).held_bytes == 0

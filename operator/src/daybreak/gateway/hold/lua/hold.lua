@@ -110,18 +110,43 @@ local function check_model(txn, slot, path, text)
     keys.check_model(txn, slot, not model.FORMS[path] and name or nil)
 end
 
+local function no_memory(txn, slot)
+    answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
+        "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+end
+
+-- Bytes of the body that have come and fit the buffer.
+local function come(txn)
+    return tonumber(txn.f:req_body_len()) or 0
+end
+
+-- Charges what has come of a held request's body since. Returns whether there was room.
+local function grow(txn, place)
+    if not place.grows then
+        return true
+    end
+    local bytes, grows = budget.needed(place.length, come(txn), place.head)
+    if bytes > place.bytes and not budget.take(place.port, place.source, bytes - place.bytes) then
+        return false
+    end
+    place.bytes, place.grows = math.max(bytes, place.bytes), grows
+    return true
+end
+
 -- Gives a request its place in the hold, and returns the place's number; nil if it goes to another backend. deadline: of who
 -- has been held before.
 local function join(txn, slot, now, for_replicas, length, whose, deadline)
     local source = txn:get_var(SOURCE)
-    local bytes = budget.take(slot.port, source, length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil)
-    if not bytes and falls_back(txn, slot) then
+    length = length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil
+    local head = #txn.sf:req_hdrs()
+    local bytes, grows = budget.needed(length, come(txn), head)
+    local room = budget.take(slot.port, source, bytes)
+    if not room and falls_back(txn, slot) then
         return nil
     end
-    if not bytes then
+    if not room then
         slots.count(slot, "queue_full")
-        answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
-            "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+        no_memory(txn, slot)
     end
     keys.count_held(slot, whose, 1)
     last_number = last_number + 1
@@ -134,7 +159,7 @@ local function join(txn, slot, now, for_replicas, length, whose, deadline)
         falls_back_at = patience and now + patience or math.huge,
         slot = slot, whose = whose, for_replicas = for_replicas, order = slot.joined, since = now,
         deadline = deadline or now + slot.hold_ms, waits = false, back = txn:get_var(TURN) ~= nil,
-        departed = false, source = source, port = slot.port, bytes = bytes,
+        departed = false, source = source, port = slot.port, bytes = bytes, grows = grows, length = length, head = head,
         connection = string.format('"%s",%d,"%s",%d', txn.f:src(), txn.f:src_port(), txn.f:dst(), txn.f:dst_port()),
     }
     txn:set_var(HELD, last_number)
@@ -268,6 +293,13 @@ local function hold(txn)
         answers.refuse(txn, 503, (slot.gate == "open" and "No replica of the model could be reached within " or
             "The model did not wake up within ") .. slot.hold_ms // 1000 .. " seconds: try again.", "server_error",
             "wake_timeout", { retry_after = slot.retry_after })
+    end
+    if not grow(txn, place) then
+        if falls_back(txn, slot, number) then
+            return act.CONTINUE
+        end
+        leave(txn, slot, number, "queue_full")
+        no_memory(txn, slot)
     end
     local waits = place.waits
     place.waits = true
