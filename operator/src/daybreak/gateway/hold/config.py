@@ -188,6 +188,8 @@ class GatewayConfig:
     request is held."""
     check_timeout: int = 6
     """Seconds within which a server must answer a health check."""
+    errors_in_a_row: int = 10
+    """Errors (500, 502) of a server, and nothing else, after which it is down until a check finds it well."""
     queue_timeout: int = 600
     """Seconds for which a request may wait for a server that has as many as it takes."""
     head_timeout: int = 10
@@ -316,6 +318,7 @@ def render(config: GatewayConfig) -> str:
         replica_paths=REPLICA_PATHS,
         error_body=error_body,
         errors=ERRORS,
+        errors_in_a_row=config.errors_in_a_row,
         first_port=config.first_port,
         hard_stop=config.hard_stop,
         head_timeout=config.head_timeout,
