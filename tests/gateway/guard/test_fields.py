@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak.gateway.fields import fields
+from daybreak.gateway.haproxy.paths import SCORE_PATHS
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 from tests.gateway.replicas.test_malformed import error
@@ -124,3 +125,16 @@ async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
     assert (await bench.ask("one", **orders, **{"x-session-id": "mine"}))[0] == 200
     assert not {name.lower() for name in orders} & bench.serve.headers.keys()
     assert bench.serve.headers["x-session-id"] == "mine"
+
+
+@pytest.mark.parametrize("path", SCORE_PATHS)
+async def test_scores_of_two_clients_share_no_request_id(bench: Bench, path: str) -> None:
+    await bench.wake(replicas_listen=True)
+    for _ in range(3):
+        status, headers, _ = await bench.ask("mine", b'{"model": "big"}', path)
+        assert status == 200
+        assert headers.getall("X-Request-Id") == ["mine"]
+    assert len(bench.serve.seen) == 3
+    assert "mine" not in bench.serve.seen
+    assert (await bench.ask("mine", b'{"model": "big"}'))[0] == 200
+    assert bench.serve.seen["mine"] == 1, "elsewhere the client's own id goes to the logs of the engine"

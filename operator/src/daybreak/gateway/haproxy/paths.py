@@ -14,6 +14,8 @@ PATHS = (
     "/detokenize",
 )
 """Where models are asked, with POST: what both Ray Serve LLM's ingress and vLLM's own server answer."""
+SCORE_PATHS = ("/v1/score", "/score", "/rerank", "/v1/rerank", "/v2/rerank")
+"""Paths on which vLLM 0.29 shares state between requests of one `X-Request-Id`."""
 REPLICA_PATHS = (
     "/v1/responses",
     "/v1/messages",

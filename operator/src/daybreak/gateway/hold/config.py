@@ -9,7 +9,7 @@ import jinja2
 from daybreak.api.common import names
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
-from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS
+from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS, SCORE_PATHS
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
@@ -316,6 +316,7 @@ def render(config: GatewayConfig) -> str:
         balancer_path=BALANCER_PATH,
         queue_timeout=config.queue_timeout,
         replica_paths=REPLICA_PATHS,
+        score_paths=SCORE_PATHS,
         error_body=error_body,
         errors=ERRORS,
         errors_in_a_row=config.errors_in_a_row,

@@ -13,6 +13,7 @@ from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.entrypoints.launchers.cli_args import FrontendArgs
 from vllm.usage.usage_lib import UsageContext
 
+from daybreak_runtime import structured_outputs
 from daybreak_runtime.ahead import processes
 
 
@@ -20,6 +21,11 @@ class VLLMEngine(vllm_engine.VLLMEngine):  # type: ignore[misc]  # Ray is only i
     """The engine of a replica."""
 
     def _prepare_engine_config(self, callback_ctx: Any) -> tuple[Any, Any, Any]:
+        prepared = self._prepared(callback_ctx)
+        structured_outputs.use_one_backend(prepared[2])
+        return prepared
+
+    def _prepared(self, callback_ctx: Any) -> tuple[Any, Any, Any]:
         config = self.llm_config.get_engine_config()
         if not config.accelerator.requires_remote_initialization:
             processes.use()
