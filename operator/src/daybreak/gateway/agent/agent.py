@@ -4,15 +4,17 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any
 
 import structlog
 
 from daybreak.api.common import names
+from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent.beats import Beats
+from daybreak.gateway.agent.enforcement import EnforcementWatch
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
@@ -82,6 +84,7 @@ class Agent:
         ]
         self._route_reflector = Reflector(api, cache, LLM_ROUTES, namespace=settings.namespace)
         self.fullness = FullnessWatch(self.gateway, self.router, lambda: beats.memory)
+        self.enforcement = EnforcementWatch(lambda: ray_heads(cache, settings.namespace))
         self.shared: Mapping[str, Mapping[str, int]] = {}
         """What routes have sent where: by their names, and then by `service/model`."""
         self._tasks: list[asyncio.Task[Any]] = []
@@ -158,6 +161,7 @@ class Agent:
             self._spawn("programming", self._program())
             self._spawn("feed", self.feed.run())
             self._spawn("fullness", self.fullness.run())
+            self._spawn("enforcement", self.enforcement.run())
             await self._first(self._draining.wait(), self._failed.wait())
             if not self._failed.is_set():
                 await self._drain()
@@ -369,6 +373,17 @@ class Agent:
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
         self._failed.set()
+
+
+def ray_heads(cache: Cache, namespace: str) -> Iterator[str]:
+    """Yield the addresses of the running Ray heads of a namespace."""
+    for key in cache.keys(PODS):
+        pod = cache.get(PODS, key) if key.namespace == namespace else None
+        if pod is None or at(pod, "metadata", "labels").get(names.RAY_NODE_TYPE_LABEL) != "head":
+            continue
+        status = at(pod, "status")
+        if status.get("phase") == "Running" and text(status.get("podIP")):
+            yield text(status.get("podIP"))
 
 
 def _how(task: asyncio.Task[Any]) -> str:

@@ -24,6 +24,7 @@ class AgentServer:
         self._registry = CollectorRegistry()
         self._registry.register(ServiceMetrics(agent.feed))
         self._registry.register(agent.fullness)
+        self._registry.register(agent.enforcement)
         self._registry.register(RouteMetrics(lambda: agent.shared))
 
     async def start(self) -> None:

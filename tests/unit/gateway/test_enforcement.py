@@ -1,0 +1,76 @@
+"""A gateway that reaches a port that its policies forbid proves that they are not enforced."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from daybreak.gateway.agent import enforcement
+from daybreak.gateway.agent.enforcement import EnforcementWatch, connect
+from daybreak.ray import ports
+
+
+def failing(error: OSError) -> Callable[[str, int], asyncio.Future[None]]:
+    async def tried(host: str, port: int) -> None:
+        raise error
+
+    return lambda host, port: asyncio.ensure_future(tried(host, port))
+
+
+def told(watch: EnforcementWatch) -> list[float]:
+    return [metric.samples[0].value for metric in watch.collect()]
+
+
+def test_forbidden_port_is_the_dashboard_of_a_ray_head() -> None:
+    assert enforcement.FORBIDDEN_PORT == ports.DASHBOARD
+
+
+async def test_without_a_ray_head_nothing_is_said() -> None:
+    watch = EnforcementWatch(list)
+    await watch.look()
+    assert (watch.enforced, told(watch)) == (None, [])
+
+
+async def test_reached_port_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append("here")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    monkeypatch.setattr(enforcement, "FORBIDDEN_PORT", server.sockets[0].getsockname()[1])
+    watch = EnforcementWatch(lambda: ["127.0.0.1"], connect)
+    await watch.look()
+    assert (watch.enforced, told(watch)) == (False, [0.0])
+    assert asked == ["here"]
+    server.close()
+    await server.wait_closed()
+
+
+@pytest.mark.parametrize("before", [None, True, False])
+async def test_refused_connection_says_nothing(before: bool | None) -> None:
+    """It may be the pod's, or that of a policy that rejects instead of dropping."""
+    watch = EnforcementWatch(lambda: ["10.0.0.1"], failing(ConnectionRefusedError()))
+    watch.enforced = before
+    await watch.look()
+    assert watch.enforced is before
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), OSError(113, "No route to host"), PermissionError()])
+async def test_silence_or_a_refusal_on_the_way_is_enforcement(error: OSError) -> None:
+    watch = EnforcementWatch(lambda: ["10.0.0.2", "10.0.0.1"], failing(error))
+    await watch.look()
+    assert (watch.enforced, told(watch)) == (True, [1.0])
+
+
+async def test_port_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enforcement, "CONNECT_SECONDS", 0.05)
+
+    async def silent(host: str, port: int) -> None:
+        await asyncio.Event().wait()
+
+    watch = EnforcementWatch(lambda: ["10.0.0.1"], silent)
+    async with asyncio.timeout(5):
+        await watch.look()
+    assert watch.enforced is True
