@@ -81,6 +81,21 @@ def test_an_engine_argument_is_changed_in_place() -> None:
     assert (world.phase[2], world.rollout["strategy"]) == (2, "InPlace")
 
 
+def test_a_change_in_place_is_not_ready_from_its_first_status_on() -> None:
+    """`kubectl wait --for=condition=Ready` right after an apply waits for the new engine, not the old one."""
+    world = Rolling().up()
+    world.edit_spec(ARGUMENT)
+    begun = world.step()
+    assert conditions(begun)["Ready"] == "Unknown/Updating"
+    assert conditions(begun)["Reconciling"] == "True/Updating"
+
+
+def test_numbers_leave_a_service_ready() -> None:
+    world = Rolling().up()
+    world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}})
+    assert conditions(world.step())["Ready"] == "True/Answering"
+
+
 def test_numbers_restart_nothing_whatever_the_strategy() -> None:
     world = Rolling(**REPLACE).up()
     world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}}, **REPLACE)

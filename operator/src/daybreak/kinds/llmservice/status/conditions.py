@@ -3,7 +3,7 @@
 The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
@@ -16,6 +16,7 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem
+from daybreak.rollouts.strategy import Change
 from daybreak.scheduling import fit
 from daybreak.scheduling.schedulable import schedulable as said_of_fit
 
@@ -53,6 +54,24 @@ def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
     """Ready, and which adapters cannot be used: the models answer without them."""
     status, reason, said = ready
     return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
+
+
+def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Change]) -> Said:
+    """Ready, in the status that takes a revision which restarts engines in place.
+
+    The RayService changes in the next reconcile. The engines still answer as the revision before, so
+    Ready=True with the new generation would end `kubectl wait` too early.
+
+    Args:
+        ready: The condition by what is seen.
+        revision: The revision that the service is built of from now on.
+        built: The revision that this reconcile is of.
+        changes: What it takes to come to each revision, by its name.
+    """
+    change = changes.get(revision)
+    if ready[0] != "True" or revision == built or change is None or not change.restarts:
+        return ready
+    return "Unknown", Reason.UPDATING, "the engines start again with the new configuration"
 
 
 def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:

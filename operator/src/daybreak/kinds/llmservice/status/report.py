@@ -17,6 +17,7 @@ from daybreak.api.common.unstructured import parse_time, text, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateStatus, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
+from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelState, ModelStatus
@@ -70,10 +71,13 @@ def status(
     else:
         ready = conditions.ready(snapshot, models, blocked)
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
+    if blocked is None and change is not None and change.strategy is RolloutStrategy.IN_PLACE:
+        built = seen.own_revision.name if seen.own_revision is not None else change.revision
+        ready = conditions.restarting(ready, change.revision, built, seen.changes)
     said.set(ConditionType.READY, *ready)
-    built = defaults.defaults(seen)
+    chosen = defaults.defaults(seen)
     behind_gateway = seen.gateway is not None and not seen.gateway.leaving
-    notes = (*notices(service, gateway=behind_gateway), *defaults.note(built))
+    notes = (*notices(service, gateway=behind_gateway), *defaults.note(chosen))
     waking = any(_comes_up(sleep_states[model], wake) for model, wake in wakes.items())
     said.set(ConditionType.ACTIVE, *conditions.active(notes, models, held_back, waking=waking))
     said.set(ConditionType.SCHEDULABLE, *conditions.schedulable(seen, misfits))
@@ -103,7 +107,7 @@ def status(
         gpus=sum(model.gpus for model in models),
         savings=savings(seen, service, models, sleep_states),
         selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
-        defaults=built,
+        defaults=chosen,
         rollout=record.said(change, seen.revisions, limit(seen)) if change is not None else None,
         head=_head(snapshot.problem),
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
