@@ -71,7 +71,8 @@ def test_haproxy_has_nothing_to_say_of_its_configurations(tmp_path: Path) -> Non
     hold, router = GatewayConfig(folder=tmp_path, slots=2, model_backends=2), RouterConfig(folder=tmp_path)
     hold.maps.empty()
     hold.fields.write_text(fields.lua())
-    for file in (router.keys_map, router.models_map, router.origins_map, router.short_map):
+    maps = (router.keys_map, router.models_map, router.origins_map, router.short_map, router.closing_map)
+    for file in maps:
         file.write_text("")
     for file, text in (
         (hold.file, render(hold)),

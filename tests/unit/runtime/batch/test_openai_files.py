@@ -258,7 +258,7 @@ def test_a_method_that_is_not_post_is_the_rows_error(method: Any) -> None:
 
 def test_a_refusal_of_a_row_is_that_rows_error_alone(gate: tuple[Gate, str], tmp_path: Path) -> None:
     _, url = gate
-    rows = [asked(CHAT, 0, messages=MESSAGES, odd_field=1), asked(CHAT, 1, messages=MESSAGES)]
+    rows = [asked(CHAT, 0, messages=MESSAGES, allowed_token_ids=[1]), asked(CHAT, 1, messages=MESSAGES)]
     found = run(tmp_path, url, rows)
-    assert "odd_field" in found["c0"]["error"]["message"]
+    assert "allowed_token_ids" in found["c0"]["error"]["message"]
     assert found["c1"]["error"] is None
