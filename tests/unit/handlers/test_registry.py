@@ -15,6 +15,15 @@ def test_kopf_writes_nothing_and_needs_nothing_of_the_clusters_scope() -> None:
     assert settings.scanning.disabled
 
 
+def test_quiet_watch_ends_before_it_counts_as_dead() -> None:
+    settings = kopf.OperatorSettings()
+    configure(settings)
+    length = settings.watching.server_timeout
+    assert length is not None
+    assert str(length).isdecimal(), "kopf sends it as it is, and the API server takes whole seconds"
+    assert length < settings.watching.inactivity_timeout <= 120
+
+
 def test_pauses_never_end() -> None:
     pauses = list(itertools.islice(Forever(), 100))
     assert len(pauses) == 100

@@ -1,5 +1,8 @@
 """The way to the API server: what is sent, over a proxy where the kubeconfig or the environment names one."""
 
+import asyncio
+import os
+import socket
 import ssl
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from kubernetes.aio.client import Configuration
 
 from cluster.control_plane.certs import Authority
 from daybreak import versions
+from daybreak.kube import client
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES
@@ -115,3 +119,51 @@ async def test_a_server_is_known_by_the_name_that_the_kubeconfig_gives(tmp_path:
         await named.close()
         await unnamed.close()
         await server.close()
+
+
+async def test_silent_connection_is_probed() -> None:
+    """A watch may be silent for minutes, and a peer that is gone sends no sign of it."""
+    began = asyncio.Event()
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        began.set()
+        await asyncio.sleep(30)
+        return response
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestServer(app) as server:
+        api = Api(Configuration(host=str(server.make_url("")).rstrip("/")))
+
+        async def watch() -> None:
+            async for _ in api.watch(SERVICES, "/", {}, 600.0):
+                pass
+
+        watching = asyncio.create_task(watch())
+        try:
+            await asyncio.wait_for(began.wait(), 10)
+            timer, due = _timer(server.port)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await api.close()
+    assert timer == KEEPALIVE_TIMER
+    assert due <= client.KEEPALIVE[socket.TCP_KEEPIDLE]
+    probes = client.KEEPALIVE[socket.TCP_KEEPINTVL] * client.KEEPALIVE[socket.TCP_KEEPCNT]
+    assert client.KEEPALIVE[socket.TCP_KEEPIDLE] + probes <= 60
+
+
+KEEPALIVE_TIMER = 2
+"""How /proc/net/tcp calls the timer of the next keepalive probe."""
+
+
+def _timer(port: int | None) -> tuple[int, float]:
+    """Return the timer of the connection to a local port, and in how many seconds it is due."""
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, _, remote, state, _, timer, *_ = line.split()
+        if int(remote.split(":")[1], 16) == port and state == "01":
+            running, due = timer.split(":")
+            return int(running, 16), int(due, 16) / os.sysconf("SC_CLK_TCK")
+    raise LookupError(f"no connection to port {port}")

@@ -4,14 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kubernetes.aio.client import Configuration
+from structlog.testing import capture_logs
 
-from daybreak.kube.client import Api
+from daybreak.api.schema.resource import Resource
+from daybreak.kube import client
+from daybreak.kube.client import Api, Query
+from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import SERVICES
 from daybreak.kube.watching import reflector as module
 from daybreak.kube.watching.cache import Cache, Key
@@ -197,19 +201,73 @@ async def test_a_kind_that_goes_ends_an_optional_reflector() -> None:
         await asyncio.wait_for(task, 10)
 
 
-async def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "STALL_SECONDS", 0.05)
+def silence(*, started: bool = True) -> Answer:
+    """A watch on which nothing comes, not even its end; without `started`, not even the response's head."""
 
-    async def silence(request: web.Request) -> web.StreamResponse:
+    async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
-        await response.prepare(request)
+        if started:
+            await response.prepare(request)
         await asyncio.sleep(30)
         return response
 
-    server = ApiServer(page(item("a", 1)), silence)
+    return answer
+
+
+async def quiet(request: web.Request) -> web.StreamResponse:
+    """A watch of a kind that does not change: no event, no bookmark, and the end at the requested time."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await asyncio.sleep(int(request.query["timeoutSeconds"]))
+    return response
+
+
+async def test_dead_watch_is_given_up_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WATCH_SECONDS", (0, 0))
+    monkeypatch.setattr(module, "STALL_MARGIN_SECONDS", 0.05)
+    server = ApiServer(page(item("a", 1)), silence())
     async with reflecting(server):
         await asyncio.wait_for(server.done.wait(), 10)
     assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+
+
+async def test_watch_that_does_not_begin_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "WATCH_START_SECONDS", 0.05)
+    server = ApiServer(page(item("a", 1)), silence(started=False))
+    async with reflecting(server):
+        await asyncio.wait_for(server.done.wait(), 10)
+    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+
+
+async def test_quiet_watch_ends_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WATCH_SECONDS", (1, 1))
+    server = ApiServer(page(item("a", 1)), quiet)
+    with capture_logs() as logs:
+        async with reflecting(server):
+            await asyncio.wait_for(server.done.wait(), 10)
+    assert logs == []
+    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+
+
+async def test_quiet_watch_ends_before_it_counts_as_dead() -> None:
+    """Whatever length is requested: an API server promises no bookmarks."""
+    watched: list[tuple[float, float]] = []
+
+    class Watched:
+        async def request(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {"metadata": {"resourceVersion": "10"}, "items": []}
+
+        async def watch(self, _: Resource, __: str, query: Query, stall: float) -> AsyncIterator[Any]:
+            watched.append((float(query["timeoutSeconds"]), stall))
+            if len(watched) == 50:
+                raise ApiError(404, "NotFound", "enough")
+            yield event("ADDED", "a", 11)
+
+    reflector = Reflector(cast(Api, Watched()), Cache(), SERVICES, optional=True)
+    await asyncio.wait_for(reflector.run(), 10)
+    assert len(watched) == 50
+    assert [(length, stall) for length, stall in watched if not length < stall] == []
+    assert max(stall for _, stall in watched) <= 600
 
 
 async def test_everything_is_listed_again_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,11 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller.operator import Operator
 from daybreak.kube.credentials import in_cluster
 from daybreak.kube.watching.cache import Cache
-from daybreak.kube.watching.reflector import BACKOFF_SECONDS, PAGE, STALL_SECONDS, backoff
+from daybreak.kube.watching.reflector import BACKOFF_SECONDS, PAGE, STALL_MARGIN_SECONDS, backoff
+
+WATCH_SECONDS = 90
+"""Length of one watch of kopf. It is short because kopf's connections have no keepalive probes: a dead one is
+found when its watch should have ended."""
 
 
 class NoMemory(kopf.DiffBaseStorage):
@@ -48,7 +52,8 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.posting.enabled = False
     # Without a watch on CRDs and namespaces: nothing of the cluster's scope is needed for either.
     settings.scanning.disabled = True
-    settings.watching.inactivity_timeout = STALL_SECONDS
+    settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.inactivity_timeout = WATCH_SECONDS + STALL_MARGIN_SECONDS
     settings.watching.chunk_size = PAGE
     settings.watching.connect_timeout = 5.0
     settings.networking.request_timeout = 60.0

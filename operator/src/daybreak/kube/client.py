@@ -6,6 +6,8 @@ answers), build a model of every object, and count nothing; its connections, sin
 loaded for them.
 """
 
+import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
@@ -30,6 +32,11 @@ REQUEST_SECONDS = 8.0
 LIST_SECONDS = 60.0
 """How long one page of a list may take."""
 CONNECT_SECONDS = 5.0
+WATCH_START_SECONDS = 60.0
+"""Maximum time until the API server begins a watch; the head of its response needs no event."""
+KEEPALIVE = {socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 3}
+"""Probes of a silent connection: a peer that answers none is gone after 60 s. A quiet watch has no other sign
+of life."""
 LINE_BYTES = 2 * 2**20
 """Half of the longest event of a watch, which is one line: objects in etcd have up to 1.5 MiB."""
 
@@ -61,7 +68,11 @@ class Api:
     def _session(self) -> aiohttp.ClientSession:
         """Opened at the first request: that needs a running event loop."""
         if self._opened is None:
-            connector = aiohttp.TCPConnector(limit=self._configuration.connection_pool_maxsize, ssl=self._tls)
+            connector = aiohttp.TCPConnector(
+                limit=self._configuration.connection_pool_maxsize,
+                ssl=self._tls,
+                socket_factory=_keepalive_socket,
+            )
             self._opened = aiohttp.ClientSession(
                 connector=connector,
                 # Left to itself, aiohttp looks for a proxy and a ~/.netrc before every request, in a thread.
@@ -121,12 +132,14 @@ class Api:
     ) -> AsyncIterator[Any]:
         """The events of a watch, each as it comes, until the API server ends it.
 
-        Raises `ApiError` when the connection breaks, or nothing comes for `stall_seconds`.
+        Raises `ApiError` when the connection breaks, the watch does not begin within `WATCH_START_SECONDS`,
+        or nothing comes for `stall_seconds`.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=stall_seconds)
         response = None
         try:
-            response = await self._send("GET", path, query, None, JSON, limits)
+            async with asyncio.timeout(WATCH_START_SECONDS):
+                response = await self._send("GET", path, query, None, JSON, limits)
             metrics.REQUESTS.labels("watch", resource.plural, str(response.status)).inc()
             if response.status >= 300:
                 raise from_response(
@@ -179,6 +192,16 @@ _METHODS = {
     "patch": "PATCH",
     "delete": "DELETE",
 }
+
+
+def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """Return a socket for a connection that notices when its peer is gone."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEEPALIVE.items():
+        made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 def _proxy(server: str) -> str | None:

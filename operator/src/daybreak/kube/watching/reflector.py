@@ -16,8 +16,10 @@ PAGE = 100
 """Objects in one page of a list: a page is the most that is in memory at once in its bulky form."""
 WATCH_SECONDS = (240, 420)
 """How long one watch lasts before the API server ends it: spread, so that reconnections do not meet."""
-STALL_SECONDS = 100.0
-"""A watch on which nothing comes for so long is dead: bookmarks come about every minute."""
+STALL_MARGIN_SECONDS = 30.0
+"""Silence past the end that a watch asked for, after which it is dead. Earlier silence proves nothing: a kind
+that does not change gets no bookmarks unless etcd reports its progress, which is every 10 minutes by default.
+Keepalive probes find a dead connection sooner (`kube.client`)."""
 RELIST_SECONDS = 1800.0
 """How often the whole list is read again, in case a watch has lost something."""
 BACKOFF_SECONDS = (0.2, 30.0)
@@ -113,15 +115,17 @@ class Reflector:
         failures = 0
         while time.monotonic() < until:
             began = time.monotonic()
+            seconds = random.randint(*WATCH_SECONDS)  # noqa: S311
             query = {
                 **self._selector,
                 "watch": "true",
                 "allowWatchBookmarks": "true",
                 "resourceVersion": version,
-                "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311
+                "timeoutSeconds": str(seconds),
             }
+            stall = seconds + STALL_MARGIN_SECONDS
             try:
-                async for event in self._api.watch(self._resource, self._path, query, STALL_SECONDS):
+                async for event in self._api.watch(self._resource, self._path, query, stall):
                     version = self._take(event) or version
             except ApiError as error:
                 if error.gone or error.not_found or error.forbidden:
