@@ -155,6 +155,44 @@ async def test_silent_connection_is_probed() -> None:
     assert client.KEEPALIVE[socket.TCP_KEEPIDLE] + probes <= 60
 
 
+async def test_watches_leave_connections_to_requests() -> None:
+    """Each watch keeps a connection: one for each kind and namespace, and for each named ConfigMap."""
+    begun = 0
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        nonlocal begun
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {}})
+        response = web.StreamResponse()
+        await response.prepare(request)
+        begun += 1
+        await asyncio.sleep(60)
+        return response
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with TestServer(app) as server:
+        configuration = Configuration(host=str(server.make_url("")).rstrip("/"))
+        api = Api(configuration)
+
+        async def watch() -> None:
+            async for _ in api.watch(SERVICES, "/", {"watch": "true"}, 600.0):
+                pass
+
+        number = configuration.connection_pool_maxsize + 1
+        watching = [asyncio.create_task(watch()) for _ in range(number)]
+        try:
+            assert await api.request("get", SERVICES, "/", seconds=5.0) == {"metadata": {}}
+            async with asyncio.timeout(10):
+                while begun < number:  # noqa: ASYNC110 -- the server tells nobody
+                    await asyncio.sleep(0.01)
+        finally:
+            for each in watching:
+                each.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
+            await api.close()
+
+
 KEEPALIVE_TIMER = 2
 """How /proc/net/tcp calls the timer of the next keepalive probe."""
 

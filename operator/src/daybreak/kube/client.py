@@ -52,7 +52,8 @@ class Api:
         configuration.proxy = configuration.proxy or _proxy(configuration.host)
         self._configuration = configuration
         self._tls = _tls(configuration)
-        self._opened: aiohttp.ClientSession | None = None
+        self._opened: dict[bool, aiohttp.ClientSession] = {}
+        """The connections of watches, under True, and of all other requests."""
 
     @classmethod
     async def connect(cls) -> Self:
@@ -61,25 +62,29 @@ class Api:
 
     async def close(self) -> None:
         """Close every connection."""
-        if self._opened is not None:
-            await self._opened.close()
+        for session in self._opened.values():
+            await session.close()
 
-    @property
-    def _session(self) -> aiohttp.ClientSession:
-        """Opened at the first request: that needs a running event loop."""
-        if self._opened is None:
+    def _session(self, *, watches: bool) -> aiohttp.ClientSession:
+        """Return the session of watches, or that of all other requests.
+
+        A session needs a running event loop, so the first request opens it. Each watch keeps a connection,
+        and their number grows with namespaces and named ConfigMaps: they are not limited, and leave the
+        limited ones to requests.
+        """
+        if watches not in self._opened:
             connector = aiohttp.TCPConnector(
-                limit=self._configuration.connection_pool_maxsize,
+                limit=0 if watches else self._configuration.connection_pool_maxsize,
                 ssl=self._tls,
                 socket_factory=_keepalive_socket,
             )
-            self._opened = aiohttp.ClientSession(
+            self._opened[watches] = aiohttp.ClientSession(
                 connector=connector,
                 # Left to itself, aiohttp looks for a proxy and a ~/.netrc before every request, in a thread.
                 trust_env=False,
                 read_bufsize=LINE_BYTES,
             )
-        return self._opened
+        return self._opened[watches]
 
     async def request(
         self,
@@ -139,7 +144,7 @@ class Api:
         response = None
         try:
             async with asyncio.timeout(WATCH_START_SECONDS):
-                response = await self._send("GET", path, query, None, JSON, limits)
+                response = await self._send("GET", path, query, None, JSON, limits, watches=True)
             metrics.REQUESTS.labels("watch", resource.plural, str(response.status)).inc()
             if response.status >= 300:
                 raise from_response(
@@ -161,6 +166,8 @@ class Api:
         body: Any,
         content_type: str,
         limits: aiohttp.ClientTimeout,
+        *,
+        watches: bool = False,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": JSON, "User-Agent": AGENT}
         data = None
@@ -171,7 +178,7 @@ class Api:
         token: Any = (await self._configuration.auth_settings()).get("BearerToken")
         if token is not None:
             headers[token["key"]] = token["value"]
-        return await self._session.request(
+        return await self._session(watches=watches).request(
             method,
             self._configuration.host + path + (f"?{urlencode(query)}" if query else ""),
             headers=headers,
