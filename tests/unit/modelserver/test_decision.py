@@ -294,6 +294,17 @@ def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
     assert told(decide(later), "Ready") == ("False", "NotRouted")
 
 
+def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
+    lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
+    first = seen(None, pod(ONE), traffic=lost, answers=ANSWERED)
+    opened = decide(first)
+    assert told(opened, "Ready") == ("Unknown", "Progressing")
+    later = decide(after(opened, first, answers=(), now=NOW + timedelta(minutes=2)))
+    assert told(later, "Ready") == ("Unknown", "NotRouted")
+    found = decide(after(opened, first, answers=(), gateway=awake().gateway))
+    assert told(found, "Ready") == ("True", "Answering")
+
+
 def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
     waits = after(decide(one), one, turn=Turn(after=("default/other",)))
@@ -309,7 +320,7 @@ def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> No
     pending = pod(one.subject, ready=False)
     del pending["spec"]["nodeName"]
     first = after(decide(one), one, pods=(pending,))
-    assert told(decide(replace(first, turn=Turn())), "Active") == ("True", "Awake"), (
+    assert told(decide(replace(first, turn=Turn())), "Active") == ("False", "Starting"), (
         "it may be placed at once"
     )
     waits = decide(replace(first, turn=Turn(place=1, held_by=("default/other",))))

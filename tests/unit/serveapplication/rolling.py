@@ -147,8 +147,8 @@ class Rolling:
         await self.steps(60)
         return self
 
-    def pods(self, *groups: str, ready: bool = True) -> None:
-        """These pods are there, on a node: of worker groups, or `headgroup`."""
+    def pods(self, *groups: str, ready: bool = True, placed: bool = True) -> None:
+        """These pods are there, of worker groups or `headgroup`; without `placed` workers are on no node."""
         self.more["pods"] = tuple(
             {
                 "metadata": {
@@ -159,9 +159,9 @@ class Rolling:
                         names.RAY_GROUP_LABEL: group,
                     },
                 },
-                "spec": {"nodeName": "n"},
+                "spec": {"nodeName": "n"} if placed or group == "headgroup" else {},
                 "status": {
-                    "phase": "Running",
+                    "phase": "Running" if placed or group == "headgroup" else "Pending",
                     "conditions": [{"type": "Ready", "status": str(ready or group == "headgroup")}],
                 },
             }

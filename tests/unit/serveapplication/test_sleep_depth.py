@@ -64,6 +64,15 @@ async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
     assert "only the Ray head" in active[2]
 
 
+async def test_pending_worker_beside_a_head_holds_nothing(world: Rolling) -> None:
+    world.pods("headgroup", "cpu", ready=False, placed=False)
+    await world.steps(1)
+    assert world.condition("Active") == ("False", "Starting", "its pods wait for a node")
+    world.pods("headgroup", "cpu", ready=False)
+    await world.steps(1)
+    assert world.condition("Active")[:2] == ("True", "Awake")
+
+
 async def test_it_wakes_when_replicas_are_back_whatever_serve_says_of_the_whole(world: Rolling) -> None:
     await asleep(world)
     world.traffic = HELD

@@ -67,10 +67,14 @@ def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> M
         return _ready(True, Reason.ANSWERING, "falling asleep: a request turns it round")
     if not view.answering:
         return _waking(view, state, came_from_ready=was == "True")
-    if state.gate is GateState.OPEN and not traffic.routed and not _finding(state, traffic, seen.now):
-        said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; see whether a "
-        unknown = was not in ("True", "False")
-        return _ready(None if unknown else False, Reason.NOT_ROUTED, f"{said}NetworkPolicy is in the way")
+    if state.gate is GateState.OPEN and not traffic.routed:
+        unready = False if was in ("True", "False") else None
+        if not _finding(state, traffic, seen.now):
+            said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; "
+            return _ready(unready, Reason.NOT_ROUTED, f"{said}see whether a NetworkPolicy is in the way")
+        if was != "True":
+            said = f"its {view.noun} answers, and no gateway has found its pods yet: "
+            return _ready(unready, Reason.PROGRESSING, f"{said}requests are held until one does")
     return _awake(view)
 
 
@@ -127,11 +131,13 @@ def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
 
 
 def _active(view: AnyView, state: SleepState | None) -> Made:
-    # What stands in line holds nothing before its pods stand on nodes; a Ray head takes none that is scarce.
+    # A pod uses nothing before it is on a node, and a Ray head uses nothing that is scarce: it counts only if
+    # no other pod is expected.
     waits = view.in_line
-    head_stays = waits or (state is not None and state.asleep is SleepDepth.WORKERS)
-    counted = [pod for pod in view.pods if pod.counts and (pod.placed or not waits)]
-    if any(not (head_stays and pod.role == HEAD) for pod in counted):
+    there = [pod for pod in view.pods if pod.counts]
+    others = any(pod.role != HEAD for pod in there)
+    head_stays = waits or others or (state is not None and state.asleep is SleepDepth.WORKERS)
+    if any(pod.placed and not (head_stays and pod.role == HEAD) for pod in there):
         return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
     if state is not None and state.asleep is not None:
         said = "it has no pod; a request wakes it"
@@ -140,7 +146,8 @@ def _active(view: AnyView, state: SleepState | None) -> Made:
         return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
     if waits:
         return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)
-    return Made(ConditionType.ACTIVE, False, Reason.STARTING, "no pod is there yet")
+    said = "its pods wait for a node" if others else "no pod is there yet"
+    return Made(ConditionType.ACTIVE, False, Reason.STARTING, said)
 
 
 def _reconciling(view: AnyView, stalled: Problem | None, state: SleepState | None, ready: Made) -> Made:

@@ -44,6 +44,9 @@ def test_the_life_of_a_service() -> None:
     decision = world.step(ray_service=pending("DEPLOYING", "UPDATING"))
     assert "waits for a worker pod" in message(decision)
     assert decision.status.models[0].state == "Pending"
+    decision = world.step(pods=(HEAD, pod(ready=False, placed=False)))
+    assert conditions(decision)["Active"] == "False/Starting"
+    assert message(decision, ConditionType.ACTIVE) == "the worker pods wait for a node"
     decision = world.step(pods=(HEAD, pod(ready=False)))
     assert "its worker pod is starting" in message(decision)
     assert decision.status.models[0].state == "Starting"

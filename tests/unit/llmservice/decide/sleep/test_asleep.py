@@ -119,7 +119,9 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     assert all(conditions(each)["Ready"] == "True/Waking" for each in told)
     assert conditions(told[0])["Active"] == "False/Waking"
     assert "it waits for a worker pod" in message(told[0], kind=ConditionType.ACTIVE)
-    assert conditions(told[1])["Active"] == "True/Awake"
+    assert conditions(told[1])["Active"] == "False/Waking", "a pending pod uses no accelerators"
+    assert "no worker pod is on a node yet" in message(told[1], kind=ConditionType.ACTIVE)
+    assert conditions(told[2])["Active"] == "True/Awake"
     assert world.step().status == told[-1].status, "nothing changes by itself"
 
 
@@ -270,7 +272,9 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     world.step()
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
-    assert conditions(opened)["Ready"] == "Unknown/NotRouted"
+    assert conditions(opened)["Ready"] == "Unknown/Progressing"
+    assert "NetworkPolicy" not in message(opened), "the gateways have only just received the Ray head"
+    assert opened.requeue_after == gated_conditions.FINDING
     assert conditions(opened)["Reconciling"] == "True/Progressing"
     assert conditions(opened)["Stalled"] == "False/Steady"
     found = world.step(gateway=view())
@@ -284,6 +288,18 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     assert "NetworkPolicy" in message(lost)
     assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
     assert conditions(world.step(gateway=view()))["Ready"] == "True/Answering"
+
+
+def test_first_start_that_no_gateway_reaches_is_reported() -> None:
+    world = World(manifest(sleep={"afterIdle": "10m"}), gateway=view(routed=False))
+    world.step()
+    world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
+    late = world.step(
+        after=gated_conditions.FINDING.total_seconds(),
+        gateway=view(routed=False, unrouted=gated_conditions.FINDING),
+    )
+    assert conditions(late)["Ready"] == "Unknown/NotRouted"
+    assert "NetworkPolicy" in message(late)
 
 
 def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:

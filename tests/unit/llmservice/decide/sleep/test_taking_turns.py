@@ -309,7 +309,7 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     pending = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
     world.step(gateway=view(held=1), turns={}, pods=(HEAD, pending))
     patient = world.step(turns={"qwen": Turn(look_again=timedelta(seconds=3))})
-    assert conditions(patient)["Active"] == "True/Awake", "pods that end free room within seconds"
+    assert conditions(patient)["Active"] == "False/Waking", "pods that end free room within seconds"
     decision = world.step(turns=COMES_FIRST)
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
     said = "they are held by default/h0, default/h1, default/h2 and 2 more; its place is 1"

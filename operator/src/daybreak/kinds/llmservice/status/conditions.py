@@ -135,15 +135,17 @@ def active(
 ) -> Said:
     """Active: whether accelerators are held. `notes` are told at the end of the message.
 
-    The pods of one that stands in line hold nothing before they stand on nodes.
+    A pod uses nothing before it is on a node.
     """
     told = "".join(f"; {note}" for note in notes)
-    held = [model for model in models if model.gpus or (model.pods and (model.placed or not model.in_line))]
+    held = [model for model in models if model.gpus or model.placed]
+    waiting = any(model.pods for model in models)
     waits = [f"model {model.name}: {model.doing}" for model in models if model.in_line]
     if held:
         said = "worker pods are there for " + ", ".join(model.name for model in held)
         return "True", Reason.AWAKE, f"{'; '.join([said, *waits])}{told}"
-    if held_back is not None and any(model.state is not ModelState.ASLEEP for model in models):
+    awake = any(model.state is not ModelState.ASLEEP for model in models)
+    if held_back is not None and awake and not waiting:
         return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
     if waits:
         return "False", Reason.WAITING_FOR_ACCELERATORS, f"{'; '.join(waits)}{told}"
@@ -152,10 +154,12 @@ def active(
         doing = [
             f"; model {model.name}: {model.doing}" for model in models if model.state is not ModelState.ASLEEP
         ]
-        return "False", Reason.WAKING, f"waking, no worker pod is there yet{''.join(doing)}{told}"
+        which = "no worker pod is on a node yet" if waiting else "no worker pod is there yet"
+        return "False", Reason.WAKING, f"waking, {which}{''.join(doing)}{told}"
     if all(model.state is ModelState.ASLEEP for model in models):
         return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
-    return "False", Reason.STARTING, f"no worker pod is there yet{told}"
+    which = "the worker pods wait for a node" if waiting else "no worker pod is there yet"
+    return "False", Reason.STARTING, f"{which}{told}"
 
 
 def schedulable(seen: Observed, misfits: tuple[fit.Misfit, ...] | None) -> Said:

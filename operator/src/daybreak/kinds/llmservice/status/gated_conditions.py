@@ -14,13 +14,13 @@ from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import conditions
-from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.kinds.llmservice.status.condition_list import Said, Truth
 from daybreak.problems.problem import Problem
 
 FINDING = timedelta(seconds=10)
-"""How long a service that was ready stays so although no gateway reaches it. After the gate has opened they
-have to find the Ray head: they hear of a new one with the gate, or just before it, and look every 250 ms. And
-a busy Serve proxy may miss two of their looks."""
+"""How long gateways may take to find the Ray head after the gate has opened: the status reports no blocked
+network until then. They receive a new head with the gate, or just before it, and check every 250 ms. A
+service that was ready stays ready for as long if they lose it: a busy Serve proxy may miss two checks."""
 _HELD = "requests are held until one does"
 
 
@@ -133,15 +133,17 @@ def _not_routed(
         return said
     was = snapshot.before.ready.get("status")
     opened = max(states[model].since for model in unseen)
-    if was == "True" and snapshot.now - opened < FINDING:
-        return "True", Reason.WAKING, f"up, and no gateway has found the Ray head yet: {_HELD}"
+    unready: Truth = "False" if was in ("True", "False") else "Unknown"
+    if snapshot.now - opened < FINDING:
+        told = f"up, and no gateway has found the Ray head yet: {_HELD}"
+        return ("True", Reason.WAKING, told) if was == "True" else (unready, Reason.PROGRESSING, told)
     if was == "True" and max(gateway.of(model).unrouted for model in unseen) < FINDING:
         return said
     told = (
         f"the models answer, but no gateway of the namespace reaches the Ray head: {_HELD}; "
         "see whether a NetworkPolicy is in the way"
     )
-    return ("False" if was in ("True", "False") else "Unknown"), Reason.NOT_ROUTED, told
+    return unready, Reason.NOT_ROUTED, told
 
 
 def reconciling(states: Mapping[str, SleepState], ready: Said, models: Said) -> Said:
