@@ -290,3 +290,25 @@ def test_rejected_ray_pods_are_quoted_with_the_field() -> None:
     [stalled] = [each.message for each in status.conditions if each.type == "Stalled"]
     assert message in stalled
     assert stalled.endswith("container ray in spec.runtime.head.podTemplate")
+
+
+@pytest.mark.parametrize(
+    ("message", "stalled", "reason"),
+    [
+        ("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", "False", "Progressing"),
+        ('persistentvolumeclaim "weights" not found', "True", "PodFailed"),
+    ],
+)
+def test_pod_without_a_node_has_not_failed(message: str, stalled: str, reason: str) -> None:
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = {
+        "metadata": {"name": "w", "labels": {"ray.io/node-type": "worker"}},
+        "spec": {},
+        "status": {"phase": "Pending", "conditions": [condition]},
+    }
+    _, status = said(seen(manifest(), job=job("Initializing", ""), pods=(pod,)))
+    assert status.phase == "Starting"
+    assert conditions(status)["Stalled"][0] == stalled
+    told = conditions(status)["Stalled" if stalled == "True" else "Reconciling"]
+    assert told == ("True", reason)
+    assert any(message in each.message for each in status.conditions)

@@ -77,6 +77,18 @@ def pod(ready: bool = True, **status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": spec, "status": said}
 
 
+NO_GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
+NO_CLAIM = 'persistentvolumeclaim "weights" not found'
+
+
+def unplaced(message: str) -> dict[str, Any]:
+    """A pod without a node, with the scheduler's message."""
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    found = pod(phase="Pending", conditions=[said])
+    del found["spec"]["nodeName"]
+    return found
+
+
 NONE = Referred("LLMService", "chat", None, ("chart",))
 
 
@@ -136,6 +148,8 @@ CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
         ),
         ("Starting", "PodFailed", True),
     ),
+    ("a wait for a GPU", seen(job=job(), pods=(unplaced(NO_GPU),)), ("Starting", "Progressing", False)),
+    ("a missing claim", seen(job=job(), pods=(unplaced(NO_CLAIM),)), ("Starting", "PodFailed", True)),
 ]
 
 

@@ -53,6 +53,6 @@ class JobReason(StrEnum):
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
     POD_FAILED = "PodFailed"
-    """A pod cannot start or finds no place; the message is the kubelet's or the scheduler's own."""
+    """A pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
     JOB_FAILED = "JobFailed"
     """Its job has failed; the message is the job's own."""

@@ -65,7 +65,7 @@ class BatchReason(StrEnum):
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
     POD_FAILED = "PodFailed"
-    """A pod cannot start or finds no place; the message is the kubelet's or the scheduler's own."""
+    """A pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
     INPUT_MISSING = "InputMissing"
     """The input is not there, or is empty."""
     INPUT_INVALID = "InputInvalid"

@@ -98,7 +98,7 @@ class BenchmarkReason(StrEnum):
     REFUSED = "Refused"
     """The API server refused an object; the message is its own."""
     POD_FAILED = "PodFailed"
-    """The pod cannot start or finds no place; the message is the kubelet's or the scheduler's own."""
+    """The pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
     ENGINE_FAILED = "EngineFailed"
     """No engine started with the settings; the message has the engine's words."""
     NO_ANSWER = "NoAnswer"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 
+from daybreak.api.common.conditions import Reason
 from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.controller.jobs.observed import JobWords, Referred, Seen
 from daybreak.problems.pod_problems import pod_problem
@@ -74,7 +75,10 @@ def pod_failed(seen: Seen) -> Verdict | None:
     for pod in pod_views(seen.pods):
         problem = pod_problem(pod) if pod.counts else None
         if problem is not None:
-            return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
+            # A pod without a node has not failed: another one may end, or a node may be added.
+            waits = problem.reason is Reason.UNSCHEDULABLE and not problem.stalled
+            reason = JobReason.PROGRESSING if waits else JobReason.POD_FAILED
+            return Verdict(JobPhase.STARTING, reason, problem.message, stalled=problem.stalled)
     return None
 
 
