@@ -1,17 +1,23 @@
 """A real load on a real HTTP server of loopback: lengths, clients, rates, and the engine's own words."""
 
+import contextlib
 import json
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
+import yaml
 
+from daybreak.api.llmbenchmark.definition import LLMBenchmark
+from daybreak.kinds.llmbenchmark.objects.order import order
+from daybreak.kinds.llmbenchmark.objects.target import target
 from daybreak_runtime.benchmark.engines import command, flags
 from daybreak_runtime.benchmark.load import measure as module
 from daybreak_runtime.benchmark.load.awake import awake
@@ -19,9 +25,12 @@ from daybreak_runtime.benchmark.load.clients import arrivals
 from daybreak_runtime.benchmark.load.engine_metrics import read, summary
 from daybreak_runtime.benchmark.load.lengths import requests
 from daybreak_runtime.benchmark.load.measure import Level, Target, jobs, measure
-from daybreak_runtime.benchmark.order import Engine, Lengths, Load, Objective, Service
+from daybreak_runtime.benchmark.order import Engine, Lengths, Load, Objective, Order, Service
+from daybreak_runtime.benchmark.outcome import Settings
+from daybreak_runtime.benchmark.run import Run
 from daybreak_runtime.jobs.problem import JobProblem
 
+SAMPLES = Path(__file__).parents[4] / "manifests" / "samples"
 METRICS = """\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{{engine="0",model_name="m"}} {running}
@@ -170,6 +179,36 @@ def test_a_closed_loop_keeps_so_many_under_way(
     assert found.engine is not None
     assert 1 <= found.engine.running <= 5
     assert found.engine.kv_cache == 0.25
+
+
+def test_sample_of_a_load_test_runs_as_written(played: tuple[Played, str]) -> None:
+    """Every level of manifests/samples/load-test.yaml, in windows of a twentieth of their length."""
+    play, base = played
+    manifest = yaml.safe_load((SAMPLES / "load-test.yaml").read_text())
+    metadata = {"namespace": "default", "uid": "u", **manifest["metadata"]}
+    benchmark = LLMBenchmark.from_manifest({**manifest, "metadata": metadata})
+    found = Order.read(json.loads(order(benchmark, target(benchmark, None))))
+    load = replace(found.load, seconds=found.load.seconds / 20, ramp_seconds=found.load.ramp_seconds / 3)
+
+    @contextlib.contextmanager
+    def engine(settings: Settings) -> Iterator[Target]:
+        assert settings == {}, "there is no sweep"
+        yield Target(f"{base}/v1", manifest["spec"]["model"]["name"], metrics=f"{base}/metrics")
+
+    course = Run(replace(found, load=load), engine).run()
+    written = manifest["spec"]["load"]
+    assert [step.clients for step in course.steps] == written["clients"]
+    assert all(step.requests > 0 and step.errors == 0 for step in course.steps), course.steps
+    assert {len(step.windows) for step in course.steps} == {found.load.windows}
+    assert play.most <= max(written["clients"])
+    assert {body["model"] for body in play.asked} == {"tiny"}
+    prompts = [len(body["prompt"]) for body in play.asked]
+    answers = [body["max_tokens"] for body in play.asked]
+    for lengths, drawn in (("promptTokens", prompts), ("outputTokens", answers)):
+        assert max(drawn) <= written[lengths]["max"]
+        assert 0.5 < fmean(drawn) / written[lengths]["mean"] < 1.5
+    best = max(course.steps, key=lambda step: step.value)
+    assert course.best == best
 
 
 def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tuple[Played, str]) -> None:
