@@ -11,6 +11,8 @@ import pytest
 
 from bench.serving import start as serving_start
 from cluster import paths
+from daybreak.api.llmservice.definition import LLMService
+from daybreak.ray.serve.serve_config import model_deployment
 
 APPLICATIONS: dict[str, dict[str, Any]] = {
     "whole": {"importPath": "applications.whole"},
@@ -69,6 +71,22 @@ APPLICATIONS: dict[str, dict[str, Any]] = {
         "args": {"name": "tiny", "settings": {"task": "text-classification"}, "batch": {"maxSize": 8}},
     },
 }
+TARGET_REQUESTS = 3
+"""Requests in progress for each of the stub replicas that autoscaling aims at."""
+STUB = {
+    "name": "stub",
+    "source": "file:///none",
+    "accelerator": {"kind": "cpu"},
+    "replicas": {
+        "min": 1,
+        "max": 2,
+        "targetOngoingRequests": TARGET_REQUESTS,
+        "upscaleDelay": "0s",
+        "downscaleDelay": "1s",
+        "lookBackPeriod": "12s",
+    },
+    "serve": {"healthCheckPeriod": "2s", "gracefulShutdownTimeout": "3s"},
+}
 DOCS = paths.REPOSITORY / "docs" / "runtime.md"
 
 
@@ -77,16 +95,38 @@ def block(language: str) -> str:
     return DOCS.read_text().split(f"```{language}\n")[1].split("```")[0]
 
 
+def stub_options() -> dict[str, Any]:
+    """Return what the operator tells Serve of the stub's deployment."""
+    manifest = {
+        "apiVersion": "daybreak.dev/v1alpha1",
+        "kind": "LLMService",
+        "metadata": {"name": "chat", "namespace": "default", "uid": "u", "generation": 1},
+        "spec": {"models": [STUB]},
+    }
+    service = LLMService.from_manifest(manifest)
+    return model_deployment(service.workload, service.spec.models[0])
+
+
+@pytest.fixture(scope="package")
+def replica_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the stub replicas of `engines` write their process ids and ports."""
+    return tmp_path_factory.mktemp("replicas")
+
+
 # Not of the whole session: its processes would take CPU from the tests that follow.
 @pytest.fixture(scope="package")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def serving(tmp_path_factory: pytest.TempPathFactory, replica_folder: Path) -> Iterator[str]:
     """HOST:PORT of Serve's proxy; each application is below its name."""
     made = tmp_path_factory.mktemp("made")
     (made / "sentiment.py").write_text(block("python"))
     port = serving_start.free_port()
     translator = {"model": "shout", "gateway": f"http://127.0.0.1:{port}/shouter"}
     applications = APPLICATIONS | {
-        "translator": {"importPath": "translator.app", "args": {"settings": translator}}
+        "translator": {"importPath": "translator.app", "args": {"settings": translator}},
+        "engines": {
+            "importPath": "engines.engines",
+            "args": {"folder": str(replica_folder), "options": stub_options()},
+        },
     }
     with serving_start.serving(applications, port, Path(__file__).parent, made) as address:
         yield address

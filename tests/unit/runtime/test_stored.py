@@ -11,7 +11,7 @@ from daybreak_runtime.http.stored import explain
 
 @dataclass
 class Serving:
-    """vLLM's OpenAIServingResponses, as far as it is asked; e2e/direct asks the real one."""
+    """vLLM's OpenAIServingResponses, as far as it is asked; tests/serving asks the real one."""
 
     enable_store: bool
 
