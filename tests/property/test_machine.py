@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from daybreak.api.gates.gate_state import GateState
-from daybreak.api.gates.gate_status import Phase
-from daybreak.api.gates.sleep import Sleep, SleepDepth, State
+from daybreak.api.gates.gate_status import KeptAwake, Phase
+from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
 from daybreak.gates.state_machine import (
     FORCED_ASLEEP,
     UPDATE_PATIENCE,
@@ -18,6 +18,7 @@ from daybreak.gates.state_machine import (
     SleepState,
     look_again,
     step,
+    yields_at,
 )
 from daybreak.gates.traffic import Traffic
 from tests.budget import examples
@@ -242,6 +243,22 @@ class SleepAndWake(RuleBasedStateMachine):
 TestSleepAndWake = SleepAndWake.TestCase
 TestSleepAndWake.settings = settings(max_examples=examples(120), stateful_step_count=30)
 
+turn_sleeps = st.sampled_from(
+    [
+        Sleep(after_idle="10m", yields=Yield.TURN),
+        Sleep(after_idle="10m", yields=Yield.TURN, min_awake="1m"),
+        Sleep(after_idle="10m", depth=SleepDepth.CLUSTER, yields=Yield.TURN),
+        Sleep(after_idle="10m", yields=Yield.NEVER),
+    ]
+)
+turn_wishes = st.builds(
+    SleepPolicy,
+    sleep=st.one_of(sleeps, turn_sleeps),
+    forced=st.sampled_from([None, None, None, *State]),
+    window=st.sampled_from([False, False, True]),
+)
+
+
 spans = st.sampled_from(
     [timedelta(0), timedelta(minutes=3), AFTER_IDLE, timedelta(minutes=50), timedelta(days=1)]
 )
@@ -272,6 +289,20 @@ courses = st.builds(
     gate=st.sampled_from([GateState.OPEN, *GateState]),
     epoch=st.integers(0, 10),
     reason=st.sampled_from(["", BROKEN, FORCED_ASLEEP]),
+)
+
+
+turn_courses = st.builds(
+    lambda course, kept: replace(course, kept_awake=kept), courses, st.sampled_from([None, *KeptAwake])
+)
+turn_backends = st.builds(
+    lambda health, gives_way, preempted, replaces: replace(
+        health, gives_way=gives_way, preempted=preempted, replaces=replaces
+    ),
+    backends,
+    gives_way=st.booleans(),
+    preempted=st.sampled_from([False, False, True]),
+    replaces=st.sampled_from([False, False, True]),
 )
 
 
@@ -327,3 +358,20 @@ def test_time_alone_changes_nothing_before_it_is_looked_at_again(
     else:
         assert pause > timedelta(0), "it would look again and again"
         assert after(pause - EPSILON) == rest
+
+
+@given(turn_courses, turn_wishes, traffics, turn_backends, spans)
+@settings(max_examples=examples(2000))
+def test_it_yields_exactly_when_it_says_so(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, span: timedelta
+) -> None:
+    """A candidate that would stay awake blocks those that would yield."""
+    alone = replace(health, gives_way=False, preempted=False, replaces=False)
+    state = step(replace(before, gate=GateState.OPEN, asleep=None), sleep_policy, traffic, alone, BEGIN)
+    now, later = BEGIN + span, replace(traffic, idle=traffic.idle + span)
+    asked = step(state, sleep_policy, later, replace(alone, gives_way=True), now)
+    yields = yields_at(state, sleep_policy, later, now)
+    if yields is not None and yields <= now:
+        assert (asked.phase, asked.gate) == (Phase.DRAINING, GateState.CLOSED)
+    elif state.gate is GateState.OPEN:
+        assert asked == step(state, sleep_policy, later, alone, now), "it is not asked for anything"

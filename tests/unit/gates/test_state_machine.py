@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import SleepDepth, State
 from daybreak.gates.state_machine import (
     FORCED_ASLEEP,
@@ -108,11 +108,15 @@ def test_stays_as_it_is(
             SLEEPS,
             IDLE,
             UPDATES,
-            changed(AWAKE, Phase.UPDATING, OPEN),
+            replace(changed(AWAKE, Phase.UPDATING, OPEN), kept_awake=KeptAwake.UPDATE),
             id="an update leaves the gate open",
         ),
         pytest.param(
-            SLEEPS, IDLE, DOWN, changed(AWAKE, Phase.WAKING, OPEN), id="silent models leave the gate open"
+            SLEEPS,
+            IDLE,
+            DOWN,
+            replace(changed(AWAKE, Phase.WAKING, OPEN), kept_awake=KeptAwake.NO_ANSWER),
+            id="silent models leave the gate open",
         ),
         pytest.param(
             SLEEPS,

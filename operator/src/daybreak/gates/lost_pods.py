@@ -29,6 +29,8 @@ class Awake:
     model: Model
     pods: Collection[PodView]
     """Those of its pods that have not ended."""
+    may_yield_at: datetime | None
+    """When its policy and its traffic allow it to yield; None: they do not."""
 
     @property
     def lost_since(self) -> datetime | None:
@@ -63,6 +65,8 @@ def with_lost_pods(claim: Claim, awake: Awake, nodes: tuple[Node, ...] | None, n
         lost=True,
         no_room_since=since,
         needs=needs(awake.model),
+        # A model that has lost pods need not answer to yield.
+        yields_at=awake.may_yield_at,
         overdue=gate is not None and now - since >= timedelta(seconds=gate.hold_seconds),
         nodes=nodes_for(awake.model, nodes) if nodes is not None else None,
     )

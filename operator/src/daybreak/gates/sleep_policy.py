@@ -47,7 +47,9 @@ def backends_before(status: Mapping[str, Any]) -> list[str]:
 def sleep_state_of(gate: ModelGate, now: datetime) -> SleepState:
     """What was decided before."""
     since = parse_time(gate.since) or now
-    return SleepState(gate.phase, since, gate.asleep, gate.state, gate.epoch, gate.reason or "")
+    return SleepState(
+        gate.phase, since, gate.asleep, gate.state, gate.epoch, gate.reason or "", gate.kept_awake
+    )
 
 
 def depth(states: Iterable[SleepState]) -> SleepDepth | None:
@@ -112,6 +114,7 @@ def model_gate(
         phase=sleep_state.phase,
         since=written(sleep_state.since),
         asleep=sleep_state.asleep,
+        kept_awake=sleep_state.kept_awake,
         after=list(after)[:MAX_AFTER] or None,
         yielded_to=yielded_to,
         room=room,

@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from daybreak.api.gates.gate_state import GateState
-from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
 from daybreak.api.schema.scalars import seconds
 from daybreak.gates.traffic import Traffic
@@ -114,6 +114,8 @@ class SleepState:
     epoch: int
     reason: str = ""
     """Why the gate refuses, in words for clients."""
+    kept_awake: KeptAwake | None = None
+    """Reason for which it does not yield while it is awake; None: it is not awake, or nothing prevents it."""
 
 
 def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) -> SleepState:
@@ -156,6 +158,7 @@ def step(
         after = _waking(before, policy, health)
     if (after.gate, after.reason) != (before.gate, before.reason):
         after = replace(after, epoch=before.epoch + 1)
+    after = replace(after, kept_awake=_kept_awake(after, health))
     return replace(after, since=now if after.phase is not before.phase else before.since)
 
 
@@ -272,7 +275,7 @@ def _awake(
     changing = health.updating and not health.hindered and now - before.since < UPDATE_PATIENCE
     if policy.may_sleep and policy.sleep is not None and health.answers and not changing:
         after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
-        yields = yields_at(before, policy, traffic, now)
+        yields = may_yield_at(before, policy, traffic, now)
         if health.gives_way and yields is not None and yields <= now:
             return _shut(replace(before, phase=Phase.DRAINING), policy)
         idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
@@ -287,10 +290,24 @@ def _awake(
 def yields_at(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> datetime | None:
-    """From when on a model that is awake gives its accelerators to another one, if nobody asks it until then
-    or it takes turns.
+    """Return the time from which an awake model yields if another one waits, or None if it does not.
 
-    None: it does not, or is asked at this moment.
+    `step` applies the same conditions: a model that would stay awake must not block the next candidate.
+    """
+    found = may_yield_at(sleep_state, policy, traffic, now)
+    if found is None or sleep_state.kept_awake is KeptAwake.NO_ANSWER:
+        return None
+    if sleep_state.kept_awake is KeptAwake.UPDATE:
+        return max(found, sleep_state.since + UPDATE_PATIENCE)
+    return found
+
+
+def may_yield_at(
+    sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
+) -> datetime | None:
+    """Return the time from which its policy and its traffic allow an awake model to yield.
+
+    None: they do not, or the model has requests and does not take turns.
     """
     sleep = policy.sleep
     if sleep is None or not policy.may_sleep or sleep.yields is Yield.NEVER:
@@ -351,6 +368,14 @@ def _shut(sleep_state: SleepState, policy: SleepPolicy) -> SleepState:
     if policy.must_sleep:
         return replace(sleep_state, gate=GateState.FAILED, reason=FORCED_ASLEEP)
     return replace(sleep_state, gate=GateState.CLOSED, reason="")
+
+
+def _kept_awake(sleep_state: SleepState, health: Health) -> KeptAwake | None:
+    if sleep_state.gate is not GateState.OPEN or sleep_state.asleep is not None:
+        return None
+    if not health.answers:
+        return KeptAwake.NO_ANSWER
+    return KeptAwake.UPDATE if health.updating and not health.hindered else None
 
 
 def _up(health: Health) -> Phase:

@@ -35,6 +35,15 @@ class Phase(StrEnum):
     """Somebody has to act; `Stalled` says on what."""
 
 
+class KeptAwake(StrEnum):
+    """Reason for which an awake model does not yield its accelerators, whatever its traffic."""
+
+    UPDATE = "Update"
+    """A change of the spec is in progress, and nothing prevents it. It counts for at most two hours."""
+    NO_ANSWER = "NoAnswer"
+    """The model does not answer."""
+
+
 class WakePhases(ApiModel):
     """When the steps of a wake were done, in seconds after `startedAt`, at which the first request was held.
 
@@ -128,6 +137,8 @@ class ModelGate(ApiModel):
     """When the phase began."""
     asleep: SleepDepth | None = None
     """What is given back of it at present; absent: nothing."""
+    kept_awake: KeptAwake | None = None
+    """Reason for which the model does not yield its accelerators while it is awake; absent: none."""
     after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
     """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
     accelerators and come before it. It makes no pods until they have room. The first ones, where there are

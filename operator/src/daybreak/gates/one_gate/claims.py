@@ -12,7 +12,7 @@ from daybreak.gates.one_gate.observed import Observed
 from daybreak.gates.rolling import wakes_for_requests
 from daybreak.gates.room import first_since, held_since, overdue, room_seconds
 from daybreak.gates.sleep_policy import overdue as wake_overdue
-from daybreak.gates.state_machine import busy, forsaken, yields_at
+from daybreak.gates.state_machine import busy, forsaken, may_yield_at, yields_at
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since, with_pods
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.scheduling.claim import Claim
@@ -59,7 +59,8 @@ def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
         comes_back=bool(traffic.held) or not policy.may_sleep,
     )
     claim = with_pods(claim, subject.workload, model, pods)
-    return (with_lost_pods(claim, Awake(state, gate, subject.workload, model, pods), seen.nodes, seen.now),)
+    awake = Awake(state, gate, subject.workload, model, pods, may_yield_at(state, policy, traffic, seen.now))
+    return (with_lost_pods(claim, awake, seen.nodes, seen.now),)
 
 
 def _greediest(models: Any) -> Model | None:

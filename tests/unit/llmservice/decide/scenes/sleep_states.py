@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_state import GateState
-from daybreak.api.gates.gate_status import Phase
+from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
 from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepPolicy, SleepState
 from daybreak.gates.traffic import Traffic
@@ -45,7 +45,7 @@ def sleep_state(
 
 WAKING = sleep_state(Phase.WAKING, CLOSED)
 AWAKE = sleep_state(Phase.AWAKE, OPEN)
-UPDATING = sleep_state(Phase.UPDATING, OPEN)
+UPDATING = replace(sleep_state(Phase.UPDATING, OPEN), kept_awake=KeptAwake.UPDATE)
 DRAINING = sleep_state(Phase.DRAINING, CLOSED)
 DRAINING_FORCED = sleep_state(Phase.DRAINING, REFUSING, reason=FORCED_ASLEEP)
 ASLEEP = sleep_state(Phase.ASLEEP, CLOSED, asleep=SleepDepth.WORKERS)

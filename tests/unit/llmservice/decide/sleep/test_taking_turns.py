@@ -76,6 +76,29 @@ def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
     assert yields is None or yields > world.seen.now
 
 
+@pytest.mark.parametrize(
+    ("models", "answers"), [({"qwen": "UPDATING"}, {"qwen": True}), ({"qwen": "UNHEALTHY"}, {"qwen": False})]
+)
+def test_one_that_changes_or_does_not_answer_is_no_candidate(
+    models: dict[str, str], answers: dict[str, bool]
+) -> None:
+    """It would stay awake, and the next candidate would not be asked."""
+    world = up()
+    idle(30, world, ray_service=running(world, models=models, app="DEPLOYING"), answers=answers)
+    decision = idle(31, world)
+    assert gate(idle(32, world, turns=GIVES_WAY))[1] == "Open"
+    [claim] = claims(world.seen)
+    assert claim.yields_at is None or claim.yields_at > world.seen.now + timedelta(hours=1)
+    assert decision.status.gate is not None
+    assert decision.status.gate.models[0].kept_awake is not None
+    idle(40, world, ray_service=running(world), answers={"qwen": True}, turns={})
+    idle(100, world, after=60)
+    [claim] = claims(world.seen)
+    assert claim.yields_at is not None
+    assert claim.yields_at <= world.seen.now
+    assert gate(idle(101, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
+
+
 @pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
 def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
     world = up(**{"yield": "Turn", "minAwake": "1m"})

@@ -8,7 +8,7 @@ from daybreak.gates.lost_pods import Awake, with_lost_pods
 from daybreak.gates.rolling import wakes_for_requests
 from daybreak.gates.room import first_since, held_since, overdue, room_seconds
 from daybreak.gates.sleep_policy import overdue as wake_overdue
-from daybreak.gates.state_machine import busy, forsaken, yields_at
+from daybreak.gates.state_machine import busy, forsaken, may_yield_at, yields_at
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since, with_pods
 from daybreak.ray.views.ray_pods import PodView, pod_views
@@ -64,4 +64,7 @@ def _claim(seen: Observed, model: Model, pods: list[PodView]) -> Claim:
         comes_back=bool(traffic.held) or not policy.may_sleep,
     )
     claim = with_pods(claim, seen.service.workload, model, pods)
-    return with_lost_pods(claim, Awake(state, gate, seen.service.workload, model, pods), seen.nodes, seen.now)
+    awake = Awake(
+        state, gate, seen.service.workload, model, pods, may_yield_at(state, policy, traffic, seen.now)
+    )
+    return with_lost_pods(claim, awake, seen.nodes, seen.now)
