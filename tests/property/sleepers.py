@@ -78,9 +78,13 @@ class Sleeper:
     """Whether they answer."""
     updating: bool = False
     hindered: bool = False
+    """Whether the update has no room."""
     wanted: bool = False
     """Whether another one waits for its accelerators."""
-    """Whether the update has no room."""
+    replaces: bool = False
+    """True if its pods are to be replaced."""
+    drain: timedelta = timedelta(minutes=2)
+    """Time that requests in progress have when its pods are replaced."""
     heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
     """The last report of each gateway, and when it came: not how the gateway is now."""
     gates: list[tuple[int, GateState]] = field(default_factory=list)
@@ -103,11 +107,12 @@ class Sleeper:
         failed = BROKEN if self.broken and not self.up else ""
         return Health(
             answers=self.up,
-            drain=timedelta(minutes=2),
+            drain=self.drain,
             failed=failed,
             updating=self.updating,
             hindered=self.hindered,
             gives_way=self.wanted,
+            replaces=self.replaces,
         )
 
     def look(self) -> SleepState:

@@ -109,8 +109,13 @@ class SleepAndWake(RuleBasedStateMachine):
         if told[0] is GateState.OPEN and told_before[0] is not GateState.OPEN:
             assert self.it.up, "the gate opens when an answer comes, not before"
         forced = self.it.sleep_policy.must_sleep
-        assert forced or not traffic.held or after.asleep is None, "who is held wakes it at once"
+        waits = forced or self.holds_in_its_sleep(before)
+        assert waits or not traffic.held or after.asleep is None, "who is held wakes it at once"
         assert forced or after.reason in ("", BROKEN)
+
+    def holds_in_its_sleep(self, before: SleepState) -> bool:
+        """Return True if held requests may wait for something other than their wake."""
+        return False
 
     @rule(wanted=st.booleans())
     def another_one_wants_its_accelerators(self, wanted: bool) -> None:
@@ -259,6 +264,93 @@ turn_wishes = st.builds(
 )
 
 
+class TurnsAndReplacements(SleepAndWake):
+    """The same with models that take turns, and with pods that are replaced. Streams have any time to end."""
+
+    @initialize(sleep=turn_sleeps, gateways=st.integers(1, 3))
+    def begin(self, sleep: Sleep | None, gateways: int) -> None:
+        self.it = Sleeper(
+            SleepPolicy(sleep),
+            [Gateway(1, GateState.CLOSED, BEGIN) for _ in range(gateways)],
+            drain=timedelta(days=10_000),
+        )
+
+    def holds_in_its_sleep(self, before: SleepState) -> bool:
+        it = self.it
+        replacing = it.replaces or before.phase is Phase.REPLACING
+        return replacing or (it.wanted and it.sleep_policy.takes_turns)
+
+    @rule(replaces=st.booleans())
+    def its_pods_are_replaced(self, replaces: bool) -> None:
+        self.it.replaces = replaces
+
+    @rule(sleep_policy=turn_wishes)
+    def a_person_changes_his_mind(self, sleep_policy: SleepPolicy) -> None:
+        self.it.sleep_policy = sleep_policy
+
+    @rule()
+    def its_turn_ends_while_it_is_asked(self) -> None:
+        """It falls asleep with its held requests, and wakes for them when nobody else waits."""
+        it = self.it
+        it.broken = it.replaces = it.wanted = it.hindered = False
+        sleep = Sleep(after_idle="10m", yields=Yield.TURN, min_awake="1m")
+        it.sleep_policy = SleepPolicy(sleep)
+        for _ in range(3):
+            it.round()
+        it.gateways[0].arrive(it.now)
+        for _ in range(3):
+            it.round()
+        assert it.sleep_state.gate is GateState.OPEN
+        it.now += timedelta(minutes=1)
+        it.wanted = True
+        it.round()
+        assert it.sleep_state.phase is Phase.DRAINING
+        for gateway in it.gateways:
+            while gateway.in_flight:
+                gateway.end(it.now)
+        it.round()
+        it.gateways[0].arrive(it.now)
+        for _ in range(3):
+            it.round()
+        assert (it.sleep_state.phase, it.gateways[0].held) == (Phase.ASLEEP, 1)
+        it.wanted = False
+        self.calm()
+
+    @rule()
+    def all_of_its_pods_are_replaced(self) -> None:
+        """The gate closes, its pods go, and others come; held requests are answered by those."""
+        it = self.it
+        it.broken = it.wanted = it.hindered = False
+        it.sleep_policy = SleepPolicy(it.sleep_policy.sleep)
+        it.replaces = False
+        for _ in range(3):
+            it.round()
+        it.gateways[0].arrive(it.now)
+        for _ in range(3):
+            it.round()
+        it.replaces = True
+        it.round()
+        assert it.sleep_state.phase is Phase.REPLACING
+        assert it.sleep_state.gate is GateState.CLOSED
+        for gateway in it.gateways:
+            while gateway.in_flight:
+                gateway.end(it.now)
+        it.round()
+        it.gateways[0].arrive(it.now)
+        for _ in range(3):
+            it.round()
+        assert (it.sleep_state.phase, it.sleep_state.asleep) == (Phase.REPLACING, SleepDepth.CLUSTER)
+        self.calm()
+
+    @rule()
+    def calm(self) -> None:
+        self.it.wanted = self.it.replaces = False
+        SleepAndWake.calm(self)
+
+
+TestTurnsAndReplacements = TurnsAndReplacements.TestCase
+TestTurnsAndReplacements.settings = settings(max_examples=examples(120), stateful_step_count=30)
+
 spans = st.sampled_from(
     [timedelta(0), timedelta(minutes=3), AFTER_IDLE, timedelta(minutes=50), timedelta(days=1)]
 )
@@ -358,6 +450,41 @@ def test_time_alone_changes_nothing_before_it_is_looked_at_again(
     else:
         assert pause > timedelta(0), "it would look again and again"
         assert after(pause - EPSILON) == rest
+
+
+@given(turn_courses, turn_wishes, traffics, turn_backends)
+@settings(max_examples=examples(2000))
+def test_one_step_of_turns_and_replacements(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
+) -> None:
+    after = step(before, sleep_policy, traffic, health, BEGIN)
+    forced = sleep_policy.must_sleep
+    if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
+        assert health.answers
+    if before.asleep is None and after.asleep is not None:
+        assert before.gate is after.gate is not GateState.OPEN, "it was closed before, not just now"
+        assert traffic.known
+        assert traffic.acknowledged >= before.epoch
+        cut = health.replaces or health.preempted
+        unused = health.replaces and before.phase is Phase.WAKING
+        assert not traffic.in_flight or unused or (cut and BEGIN - before.since >= health.drain)
+        turn_is_over = health.gives_way and sleep_policy.takes_turns
+        assert not traffic.held or forced or cut or turn_is_over
+    if not health.replaces:
+        assert after.phase is not Phase.REPLACING
+    elif before.asleep is None and before.phase is not Phase.DRAINING:
+        assert after.phase is Phase.REPLACING
+    if health.replaces or health.preempted:
+        assert after.gate is not GateState.OPEN
+
+
+@given(turn_courses, turn_wishes, traffics, turn_backends)
+@settings(max_examples=examples(1000))
+def test_turns_and_replacements_come_to_rest(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
+) -> None:
+    rest = at_rest(before, sleep_policy, traffic, health)
+    assert step(rest, sleep_policy, traffic, health, BEGIN) == rest
 
 
 @given(turn_courses, turn_wishes, traffics, turn_backends, spans)

@@ -8,16 +8,19 @@ import pytest
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepState, step
+from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepPolicy, SleepState, step
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASKED,
     ASLEEP,
+    ASLEEP_FORCED,
     AWAKE,
     CLOSED,
     DRAINING,
+    DRAINING_FORCED,
     FAILED,
     IDLE,
+    IN_WINDOW,
     KEPT_ASLEEP,
     LONG_AGO,
     MINUTE,
@@ -30,6 +33,7 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
     UNTOLD,
     UPDATING,
     WAKING,
+    sleep_state,
 )
 
 GOES = Health(answers=True, replaces=True, drain=timedelta(minutes=2))
@@ -100,6 +104,41 @@ def test_one_that_a_person_puts_to_sleep_meanwhile_sleeps() -> None:
     assert (closed.gate, closed.reason) == (GateState.FAILED, FORCED_ASLEEP)
     after = step(GONE, KEPT_ASLEEP, IDLE, STARTS, NOW)
     assert (after.phase, after.asleep, after.gate) == (Phase.ASLEEP, SleepDepth.CLUSTER, GateState.FAILED)
+
+
+@pytest.mark.parametrize("before", [ASLEEP, GONE])
+def test_state_asleep_during_a_replacement_refuses_requests(before: SleepState) -> None:
+    after = step(before, KEPT_ASLEEP, ASKED, GOES, NOW)
+    assert (after.phase, after.asleep) == (before.phase, SleepDepth.CLUSTER)
+    assert (after.gate, after.reason) == (GateState.FAILED, FORCED_ASLEEP)
+    assert after.epoch == before.epoch + 1
+
+
+def test_release_from_state_asleep_during_a_replacement_holds_requests() -> None:
+    after = step(ASLEEP_FORCED, SLEEPS, IDLE, GOES, NOW)
+    assert (after.phase, after.asleep) == (Phase.ASLEEP, SleepDepth.CLUSTER)
+    assert (after.gate, after.reason) == (CLOSED, "")
+
+
+def test_open_gate_of_a_sleeping_status_closes_during_a_replacement() -> None:
+    before = sleep_state(Phase.ASLEEP, OPEN, asleep=SleepDepth.WORKERS)
+    assert step(before, SLEEPS, IDLE, GOES, NOW).gate is CLOSED
+
+
+@pytest.mark.parametrize(
+    ("before", "policy"), [(DRAINING, NEVER), (DRAINING, IN_WINDOW), (DRAINING_FORCED, SLEEPS)]
+)
+def test_draining_gate_does_not_open_for_a_replacement(before: SleepState, policy: SleepPolicy) -> None:
+    after = step(before, policy, IDLE, GOES, NOW)
+    assert (after.phase, after.gate, after.asleep) == (Phase.REPLACING, CLOSED, None)
+
+
+def test_preempted_replacement_that_is_called_off_stays_closed() -> None:
+    preempted = replace(STAYS, preempted=True)
+    after = step(BEGUN, SLEEPS, IDLE, preempted, NOW + MINUTE)
+    assert (after.phase, after.gate, after.epoch) == (Phase.DRAINING, CLOSED, BEGUN.epoch)
+    after = step(GONE, NEVER, IDLE, replace(STARTS, preempted=True), NOW + MINUTE)
+    assert (after.phase, after.gate, after.asleep) == (Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER)
 
 
 def test_its_time_is_that_of_its_phase() -> None:

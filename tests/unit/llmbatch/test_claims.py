@@ -1,5 +1,6 @@
 """What a batch holds of accelerators, and when it gives them back."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -7,11 +8,15 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.llmbatch.status import BatchPhase, BatchReason, LLMBatchStatus
+from daybreak.controller import metrics
 from daybreak.kinds.llmbatch.decide.decision import decide
+from daybreak.kinds.llmbatch.job_kind import BatchKind
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.status.report import events, report
+from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.claim import Claim, Turn
+from tests import installed
 from tests.unit.llmbatch.batches import NOW, manifest, seen
 
 GPU_MODEL = {"name": "big", "source": "hf://o/big"}
@@ -118,3 +123,22 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     free = turned(kept)
     assert decide(free).running
     assert report(free, decide(free)).after is None
+
+
+def test_each_time_that_it_gives_way_is_counted_with_whom_it_was_for() -> None:
+    def counted() -> float:
+        return float(metrics.YIELDS.labels("team", "night", "team/chat")._value.get())
+
+    kind, key, before = BatchKind(installed.platform()), Key("team", "night"), counted()
+    what = turned(turn=Turn(gives_way_to="team/chat"))
+    status = report(what, decide(what))
+    kind.written(key, what, status)
+    assert counted() == before + 1
+    kept = status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    again = turned(kept, Turn(after=("team/chat",)))
+    kind.written(key, again, report(again, decide(again)))
+    waits = replace(turned(turn=Turn(after=("team/chat",))), job=None)
+    kind.written(key, waits, report(waits, decide(waits)))
+    runs = turned()
+    kind.written(key, runs, report(runs, decide(runs)))
+    assert counted() == before + 1, "it had no accelerators, or had released them before"

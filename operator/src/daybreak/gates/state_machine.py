@@ -142,7 +142,7 @@ def step(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
     """The next decision. The same input twice gives the same state: nothing changes by itself."""
-    if health.replaces or before.phase is Phase.REPLACING:
+    if health.replaces or (before.phase is Phase.REPLACING and not health.preempted):
         after = _replacing(before, policy, traffic, health, now)
     elif health.preempted:
         after = _preempted(before, policy, traffic, health, now)
@@ -174,9 +174,11 @@ def _replacing(
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     if before.asleep is not None:
         # One that sleeps gives back what is left of its Ray cluster, and goes on sleeping.
-        return replace(before, asleep=SleepDepth.CLUSTER)
+        return _shut(replace(before, asleep=SleepDepth.CLUSTER), policy)
     if before.phase is Phase.DRAINING and not traffic.held:
-        return _draining(before, policy, traffic, health)
+        drained = _draining(before, policy, traffic, health)
+        if drained.phase in (Phase.DRAINING, Phase.ASLEEP):
+            return drained
     carried_out = traffic.known and traffic.acknowledged >= before.epoch
     if before.phase is not Phase.REPLACING:
         begun = _shut(replace(before, phase=Phase.REPLACING), policy)
